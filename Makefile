@@ -1,0 +1,247 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Everything runs in a copy of this repository inside the cache directory; nothing else is written.
+MUSTER_CACHE ?= $(HOME)/.cache/muster-kube
+MUSTER_REAL_HOME ?= $(HOME)
+PYTHON ?= python3
+
+override MUSTER_CACHE := $(abspath $(MUSTER_CACHE))
+override PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Where things live. Each checkout has a copy of its own; environments and built programs are shared.
+CHECKOUT := $(shell printf '%s' '$(CURDIR)' | sha256sum | cut -c1-12)
+ROOT := $(MUSTER_CACHE)/tree/$(CHECKOUT)
+TREE := $(ROOT)/ansible_collections/muster/kube
+SANITY_ROOT := $(MUSTER_CACHE)/tree/$(CHECKOUT)-sanity
+SANITY_TREE := $(SANITY_ROOT)/ansible_collections/muster/kube
+RUN := $(MUSTER_CACHE)/run/$(CHECKOUT)
+INSTALLED := $(RUN)/installed
+TARBALL := $(RUN)/dist/muster-kube-$(shell sed -n 's/^version: //p' galaxy.yml).tar.gz
+VENVS := $(shell $(PYTHON) tests/tools/environments.py paths '$(MUSTER_CACHE)' tools importer core216)
+ifneq ($(words $(VENVS)),3)
+$(error No usable Python found; 3.11 or newer is needed: make PYTHON=/path/to/python3)
+endif
+VENV := $(word 1,$(VENVS))
+IMPORTER := $(word 2,$(VENVS))
+CORE216 := $(word 3,$(VENVS))
+SITE = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages))
+
+# Size and seed of the random suites: a tenth and always the same in `make test`, whole and fresh in `make full`.
+MUSTER_SCALE ?= 0.1
+MUSTER_SEED ?= 1
+TEST_SELECTION ?= integration and not full
+
+# Keep every tool inside the cache, and away from the user's own clusters and settings.
+export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION
+export HOME := $(MUSTER_CACHE)/home
+export TMPDIR := $(MUSTER_CACHE)/tmp
+export XDG_CACHE_HOME := $(HOME)/.cache
+export XDG_CONFIG_HOME := $(HOME)/.config
+export XDG_DATA_HOME := $(HOME)/.local/share
+export ANSIBLE_HOME := $(HOME)/.ansible
+export ANSIBLE_LOCAL_TEMP := $(TMPDIR)/ansible-local
+export ANSIBLE_REMOTE_TEMP := $(TMPDIR)/ansible-remote
+export ANSIBLE_COLLECTIONS_PATH := $(ROOT)
+export ANSIBLE_LOCALHOST_WARNING := False
+export ANSIBLE_INVENTORY_UNPARSED_WARNING := False
+export HYPOTHESIS_STORAGE_DIRECTORY := $(MUSTER_CACHE)/hypothesis
+export MYPY_CACHE_DIR := $(MUSTER_CACHE)/mypy
+export RUFF_CACHE_DIR := $(MUSTER_CACHE)/ruff
+export PYTHONDONTWRITEBYTECODE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PATH := $(VENV)/bin:$(PATH)
+unexport ANSIBLE_CONFIG KUBECONFIG PYTHONPATH PYTHONHOME VIRTUAL_ENV
+unexport K8S_AUTH_KUBECONFIG K8S_AUTH_CONTEXT K8S_AUTH_HOST K8S_AUTH_API_KEY
+
+PYTEST := $(VENV)/bin/pytest --ansible-unit-inject-only -q
+# In full runs hypothesis is random too; its seed is the printed one.
+HYPOTHESIS_OPTIONS = $(if $(filter 1,$(MUSTER_SCALE)),--hypothesis-seed=$(MUSTER_SEED))
+
+##@ Try it
+.PHONY: demo demo-clean cluster-up cluster-down
+demo: ready go ## start a local Kubernetes cluster and ask it a question
+	@cd $(RUN) && ansible-playbook muster.kube.demo
+
+demo-clean: ready ## stop and remove the demo's cluster
+	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=demo -e local_cluster_state=absent
+
+cluster-up: ready go ## start a local cluster called muster
+	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=muster
+
+cluster-down: ready ## stop and remove that cluster
+	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=muster -e local_cluster_state=absent
+
+##@ Test it
+.PHONY: test full lint unit integration molecule sanity bench
+test: packages go trees importer-venv core216-venv tarball ## everything a change has to pass
+	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
+		together sanity lint unit importer smoke216 alone integration molecule demo-tarball
+
+full: MUSTER_SCALE := 1
+full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange(1, 10**9))')
+full: TEST_SELECTION := integration
+full: packages go trees importer-venv core216-venv tarball ## the same at full size with a fresh seed, and all benches
+	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
+	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
+		together sanity lint unit importer smoke216 alone integration molecule demo-tarball bench
+
+LINTS := ruff mypy layers limits reuse ansible shell docs changelog
+lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansible's own linters
+
+unit: ready ## tests that need no cluster
+	@cd $(TREE) && $(PYTEST) -n 2 $(HYPOTHESIS_OPTIONS) tests/unit
+
+integration: ready go ## tests against a local cluster
+	@cd $(TREE) && $(PYTEST) -m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
+
+molecule: ready go ## the roles, twice in a row
+	@cd $(TREE) && molecule test
+
+sanity: ready sanity-tree ## ansible-test sanity
+	@mkdir -p $(HOME)/.ansible/test/cache
+	@for version in 23_1_2 24_2 25_2; do cp tests/tools/get_pip.py $(HOME)/.ansible/test/cache/get_pip_$$version.py; done
+	@cd $(SANITY_TREE) && ansible-test sanity --color no --python $$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
+bench: ready go ## measure; figures go to docs/benchmarks.md
+	@shopt -s nullglob; for program in bench/*.py; do \
+		echo "==> $$program"; (cd $(TREE) && PYTHONPATH=$(ROOT) python "$$program"); done
+
+##@ Document and tidy up
+.PHONY: docs clean help
+docs: ready ## build the HTML documentation
+	@rm -rf $(RUN)/docs && mkdir -p -m 700 $(RUN)/docs
+	@cd $(RUN)/docs && antsibull-docs sphinx-init --use-current --squash-hierarchy --sphinx-theme alabaster --lenient \
+		--dest-dir . muster.kube > /dev/null
+	@cd $(RUN)/docs && antsibull-docs --config-file antsibull-docs.cfg collection --use-current --squash-hierarchy \
+		--dest-dir rst muster.kube
+	@cd $(RUN)/docs && sphinx-build -q -W --keep-going -b html -c . -D extensions=sphinx_antsibull_ext \
+		-D suppress_warnings=ref.ref rst html
+	@echo "Open $(RUN)/docs/html/index.html"
+
+clean: ## remove copies, logs and temporary files (environments and built programs stay)
+	@rm -rf $(ROOT) $(SANITY_ROOT) $(RUN) $(TMPDIR) $(HOME) $(MYPY_CACHE_DIR) $(RUFF_CACHE_DIR) $(HYPOTHESIS_STORAGE_DIRECTORY)
+	@echo "What is left can be removed with: rm -rf $(MUSTER_CACHE)"
+
+help: ## this text
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@echo; echo "Everything is kept in $(MUSTER_CACHE) (set MUSTER_CACHE to change that)."
+
+# --- what the targets above are made of ---
+.PHONY: ready venv tree sanity-tree trees home go packages importer-venv core216-venv tarball install lock
+.PHONY: importer builder smoke216 demo-tarball $(addprefix lint-,$(LINTS))
+
+# Inside `make test` the preparations were done once, before steps ran side by side.
+ifdef MUSTER_PREPARED
+ready go sanity-tree importer-venv core216-venv tarball:
+	@:
+else
+ready: venv tree
+
+go: venv
+	@$(PYTHON) tests/tools/environments.py go $(MUSTER_CACHE) tools
+
+sanity-tree: venv
+	@$(call copy,$(SANITY_ROOT),$(SANITY_TREE))
+
+importer-venv: home
+	@$(PYTHON) tests/tools/environments.py make $(MUSTER_CACHE) importer
+
+core216-venv: home
+	@$(PYTHON) tests/tools/environments.py make $(MUSTER_CACHE) core216
+
+tarball: ready
+	@rm -rf $(RUN)/dist && ansible-galaxy collection build $(TREE) --output-path $(RUN)/dist > /dev/null
+endif
+
+trees: ready sanity-tree
+
+# Copy the tree, and put kubernetes.core beside it: ansible-test looks nowhere else.
+copy = mkdir -p $(2) && $(PYTHON) tests/tools/sync_tree.py $(CURDIR) $(2) \
+	&& ln -sfn $(SITE)/ansible_collections/kubernetes $(1)/ansible_collections/kubernetes
+
+venv: home
+	@$(PYTHON) tests/tools/environments.py make $(MUSTER_CACHE) tools
+
+tree: venv
+	@$(call copy,$(ROOT),$(TREE))
+
+# The user's settings of pip, git and Go stay in force; nothing else of the home directory is seen.
+home:
+	@mkdir -p $(HOME)/.config $(TMPDIR) $(RUN)
+	@for name in .gitconfig .config/git .config/pip .config/go .config/uv .pip; do \
+		if [[ -e '$(MUSTER_REAL_HOME)'/$$name && ! -e $(HOME)/$$name ]]; then \
+			ln -sfn '$(MUSTER_REAL_HOME)'/$$name $(HOME)/$$name; fi; done
+
+packages: venv
+	@missing=$$(bindep -b -f bindep.txt test || true); \
+	if [[ -n $$missing ]]; then \
+		if [[ $$EUID == 0 ]] && command -v apt-get > /dev/null; then \
+			apt-get -qq update && apt-get -qq -y --no-install-recommends install $$missing; \
+		else echo "Please install these packages first:" $$missing; exit 1; fi; fi
+
+lock: home ## resolve the tools' versions anew
+	@$(PYTHON) tests/tools/lock.py $(MUSTER_CACHE)
+
+lint-ruff: ready
+	@cd $(TREE); code=0; ruff format --check -q . || code=1; ruff check -q . || code=1; exit $$code
+
+lint-mypy: ready
+	@cd $(ROOT) && mypy --config-file $(TREE)/pyproject.toml -p ansible_collections.muster.kube.plugins.module_utils
+
+lint-layers: ready
+	@cd $(TREE) && PYTHONPATH=$(ROOT) lint-imports --no-cache > $(RUN)/layers.log || { cat $(RUN)/layers.log; false; }
+
+lint-limits: ready
+	@python tests/tools/limits.py $(TREE)
+
+lint-reuse: ready
+	@cd $(TREE) && reuse lint -q || { reuse lint; false; }
+
+lint-ansible: ready
+	@cd $(TREE) && ansible-lint -q --offline --profile production
+
+lint-shell: ready
+	@cd $(TREE) && shellcheck .ci/run $$(find . -name '*.sh')
+
+lint-docs: ready
+	@cd $(TREE) && antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
+
+lint-changelog: ready
+	@cd $(TREE) && antsibull-changelog lint
+
+importer: builder tarball importer-venv
+	@cd $(RUN)/dist && PATH=$(IMPORTER)/bin:$$PATH GALAXY_IMPORTER_CONFIG=$(CURDIR)/tests/tools/galaxy-importer.cfg \
+		python -m galaxy_importer.main $(TARBALL) > $(RUN)/importer.log 2>&1 || { cat $(RUN)/importer.log; false; }
+	@! grep -E 'WARNING|ERROR' $(RUN)/importer.log
+
+builder: ready
+	@ansible-builder introspect $(ROOT) > $(RUN)/builder.log
+	@grep -q 'kubernetes.*muster.kube' $(RUN)/builder.log || { cat $(RUN)/builder.log; false; }
+
+install: tarball
+	@rm -rf $(INSTALLED) && mkdir -p $(INSTALLED)
+	@ansible-galaxy collection install $(TARBALL) -p $(INSTALLED) --offline --no-deps > /dev/null
+	@ln -sfn $(SITE)/ansible_collections/kubernetes $(INSTALLED)/ansible_collections/kubernetes
+
+smoke216: tarball core216-venv
+	@rm -rf $(RUN)/core216 && mkdir -p $(RUN)/core216
+	@cd $(RUN)/core216 && export ANSIBLE_COLLECTIONS_PATH=$(RUN)/core216 PATH=$(CORE216)/bin:$$PATH \
+		&& ansible-galaxy collection install $(TARBALL) -p . --offline --no-deps > /dev/null \
+		&& ln -sfn $(SITE)/ansible_collections/kubernetes ansible_collections/kubernetes \
+		&& python -c 'from ansible.release import __version__; print("ansible-core", __version__)' \
+		&& ansible-playbook $(TREE)/tests/smoke/smoke.yml \
+		&& ln -s $(TREE)/tests ansible_collections/muster/kube/tests \
+		&& cd $(TREE) && PYTHONPATH=$(RUN)/core216 pytest -q -n 2 tests/unit
+
+demo-tarball: install go
+	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) \
+		&& ansible-playbook muster.kube.demo -e demo_cluster=demo-tarball \
+		&& ansible-playbook muster.kube.local_cluster -e local_cluster_name=demo-tarball -e local_cluster_state=absent

@@ -1,0 +1,113 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading the catalogue of programs and components, and the YAML files that lie in Go modules."""
+
+from __future__ import annotations
+
+import pathlib
+import traceback
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+    Catalogue,
+    Component,
+    Program,
+    ServingCertificate,
+    Webhook,
+)
+
+YAML_IMPORT_ERROR: str | None = None
+try:
+    import yaml
+except ImportError:
+    YAML_IMPORT_ERROR = traceback.format_exc()
+
+CATALOGUE_FILE = "programs.yml"
+_COMPONENT_KEYS = frozenset(
+    {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
+    | {"crds", "certificates", "objects", "webhooks", "markers"}
+)
+
+
+def load_documents(path: pathlib.Path) -> list[t.Any]:
+    """All documents of a YAML file, with the fast parser where PyYAML has it (upstream CRDs have megabytes)."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        with path.open("rb") as stream:
+            return [document for document in yaml.load_all(stream, Loader=loader) if document is not None]
+    except (OSError, yaml.YAMLError) as error:
+        raise MusterError("read", str(path), str(error)) from error
+
+
+def read_catalogue(files: pathlib.Path) -> Catalogue:
+    """The catalogue of a directory of files."""
+    path = files / CATALOGUE_FILE
+    documents = load_documents(path)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise BadInput("read", str(path), "it does not hold one mapping")
+    try:
+        return build_catalogue(documents[0])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput("read", str(path), f"{type(error).__name__}: {error}") from error
+
+
+def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
+    """The catalogue as typed values; names that point nowhere are refused here, not at run time."""
+    programs = {
+        name: Program(name, entry["module"], entry["version"], tuple(entry["binaries"].items()))
+        for name, entry in data["programs"].items()
+    }
+    catalogue = Catalogue(
+        programs=programs,
+        control_plane=tuple(_build_component(entry["name"], entry) for entry in data["control_plane"]),
+        operators={name: _build_component(name, entry) for name, entry in data["operators"].items()},
+    )
+    for component in (*catalogue.control_plane, *catalogue.operators.values()):
+        if component.program not in programs:
+            raise ValueError(f"{component.name} names the unknown program {component.program!r}")
+        if component.binary not in dict(programs[component.program].binaries):
+            raise ValueError(f"{component.name} names the unknown binary {component.binary!r}")
+    return catalogue
+
+
+def _build_component(name: str, entry: dict[str, t.Any]) -> Component:
+    """One component of the catalogue."""
+    unknown = sorted(set(entry) - _COMPONENT_KEYS)
+    if unknown:
+        raise ValueError(f"{name} has the unknown key {unknown[0]!r}")
+    identity = entry.get("identity", {})
+    return Component(
+        name=name,
+        program=entry["program"],
+        binary=entry["binary"],
+        ports=tuple(entry["ports"]),
+        arguments=tuple(entry["arguments"]),
+        health_url=entry["health"]["url"],
+        environment=tuple(entry.get("environment", {}).items()),
+        files=tuple(entry.get("files", {}).items()),
+        copies=tuple(entry.get("copy", ())),
+        user=identity.get("user", ""),
+        groups=tuple(identity.get("groups", ())),
+        crds=tuple(entry.get("crds", ())),
+        certificate=_build_certificate(entry.get("certificates")),
+        objects=tuple(entry.get("objects", ())),
+        webhooks=tuple(_build_webhook(webhook) for webhook in entry.get("webhooks", ())),
+        markers=tuple(entry.get("markers", ())),
+    )
+
+
+def _build_certificate(entry: dict[str, t.Any] | None) -> ServingCertificate | None:
+    """The certificate wish of an operator, if it has one."""
+    if entry is None:
+        return None
+    return ServingCertificate(entry["authority"], tuple(entry["names"]), entry.get("directory", ""))
+
+
+def _build_webhook(entry: dict[str, t.Any]) -> Webhook:
+    """One webhook configuration of an operator."""
+    selectors = tuple(entry.get("object_selectors", {}).items())
+    return Webhook(entry["manifest"], entry["kind"], entry["name"], entry["port"], selectors)

@@ -1,0 +1,189 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The simulated nodes of a local cluster: created, changed and removed to be as the groups say."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Report
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+    FAKE_NODE_ANNOTATION,
+    NODE_GROUP_LABEL,
+    NodeChange,
+    find_change,
+    is_ready,
+)
+
+NODES = "/api/v1/nodes"
+BATCH = 500
+CONFLICT_TRIES = 5
+Object = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What must happen to the nodes."""
+
+    create: tuple[Object, ...]
+    change: tuple[NodeChange, ...]
+    delete: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """True when the nodes are as wanted."""
+        return not (self.create or self.change or self.delete)
+
+    def actions(self) -> list[str]:
+        """The plan in words; long lists are cut."""
+        lists = {
+            "create": [node["metadata"]["name"] for node in self.create],
+            "change": [change.name for change in self.change],
+            "delete": list(self.delete),
+        }
+        return [f"{verb} {_names(names)}" for verb, names in lists.items() if names]
+
+
+def _names(names: list[str]) -> str:
+    """Node names for a message."""
+    if len(names) == 1:
+        return f"node {names[0]}"
+    shown = ", ".join(names[:3])
+    return f"{len(names)} nodes ({shown}{', ...' if len(names) > 3 else ''})"
+
+
+def list_nodes(client: KubeClient) -> dict[str, Object]:
+    """Our live nodes by name: those with our group label that kwok plays."""
+    listing = list_objects(client, NODES, keep=_keep, label_selector=NODE_GROUP_LABEL)
+    return {node["metadata"]["name"]: node for node in listing.items}
+
+
+def _keep(node: Object) -> Object | None:
+    """The parts of a node that matter here."""
+    metadata = node["metadata"]
+    if (metadata.get("annotations") or {}).get(FAKE_NODE_ANNOTATION) != "fake":
+        return None
+    status = node.get("status") or {}
+    return {
+        "metadata": {key: metadata.get(key) for key in ("name", "uid", "labels", "annotations", "resourceVersion")},
+        "spec": {"taints": (node.get("spec") or {}).get("taints")},
+        "status": {key: status.get(key) for key in ("capacity", "allocatable", "conditions")},
+    }
+
+
+def plan_nodes(wanted: collections.abc.Mapping[str, Object], live: collections.abc.Mapping[str, Object]) -> NodePlan:
+    """Compare wanted and live nodes."""
+    changes = (find_change(node, live[name]) for name, node in wanted.items() if name in live)
+    return NodePlan(
+        tuple(node for name, node in wanted.items() if name not in live),
+        tuple(change for change in changes if change is not None),
+        tuple(sorted(set(live) - set(wanted))),
+    )
+
+
+def apply_plan(
+    client: KubeClient, plan: NodePlan, wanted: collections.abc.Mapping[str, Object], report: Report
+) -> None:
+    """Carry a plan out, many requests at a time."""
+    _in_batches(plan.create, lambda node: _create(client, node), "created", report)
+    _in_batches(plan.change, lambda change: _change(client, change, wanted[change.name]), "changed", report)
+    _in_batches(plan.delete, lambda name: _delete(client, name), "deleted", report)
+
+
+def _in_batches(
+    items: collections.abc.Sequence[t.Any], call: collections.abc.Callable[[t.Any], None], done: str, report: Report
+) -> None:
+    """Call for every item in parallel, telling the progress of long lists."""
+    for start in range(0, len(items), BATCH):
+        batch = items[start : start + BATCH]
+        parallel([_bind(call, item) for item in batch], width=16)
+        if len(items) > BATCH:
+            report(f"{done} {start + len(batch)} of {len(items)} nodes")
+
+
+def _bind(call: collections.abc.Callable[[t.Any], None], item: t.Any) -> collections.abc.Callable[[], None]:
+    """A call without arguments."""
+    return lambda: call(item)
+
+
+def _create(client: KubeClient, node: Object) -> None:
+    """Create a node; one that an interrupted run made is fine."""
+    try:
+        create(client, NODES, node)
+    except Conflict as error:
+        if not error.already_exists:
+            raise
+
+
+def _change(client: KubeClient, change: NodeChange, wanted: Object) -> None:
+    """Patch a node and its status; when somebody changed it meanwhile, look again."""
+    path = f"{NODES}/{change.name}"
+    current: NodeChange | None = change
+    for tries_left in reversed(range(CONFLICT_TRIES)):
+        if current is None:
+            return
+        try:
+            if current.status:
+                patch(client, f"{path}/status", current.status)
+            if current.node:
+                patch(client, path, current.node)
+            return
+        except Conflict:
+            if not tries_left:
+                raise
+            live = get_object(client, path)
+            current = find_change(wanted, live) if live is not None else None
+
+
+def _delete(client: KubeClient, name: str) -> None:
+    """Delete a node; one that is gone already is fine."""
+    try:
+        delete(client, f"{NODES}/{name}")
+    except NotFound:
+        return
+
+
+def wait_ready(
+    client: KubeClient, names: collections.abc.Collection[str], deadline: float, report: Report
+) -> dict[str, Object]:
+    """Poll until all named nodes take pods; returns the live nodes. Lists get rarer as they get longer."""
+    next_report = time.monotonic() + 5
+    while True:
+        begin = time.monotonic()
+        live = list_nodes(client)
+        waiting = [name for name in names if name not in live or not is_ready(live[name])]
+        now = time.monotonic()
+        if not waiting:
+            return live
+        if now > deadline:
+            raise MusterError("wait for", f"node {waiting[0]}", f"not ready in time, nor are {len(waiting) - 1} others")
+        if now > next_report:
+            report(f"{len(names) - len(waiting)} of {len(names)} nodes ready")
+            next_report = now + 10
+        time.sleep(max(0.1, 2 * (now - begin)))
+
+
+def summarize(live: collections.abc.Iterable[Object]) -> dict[str, t.Any]:
+    """Node numbers for the result, in all and by group."""
+    groups: dict[str, dict[str, int]] = {}
+    for node in live:
+        name = (node["metadata"].get("labels") or {}).get(NODE_GROUP_LABEL, "")
+        numbers = groups.setdefault(name, {"count": 0, "ready": 0})
+        numbers["count"] += 1
+        numbers["ready"] += is_ready(node)
+    return {
+        "count": sum(numbers["count"] for numbers in groups.values()),
+        "ready": sum(numbers["ready"] for numbers in groups.values()),
+        "groups": groups,
+    }

@@ -1,0 +1,192 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a local cluster remembers between runs: its directory, its state file, its lock."""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+import time
+import typing as t
+import uuid
+
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+STATE_VERSION = 1
+
+Report = collections.abc.Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the files of one cluster lie."""
+
+    cache: pathlib.Path
+    name: str
+
+    @property
+    def directory(self) -> pathlib.Path:
+        """Everything of the cluster; removed with it."""
+        return self.cache / "clusters" / self.name
+
+    @property
+    def lock(self) -> pathlib.Path:
+        """Beside the directory, since the directory comes and goes."""
+        return self.cache / "clusters" / f".{self.name}.lock"
+
+    @property
+    def state(self) -> pathlib.Path:
+        """The state file."""
+        return self.directory / "cluster.json"
+
+    @property
+    def kubeconfig(self) -> pathlib.Path:
+        """The administrator's kubeconfig."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def certificates(self) -> pathlib.Path:
+        """Keys and certificates."""
+        return self.directory / "certificates"
+
+    @property
+    def configuration(self) -> pathlib.Path:
+        """Files that components read."""
+        return self.directory / "configuration"
+
+    @property
+    def data(self) -> pathlib.Path:
+        """What etcd stores."""
+        return self.directory / "data"
+
+    def log(self, component: str) -> pathlib.Path:
+        """The log file of one component."""
+        return self.directory / "logs" / f"{component}.log"
+
+    def component_kubeconfig(self, component: str) -> pathlib.Path:
+        """The kubeconfig with which one component talks to the API server."""
+        return self.configuration / f"{component}.kubeconfig"
+
+
+@dataclasses.dataclass(slots=True)
+class ProcessRecord:
+    """One process we started. Without pid its start was begun and not yet confirmed."""
+
+    fingerprint: str
+    log: str
+    pid: int | None = None
+    born: str = ""
+
+
+@dataclasses.dataclass(slots=True)
+class ClusterState:
+    """The content of the state file."""
+
+    name: str
+    uid: str
+    complete: bool = False
+    version: str = ""
+    ports: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    processes: dict[str, ProcessRecord] = dataclasses.field(default_factory=dict)
+    operators: list[str] = dataclasses.field(default_factory=list)
+    kubectl: str = ""
+
+    @classmethod
+    def new(cls, name: str) -> ClusterState:
+        """The state of a cluster that does not exist yet; the uid marks its processes."""
+        return cls(name=name, uid=uuid.uuid4().hex)
+
+    def server(self) -> str:
+        """The url of the API server, empty before its port is chosen."""
+        port = self.ports.get("kube-apiserver", {}).get("secure")
+        return f"https://127.0.0.1:{port}" if port else ""
+
+
+def read_state(layout: Layout) -> ClusterState | None:
+    """The remembered state, None when there is no such cluster."""
+    try:
+        data = json.loads(layout.state.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise MusterError("read", str(layout.state), str(error)) from error
+    if data.pop("state_version", None) != STATE_VERSION:
+        raise MusterError("read", str(layout.state), "it was written by another version of the collection")
+    data["processes"] = {name: ProcessRecord(**record) for name, record in data["processes"].items()}
+    return ClusterState(**data)
+
+
+def write_state(layout: Layout, state: ClusterState) -> None:
+    """Replace the state file atomically, so that an interrupted run leaves either the old or the new one."""
+    write_file(layout.state, json.dumps({"state_version": STATE_VERSION, **dataclasses.asdict(state)}, indent=2) + "\n")
+
+
+def write_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600) -> None:
+    """Write a private file atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    data = content.encode() if isinstance(content, str) else content
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+
+
+def find_clusters(cache: pathlib.Path) -> list[str]:
+    """Names of all clusters that have a state file."""
+    return sorted(path.parent.name for path in (cache / "clusters").glob("*/cluster.json"))
+
+
+def used_ports(cache: pathlib.Path, except_for: str = "") -> set[int]:
+    """Ports remembered by other clusters, running or not, so that a stopped one gets its own back."""
+    taken: set[int] = set()
+    for name in find_clusters(cache):
+        if name == except_for:
+            continue
+        with contextlib.suppress(MusterError):
+            state = read_state(Layout(cache, name))
+            if state is not None:
+                taken.update(port for ports in state.ports.values() for port in ports.values())
+    return taken
+
+
+@contextlib.contextmanager
+def exclusive(path: pathlib.Path, what: str, timeout: float, report: Report) -> t.Iterator[None]:
+    """Hold a lock file; a second run waits and says who holds it, and gives up after the timeout."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + timeout
+        waiting = False
+        while not _try_lock(descriptor):
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+            if time.monotonic() > deadline:
+                raise MusterError("use", what, f"it is held by {holder}; waited {timeout:.0f} s")
+            if not waiting:
+                report(f"waiting for {what}, held by {holder}")
+                waiting = True
+            time.sleep(0.1)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Take the lock if it is free."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

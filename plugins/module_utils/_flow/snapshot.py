@@ -1,0 +1,210 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading a snapshot: the lists a verdict needs, at once, and only those; what may not be read is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Listing, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.constraints import read_constraints
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.selector import label_selector
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import (
+    NamespaceRules,
+    Snapshot,
+    Storage,
+    attach_limits_from_api,
+    claim_from_api,
+    node_from_api,
+    pod_from_api,
+    runtime_class_from_api,
+    volume_from_api,
+)
+
+Raw = t.Mapping[str, t.Any]
+Keep = t.Callable[[dict[str, t.Any]], t.Any]
+PAGE = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Needs:
+    """What the gangs in question make it necessary to read besides nodes and pods."""
+
+    namespaces: tuple[str, ...]
+    claims: bool
+    runtime_classes: bool
+    labels: tuple[Raw, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """A snapshot and what reading it cost."""
+
+    snapshot: Snapshot
+    seconds_listing: float
+    seconds_decoding: float
+
+
+def needs_of(gangs: t.Sequence[Gang]) -> Needs:
+    """Look at the pods once to see which lists can be left out."""
+    wishes = [read_constraints(podset.template, gang.namespace) for gang in gangs for podset in gang.podsets]
+    return Needs(
+        namespaces=tuple(dict.fromkeys(gang.namespace for gang in gangs)),
+        claims=any(wish.claims for wish in wishes),
+        runtime_classes=any(wish.runtime_class for wish in wishes),
+        labels=tuple(wish.labels for wish in wishes),
+    )
+
+
+def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
+    """The lists to read: name, path, and what to keep of each object."""
+    wanted: dict[str, tuple[str, Keep]] = {
+        "nodes": (resource_path("v1", "nodes"), node_from_api),
+        "pods": (resource_path("v1", "pods"), pod_from_api),
+        "namespaces": (resource_path("v1", "namespaces"), _namespace),
+        "priorityclasses": (resource_path("scheduling.k8s.io/v1", "priorityclasses"), _whole),
+        "webhooks": (resource_path("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"), _whole),
+        "policies": (resource_path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies"), _whole),
+    }
+    for namespace in needs.namespaces:
+        wanted[f"resourcequotas {namespace}"] = (resource_path("v1", "resourcequotas", namespace), _whole)
+        wanted[f"limitranges {namespace}"] = (resource_path("v1", "limitranges", namespace), _whole)
+    if needs.claims:
+        wanted["persistentvolumeclaims"] = (resource_path("v1", "persistentvolumeclaims"), claim_from_api)
+        wanted["persistentvolumes"] = (resource_path("v1", "persistentvolumes"), volume_from_api)
+        wanted["storageclasses"] = (resource_path("storage.k8s.io/v1", "storageclasses"), _whole)
+        wanted["csinodes"] = (resource_path("storage.k8s.io/v1", "csinodes"), attach_limits_from_api)
+    if needs.runtime_classes:
+        wanted["runtimeclasses"] = (resource_path("node.k8s.io/v1", "runtimeclasses"), runtime_class_from_api)
+    return wanted
+
+
+def read_snapshot(client: KubeClient, needs: Needs) -> Reading:
+    """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged."""
+    for namespace in needs.namespaces:
+        _require_namespace(client, namespace)
+    wanted = _wanted(needs)
+    started = time.perf_counter()
+    results = parallel([_reader(client, path, keep) for path, keep in wanted.values()])
+    elapsed = time.perf_counter() - started
+    lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
+    missing = tuple(sorted(name for name in wanted if name not in lists))
+    decoding = sum(listing.seconds_decoding for listing in lists.values())
+    snapshot = _assemble(lists, needs, tuple(f"this account may not list {name}" for name in missing))
+    return Reading(snapshot, max(0.0, elapsed - decoding), decoding)
+
+
+def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:
+    """One list; None when this account may not read it, empty when the server does not serve it."""
+
+    def read() -> Listing[t.Any] | None:
+        try:
+            return list_objects(client, path, keep=keep, limit=PAGE)
+        except Forbidden:
+            return None
+        except NotFound:
+            return Listing([], "", 0, 0, 0.0, 0.0)
+
+    return read
+
+
+def _require_namespace(client: KubeClient, namespace: str) -> None:
+    """A gang cannot start in a namespace that does not exist; not being allowed to look is no proof of that."""
+    try:
+        found = get_object(client, resource_path("v1", "namespaces", name=namespace))
+    except Forbidden:
+        return
+    if found is None:
+        raise BadInput("judge gangs in", f"namespace {namespace}", "it does not exist")
+
+
+def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, notes: tuple[str, ...]) -> Snapshot:
+    """Put the lists together."""
+
+    def items(name: str) -> list[t.Any]:
+        return lists[name].items if name in lists else []
+
+    namespaces = dict(items("namespaces"))
+    classes = {item["metadata"]["name"]: item for item in items("priorityclasses")}
+    visible = "nodes" in lists and "pods" in lists
+    return Snapshot(
+        nodes=tuple(sorted(items("nodes"), key=lambda node: str(node.name))) if visible else (),
+        pods=tuple(items("pods")) if visible else (),
+        namespaces=namespaces,
+        rules={
+            name: NamespaceRules(tuple(items(f"resourcequotas {name}")), tuple(items(f"limitranges {name}")))
+            for name in needs.namespaces
+        },
+        storage=Storage(
+            claims=dict(items("persistentvolumeclaims")),
+            volumes=dict(items("persistentvolumes")),
+            late_binding=frozenset(
+                item["metadata"]["name"]
+                for item in items("storageclasses")
+                if item.get("volumeBindingMode") == "WaitForFirstConsumer"
+            ),
+            attach_limits=dict(items("csinodes")),
+        ),
+        runtime_classes=dict(items("runtimeclasses")),
+        priorities={name: int(item.get("value", 0)) for name, item in classes.items()},
+        default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
+        webhooks=_pod_changers(items("webhooks"), items("policies"), needs, namespaces),
+        nodes_visible=visible,
+        notes=notes,
+    )
+
+
+def _whole(raw: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Keep an object as it is."""
+    return raw
+
+
+def _namespace(raw: Raw) -> tuple[str, dict[str, str]]:
+    """Name and labels of a namespace."""
+    return raw["metadata"]["name"], raw["metadata"].get("labels") or {}
+
+
+def _pod_changers(
+    webhooks: t.Iterable[Raw], policies: t.Iterable[Raw], needs: Needs, namespaces: t.Mapping[str, t.Mapping[str, str]]
+) -> tuple[str, ...]:
+    """Names of webhooks and policies that may change the gangs' pods as they are created."""
+    found = set()
+    for configuration in webhooks:
+        for hook in configuration.get("webhooks") or ():
+            if _concerns_pods(hook.get("rules")) and _selects(hook, needs, namespaces):
+                found.add(f"{configuration['metadata']['name']}/{hook['name']}")
+    for policy in policies:
+        match = (policy.get("spec") or {}).get("matchConstraints") or {}
+        if _concerns_pods(match.get("resourceRules")) and _selects(match, needs, namespaces):
+            found.add(policy["metadata"]["name"])
+    return tuple(sorted(found))
+
+
+def _concerns_pods(rules: t.Iterable[Raw] | None) -> bool:
+    """Whether any rule covers the creation of pods."""
+    return any(
+        not {"", "*"}.isdisjoint(rule.get("apiGroups") or ())
+        and not {"pods", "*", "*/*"}.isdisjoint(rule.get("resources") or ())
+        and not {"CREATE", "*"}.isdisjoint(rule.get("operations") or ())
+        for rule in rules or ()
+    )
+
+
+def _selects(match: Raw, needs: Needs, namespaces: t.Mapping[str, t.Mapping[str, str]]) -> bool:
+    """Whether the selectors reach any of the gangs' namespaces and pods; an unset selector reaches all."""
+    by_namespace = label_selector(match.get("namespaceSelector"))
+    by_object = label_selector(match.get("objectSelector"))
+    spaces = [namespaces.get(name) or {"kubernetes.io/metadata.name": name} for name in needs.namespaces]
+    if by_namespace is not None and not any(by_namespace.matches(labels) for labels in spaces):
+        return False
+    return by_object is None or any(by_object.matches(labels) for labels in needs.labels)

@@ -1,0 +1,278 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One client per cluster: raw requests with retries for reads, and a count of everything that was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import email.utils
+import json
+import threading
+import time
+import typing as t
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import urlencode, urlsplit
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import (
+    Stream,
+    Transport,
+    TransportFault,
+    open_transport,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    ApiError,
+    KubeError,
+    ServerFault,
+    TooManyRequests,
+    Unreachable,
+    error_from_response,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
+
+T = t.TypeVar("T")
+Query = t.Mapping[str, t.Any]
+
+_CONNECT_SECONDS = 10.0
+_READ_SECONDS = 60.0
+_RETRIED_FAULTS = (500, 502, 503, 504)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long a request is tried: the number of tries, the first pause (doubled each time), and an end."""
+
+    tries: int = 5
+    first_pause: float = 0.2
+    longest_pause: float = 5.0
+    total_seconds: float = 30.0
+
+    def pause(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row."""
+        return min(self.first_pause * 2.0 ** (failures - 1), self.longest_pause)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole answer; the body is decoded only when asked for."""
+
+    status: int
+    headers: t.Mapping[str, str]
+    body: bytes
+
+    def json(self) -> t.Any:
+        """The decoded body, None when there is none."""
+        return json.loads(self.body) if self.body else None
+
+
+class KubeClient:
+    """The connection to one cluster; may be used by many threads at once."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        retry: RetryPolicy | None = None,
+        sleep: t.Callable[[float], None] = time.sleep,
+        clock: t.Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start with all counts at zero; sleep and clock can be replaced so that tests need not wait."""
+        self.retry = retry or RetryPolicy()
+        self.sleep = sleep
+        self.clock = clock
+        self.requests: Counter[str] = Counter()
+        self.writes = 0
+        self.dry_runs = 0
+        self.closed = False
+        self.discovered: dict[str, t.Any] = {}
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._streams: set[Stream] = set()
+        self._server_date: str | None = None
+        # On a loopback connection compressing costs both sides more than it saves.
+        local = urlsplit(transport.base_url).hostname in _LOOPBACK
+        self._encoding = {} if local else {"Accept-Encoding": "gzip"}
+
+    @property
+    def host(self) -> str:
+        """The address of the API server."""
+        return self._transport.base_url
+
+    @property
+    def server_time(self) -> datetime.datetime | None:
+        """The server's clock at its last answer; None before the first."""
+        if self._server_date is None:
+            return None
+        try:
+            return email.utils.parsedate_to_datetime(self._server_date)
+        except ValueError:
+            return None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: t.Any = None,
+        content_type: str | None = None,
+        timeout: float | None = None,
+        read_retries: bool = True,
+        target: str | None = None,
+    ) -> Response:
+        """Send until there is an answer worth returning; errors name the action and the target.
+
+        A GET is tried again after 429, server faults and lost connections. A write may have happened although its
+        answer was lost, so it is tried again only after 429 with Retry-After, by which the server refused it unseen.
+        """
+        action, described = describe_request(method, path, query)
+        url = f"{path}?{urlencode(_present(query))}" if query else path
+        payload = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        headers = {"Accept": "application/json", "User-Agent": "muster.kube", **self._encoding}
+        if payload is not None:
+            headers["Content-Type"] = content_type or "application/json"
+        limits = (min(timeout or _CONNECT_SECONDS, _CONNECT_SECONDS), timeout or _READ_SECONDS)
+
+        def once() -> Response:
+            """One try."""
+            self._count(method, query)
+            try:
+                answer = Response(*self._transport.send(method, url, headers, payload, limits))
+            except TransportFault as fault:
+                raise self._unreachable(action, target or described, fault) from fault
+            self._note_date(answer.headers)
+            if answer.status >= 300:
+                raise _error(action, target or described, answer)
+            return answer
+
+        return self._retrying(once, reading=method == "GET", enabled=read_retries)
+
+    def open_stream(self, path: str, query: Query, read_timeout: float) -> Stream:
+        """One GET whose body comes line by line (a watch); an error answer is raised; nothing is retried."""
+        action, target = describe_request("GET", path, query)
+        self._count("GET", query)
+        headers = {"Accept": "application/json", "User-Agent": "muster.kube"}
+        try:
+            stream = self._transport.stream(
+                f"{path}?{urlencode(_present(query))}", headers, (_CONNECT_SECONDS, read_timeout)
+            )
+            self._note_date(stream.headers)
+            if stream.status >= 300:
+                raise _error(action, target, Response(stream.status, stream.headers, stream.read()))
+        except TransportFault as fault:
+            raise self._unreachable(action, target, fault) from fault
+        return stream
+
+    @contextlib.contextmanager
+    def streaming(self, path: str, query: Query, read_timeout: float) -> t.Iterator[Stream]:
+        """A stream that close() of the client can end, given up when the block is left."""
+        stream = self.open_stream(path, query, read_timeout)
+        with self._lock:
+            self._streams.add(stream)
+        try:
+            if self.closed:
+                stream.abort()
+            yield stream
+        finally:
+            with self._lock:
+                self._streams.discard(stream)
+            stream.close()
+
+    def close(self) -> None:
+        """End every running stream, so that threads blocked in a watch return, and drop idle connections."""
+        with self._lock:
+            self.closed = True
+            streams = list(self._streams)
+        for stream in streams:
+            stream.abort()
+        self._transport.close()
+
+    def _retrying(self, once: t.Callable[[], Response], *, reading: bool, enabled: bool) -> Response:
+        """Call until it succeeds, the error is final, or tries or time are used up."""
+        end = self.clock() + self.retry.total_seconds
+        failures = 0
+        while True:
+            try:
+                return once()
+            except (ApiError, Unreachable) as error:
+                failures += 1
+                pause = self._pause_after(error, failures, reading=reading)
+                if not enabled or pause is None or failures >= self.retry.tries or self.clock() + pause > end:
+                    raise
+                self.sleep(pause)
+
+    def _pause_after(self, error: KubeError, failures: int, *, reading: bool) -> float | None:
+        """Seconds to wait before the same request may be sent again; None when it must not."""
+        if isinstance(error, TooManyRequests):
+            if error.retry_after is not None:
+                return max(error.retry_after, self.retry.pause(failures))
+            return self.retry.pause(failures) if reading else None
+        if not reading:
+            return None
+        if isinstance(error, ServerFault):
+            if error.status not in _RETRIED_FAULTS:
+                return None
+            return max(error.retry_after or 0.0, self.retry.pause(failures))
+        return self.retry.pause(failures) if isinstance(error, Unreachable) and error.retryable else None
+
+    def _count(self, method: str, query: Query | None) -> None:
+        """Note one request before it leaves; each further try counts again."""
+        with self._lock:
+            self.requests[method] += 1
+            if method not in ("GET", "HEAD"):
+                if query and query.get("dryRun") == "All":
+                    self.dry_runs += 1
+                else:
+                    self.writes += 1
+
+    def _note_date(self, headers: t.Mapping[str, str]) -> None:
+        """Keep the server's clock reading."""
+        self._server_date = headers.get("Date") or self._server_date
+
+    def _unreachable(self, action: str, target: str, fault: TransportFault) -> Unreachable:
+        """The family's error for a request without an answer."""
+        return Unreachable(action, target, f"no answer from {self.host}: {fault.cause}", fault.retryable)
+
+
+def _present(query: Query | None) -> list[tuple[str, str]]:
+    """The query parameters that have a value, in the words of the API."""
+    words = {True: "true", False: "false"}
+    pairs = (query or {}).items()
+    return [
+        (name, words[value] if isinstance(value, bool) else str(value)) for name, value in pairs if value is not None
+    ]
+
+
+def _error(action: str, target: str, answer: Response) -> ApiError:
+    """The family's error for an answer that is not a success."""
+    text = (answer.headers.get("Retry-After") or "").strip()
+    seconds = float(text) if text.isdecimal() else None
+    return error_from_response(action, target, answer.status, answer.body, seconds)
+
+
+def connect(
+    auth: t.Mapping[str, t.Any],
+    *,
+    environ: t.Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+    sleep: t.Callable[[float], None] = time.sleep,
+    clock: t.Callable[[], float] = time.monotonic,
+) -> KubeClient:
+    """A client for the connection options of kubernetes.core; nothing is sent before the first request."""
+    return KubeClient(open_transport(auth, environ), retry=retry, sleep=sleep, clock=clock)
+
+
+def parallel(calls: t.Iterable[t.Callable[[], T]], width: int = 8) -> list[T]:
+    """Run the calls in at most so many threads; results in order, the first error raised after all finished."""
+    work = list(calls)
+    if len(work) <= 1:
+        return [call() for call in work]
+    with ThreadPoolExecutor(max_workers=min(width, len(work)), thread_name_prefix="muster-kube") as pool:
+        futures = [pool.submit(call) for call in work]
+    return [future.result() for future in futures]

@@ -1,0 +1,280 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading objects: paged consistent lists that keep only what is wanted, single objects, kinds by discovery."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import threading
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, Response, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Gone, NotFound, Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request, group_path, resource_path
+
+__all__ = [
+    "Listing",
+    "ResourceInfo",
+    "find_resource",
+    "get_object",
+    "list_many",
+    "list_objects",
+    "resource_path",
+    "without_gc",
+]
+
+T = t.TypeVar("T")
+Object = dict[str, t.Any]
+
+_RELISTS = 3
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(t.Generic[T]):
+    """All objects of a collection as they were at one moment, and what reading them cost."""
+
+    items: list[T]
+    resource_version: str
+    pages: int
+    bytes: int
+    seconds_waiting: float
+    seconds_decoding: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceInfo:
+    """How the server serves a kind."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The path of this kind's collection or of one object; the namespace of cluster-wide kinds is left out."""
+        return resource_path(self.api_version, self.plural, namespace if self.namespaced else None, name, subresource)
+
+
+class _GcPause:
+    """Switches the cyclic garbage collector off while anyone needs it off.
+
+    Decoded JSON has no cycles, yet every few thousand new dicts would start a walk over all of them.
+    """
+
+    def __init__(self) -> None:
+        """Nobody needs it off yet."""
+        self._lock = threading.Lock()
+        self._users = 0
+        self._was_on = False
+
+    @contextlib.contextmanager
+    def __call__(self) -> t.Iterator[None]:
+        """Off inside the block; back as it was when the last block of any thread is left."""
+        with self._lock:
+            if self._users == 0:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0 and self._was_on:
+                    gc.enable()
+
+
+without_gc = _GcPause()
+
+
+class _Pages(t.Generic[T]):
+    """The state of one list while its pages come in."""
+
+    def __init__(self, client: KubeClient, path: str, keep: t.Callable[[Object], T | None], query: Object) -> None:
+        """Nothing read yet."""
+        self._client = client
+        self._path = path
+        self._keep = keep
+        self._query = query
+        self.items: list[T] = []
+        self.resource_version = ""
+        self.pages = 0
+        self.bytes = 0
+        self.seconds_waiting = 0.0
+        self.seconds_decoding = 0.0
+
+    def read_all(self) -> None:
+        """Fetch page after page; the first one decides the moment all of them show.
+
+        The token of the next page mostly stands at the head of a page, so the server can work on that
+        page while this one is being decoded.
+        """
+        self.items = []
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="muster-kube-page") as ahead:
+            answer = self._wait(lambda: self._fetch(None))
+            first = True
+            while True:
+                early = _token_at_head(answer.body)
+                coming = ahead.submit(self._fetch, early) if early else None
+                metadata = self._take(answer)
+                if first:
+                    self.resource_version = str(metadata.get("resourceVersion") or "")
+                    first = False
+                token = metadata.get("continue")
+                if not token:
+                    return
+                answer = self._wait(coming.result if coming is not None else partial(self._fetch, token))
+
+    def _fetch(self, token: str | None) -> Response:
+        """One page from the server."""
+        return self._client.request("GET", self._path, query={**self._query, "continue": token})
+
+    def _wait(self, page: t.Callable[[], Response]) -> Response:
+        """Take a page as soon as it is there, with its cost noted."""
+        started = self._client.clock()
+        answer = page()
+        self.seconds_waiting += self._client.clock() - started
+        self.pages += 1
+        self.bytes += len(answer.body)
+        return answer
+
+    def _take(self, answer: Response) -> Object:
+        """Decode one page and let go of all that is not wanted; returns the list's metadata."""
+        started = self._client.clock()
+        keep, add = self._keep, self.items.append
+        with without_gc():
+            page = decode(self._path, answer.body)
+            kind, api_version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion")
+            for item in page.get("items") or ():
+                # Items of built-in kinds come without these two.
+                item.setdefault("kind", kind)
+                item.setdefault("apiVersion", api_version)
+                kept = keep(item)
+                if kept is not None:
+                    add(kept)
+            metadata: Object = page.get("metadata") or {}
+            del page
+        self.seconds_decoding += self._client.clock() - started
+        return metadata
+
+
+def _token_at_head(body: bytes) -> str | None:
+    """The continue token when the list's metadata comes before its items, as in lists of built-in kinds."""
+    head = body[:_HEAD_BYTES]
+    start = head.find(b'"metadata":{')
+    if start < 0 or 0 <= head.find(b'"items"') < start:
+        return None
+    end = head.find(b"}", start)
+    try:
+        metadata = json.loads(head[start + len(b'"metadata":') : end + 1])
+    except ValueError:
+        return None
+    return metadata.get("continue") or None
+
+
+def decode(path: str, body: bytes) -> Object:
+    """A body that must be one JSON object; anything else came from something that is not an API server."""
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        raise Unreachable(*describe_request("GET", path), f"the answer is not JSON: {error}", False) from error
+    if not isinstance(value, dict):
+        raise Unreachable(*describe_request("GET", path), "the answer is not a JSON object", False)
+    return value
+
+
+def list_objects(
+    client: KubeClient,
+    path: str,
+    *,
+    keep: t.Callable[[Object], T | None],
+    limit: int = 500,
+    label_selector: str | None = None,
+    field_selector: str | None = None,
+) -> Listing[T]:
+    """List a collection consistently, page by page; what keep returns is retained, except None.
+
+    Never asks for resourceVersion=0, which may be answered from a stale cache. When a continue token has
+    expired half way, the pages read so far belong to a past that cannot be completed: start again.
+    """
+    query = {"limit": limit, "labelSelector": label_selector, "fieldSelector": field_selector}
+    pages = _Pages(client, path, keep, query)
+    for relists_left in reversed(range(_RELISTS + 1)):
+        try:
+            pages.read_all()
+            break
+        except Gone:
+            if not relists_left:
+                raise
+    return Listing(
+        items=pages.items,
+        resource_version=pages.resource_version,
+        pages=pages.pages,
+        bytes=pages.bytes,
+        seconds_waiting=pages.seconds_waiting,
+        seconds_decoding=pages.seconds_decoding,
+    )
+
+
+def list_many(
+    client: KubeClient,
+    wanted: t.Mapping[str, tuple[str, t.Callable[[Object], t.Any]]],
+    *,
+    limit: int = 500,
+    width: int = 8,
+) -> dict[str, Listing[t.Any]]:
+    """Several lists at once: {name: (path, keep)} becomes {name: listing}; each is consistent in itself."""
+
+    def reader(path: str, keep: t.Callable[[Object], t.Any]) -> t.Callable[[], Listing[t.Any]]:
+        """Bind one list's arguments."""
+        return lambda: list_objects(client, path, keep=keep, limit=limit)
+
+    listings = parallel((reader(path, keep) for path, keep in wanted.values()), width)
+    return dict(zip(wanted, listings, strict=True))
+
+
+def get_object(client: KubeClient, path: str) -> Object | None:
+    """One object, None when there is none of that name (or the server does not serve its kind)."""
+    try:
+        return decode(path, client.request("GET", path).body)
+    except NotFound:
+        return None
+
+
+def find_resource(client: KubeClient, api_version: str, kind: str) -> ResourceInfo | None:
+    """How the server serves a kind (kind, plural or singular name), None when it does not.
+
+    What was found is remembered by the client; what was not is asked again, since a definition may arrive any time.
+    """
+    served = client.discovered.get(api_version)
+    if served is None or not _pick(served, kind):
+        listed = get_object(client, group_path(api_version))
+        served = [_resource_info(api_version, entry) for entry in (listed or {}).get("resources") or ()]
+        client.discovered[api_version] = served
+    return _pick(served, kind)
+
+
+def _pick(served: t.Sequence[ResourceInfo], kind: str) -> ResourceInfo | None:
+    """The entry with that kind or plural; subresources have a slash in their name and share their parent's kind."""
+    return next((info for info in served if "/" not in info.plural and kind in (info.kind, info.plural)), None)
+
+
+def _resource_info(api_version: str, entry: Object) -> ResourceInfo:
+    """One line of a discovery answer."""
+    return ResourceInfo(
+        api_version=api_version,
+        kind=entry["kind"],
+        plural=entry["name"],
+        namespaced=bool(entry.get("namespaced")),
+        verbs=tuple(entry.get("verbs") or ()),
+    )

@@ -1,0 +1,29 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The one family of errors: every failure names the action, the object and the cause."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class MusterError(Exception):
+    """A failure a user can act on: what was being done, to which object, and why it did not work."""
+
+    def __init__(self, action: str, target: str, cause: str) -> None:
+        """Keep the three parts apart so that results can carry them as separate keys."""
+        super().__init__(f"Cannot {action} {target}: {cause}")
+        self.action = action
+        self.target = target
+        self.cause = cause
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The keys a module adds to its failure result."""
+        return {"msg": str(self), "error": {"action": self.action, "object": self.target, "cause": self.cause}}
+
+
+class BadInput(MusterError):
+    """Something the user wrote cannot be understood; target names the object and the field."""

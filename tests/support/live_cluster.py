@@ -1,0 +1,101 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Working with a live cluster in tests: create many objects, wait for a state, see what the scheduler did."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+
+T = t.TypeVar("T")
+# Never reached when things work: only keeps a broken run from hanging.
+DEADLINE = 120.0
+
+
+def wait_until(what: str, probe: t.Callable[[], T | None], seconds: float = DEADLINE, pause: float = 0.1) -> T:
+    """Ask until there is an answer; a failure says what was waited for."""
+    end = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
+        time.sleep(pause)
+
+
+class LiveCluster:
+    """One cluster as tests use it."""
+
+    def __init__(self, client: KubeClient, kubeconfig: str) -> None:
+        """Keep the connection."""
+        self.client = client
+        self.kubeconfig = kubeconfig
+
+    def path(self, obj: dict, *, named: bool = True) -> str:
+        """Where an object lies."""
+        info = find_resource(self.client, obj["apiVersion"], obj["kind"])
+        assert info is not None, f"the server does not serve {obj['apiVersion']} {obj['kind']}"
+        meta = obj["metadata"]
+        return info.path(meta.get("namespace"), meta["name"] if named else None)
+
+    def create(self, *objects: dict) -> list[dict]:
+        """Create objects side by side; a status given for a node is written too."""
+        made = parallel([lambda obj=obj: create(self.client, self.path(obj, named=False), obj) for obj in objects])
+        with_status = [obj for obj in objects if obj["kind"] == "Node" and obj.get("status")]
+        parallel([lambda obj=obj: self._write_status(obj) for obj in with_status])
+        return made
+
+    def _write_status(self, obj: dict) -> None:
+        """Write capacity and allocatable of a node."""
+        patch(self.client, f"{self.path(obj)}/status", {"status": obj["status"]}, patch_type="merge")
+
+    def namespace(self, name: str) -> str:
+        """A new namespace, ready for pods."""
+        self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        account = resource_path("v1", "serviceaccounts", name, "default")
+        wait_until(f"the default account of {name}", lambda: get_object(self.client, account))
+        return name
+
+    def add_nodes(self, nodes: t.Sequence[dict]) -> None:
+        """Create nodes and wait until the scheduler may use them."""
+        self.create(*nodes)
+        names = {node["metadata"]["name"] for node in nodes}
+        wait_until("the nodes to be ready", lambda: names <= self._ready_nodes())
+
+    def _ready_nodes(self) -> set[str]:
+        """Nodes that are ready and have lost the taint every new node gets."""
+        listing = list_objects(self.client, "/api/v1/nodes", keep=lambda node: node)
+        return {
+            node["metadata"]["name"]
+            for node in listing.items
+            if not any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints") or ())
+            and any(
+                item["type"] == "Ready" and item["status"] == "True" for item in node["status"].get("conditions") or ()
+            )
+        }
+
+    def remove_nodes(self, names: t.Iterable[str]) -> None:
+        """Delete nodes."""
+        parallel([lambda name=name: delete(self.client, resource_path("v1", "nodes", name=name)) for name in names])
+
+    def drop_namespace(self, name: str) -> None:
+        """Delete a namespace and do not wait."""
+        delete(self.client, resource_path("v1", "namespaces", name=name))
+
+    def pods(self, namespace: str, selector: str | None = None) -> list[dict]:
+        """The pods of a namespace."""
+        path = resource_path("v1", "pods", namespace)
+        return list_objects(self.client, path, keep=lambda pod: pod, label_selector=selector).items
+
+
+def is_bound(pod: dict) -> bool:
+    """Whether the scheduler found a node."""
+    return bool(pod["spec"].get("nodeName"))

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Local clusters for tests: started in-process by the same code the module calls, removed at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import (
+    Request,
+    ensure_absent,
+    ensure_present,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
+
+FILES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "local_cluster" / "files"
+
+
+def cache_directory() -> pathlib.Path:
+    """Where programs and clusters are kept."""
+    return pathlib.Path(os.environ.get("MUSTER_CACHE") or pathlib.Path.home() / ".cache" / "muster-kube")
+
+
+@contextlib.contextmanager
+def running_cluster(name: str, **settings: t.Any) -> t.Iterator[LiveCluster]:
+    """A cluster of this name for as long as the block lasts."""
+    request = Request(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
+    result = ensure_present(request, lambda text: print(text, file=sys.stderr))
+    try:
+        yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result["kubeconfig"])
+    finally:
+        ensure_absent(request, lambda text: None)

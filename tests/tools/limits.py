@@ -1,0 +1,109 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check what no other linter knows: the sizes and habits agreed on for this collection.
+
+Faces (modules, action and filter plugins) hold at most 120 lines of code, functions at most 60 lines; options are read
+in faces only; kubernetes.core is imported in _kube only; private files say that they are private; no file has a name
+that says nothing.
+Usage: limits.py COLLECTION_ROOT
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import sys
+import tokenize
+
+FACE_FOLDERS = ("modules", "action", "filter", "lookup")
+FACE_LINES = 120
+FUNCTION_LINES = 60
+EMPTY_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
+PRIVATE_NOTICE = "# This file is private to the muster.kube collection; do not import it from elsewhere."
+NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+
+def is_text_block(node: ast.stmt) -> bool:
+    """Whether a statement is documentation: a docstring or one of Ansible's three blocks."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id in ("DOCUMENTATION", "EXAMPLES", "RETURN")
+    return False
+
+
+def code_lines(path: pathlib.Path, tree: ast.Module) -> int:
+    """Lines that hold code: no blank lines, comments, docstrings or documentation blocks."""
+    lines: set[int] = set()
+    with path.open("rb") as stream:
+        for token in tokenize.tokenize(stream.readline):
+            if token.type not in NOT_CODE and token.type != tokenize.ENCODING:
+                lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and is_text_block(node):
+            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def long_functions(tree: ast.Module) -> list[tuple[int, str, int]]:
+    """Line, name and length of each function above the limit."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    lengths = [(node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in functions]
+    return [entry for entry in lengths if entry[2] > FUNCTION_LINES]
+
+
+def params_reads(tree: ast.Module) -> list[int]:
+    """Lines that read `module.params`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "params"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "module"
+    ]
+
+
+def collection_imports(tree: ast.Module) -> list[int]:
+    """Lines that import from kubernetes.core, which import-linter cannot tell from our own namespace."""
+    prefix = "ansible_collections.kubernetes"
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix))
+        or (isinstance(node, ast.Import) and any(alias.name.startswith(prefix) for alias in node.names))
+    ]
+
+
+def check_file(root: pathlib.Path, path: pathlib.Path) -> list[str]:
+    """Every complaint about one file."""
+    name = path.relative_to(root)
+    text = path.read_text()
+    tree = ast.parse(text, str(path))
+    found = [f"{name}:{line}: function {function} has {size} lines" for line, function, size in long_functions(tree)]
+    if path.stem.strip("_") in EMPTY_NAMES:
+        found.append(f"{name}:1: the name says nothing")
+    if name.parts[0] == "plugins" and name.parts[1] in FACE_FOLDERS and code_lines(path, tree) > FACE_LINES:
+        found.append(f"{name}:1: a face of {code_lines(path, tree)} code lines")
+    if name.parts[:2] == ("plugins", "module_utils") and text:
+        if text.splitlines()[0] != PRIVATE_NOTICE:
+            found.append(f"{name}:1: the first line does not say that the file is private")
+        found += [f"{name}:{line}: module.params is read below the face" for line in params_reads(tree)]
+    if name.parts[0] == "plugins" and "_kube" not in name.parts:
+        found += [f"{name}:{line}: kubernetes.core is imported outside _kube" for line in collection_imports(tree)]
+    return found
+
+
+def check_tree(root: pathlib.Path) -> list[str]:
+    """Every complaint about the Python files of a collection."""
+    folders = ("plugins", "tests", "bench", "extensions")
+    files = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+    return [complaint for path in files for complaint in check_file(root, path)]
+
+
+if __name__ == "__main__":
+    complaints = check_tree(pathlib.Path(sys.argv[1]))
+    print("\n".join(complaints) or "Sizes and habits: nothing to complain about.")
+    sys.exit(bool(complaints))

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Verdicts: arithmetic of the demo, exact boundaries, fragmentation, steering, and what keeps a fit unproven."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules
+from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge, judge_all, place_waiting_pods
+from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod, room
+
+
+def plain(room, gang, verdict):
+    """Verdicts without advice."""
+    return verdict
+
+
+def slots(verdict):
+    """The slots layer of a verdict's dictionary."""
+    return next(layer for layer in verdict.as_dict()["layers"] if layer["layer"] == "slots")
+
+
+def seed_room():
+    """The node of the KubeRay demo with what runs on it after the first cluster has started."""
+    busy = pod("busy", on="kind", requests={"cpu": "6050m", "memory": "6824650Ki"})
+    return room([node("kind", cpu="8", memory="8118372Ki")], [busy])
+
+
+def seed_gang(name="second"):
+    """Head and worker of the demo's Ray cluster."""
+    head = pod("head", requests={"cpu": "1", "memory": "2G"})
+    worker = pod("worker", requests={"cpu": "2", "memory": "2G"})
+    return gang(head, worker, name=name)
+
+
+def two_halves():
+    """Two nodes of 2000m with 1025m used on each."""
+    nodes = [node(name, cpu="2", memory="8Gi") for name in ("a", "b")]
+    pods = [pod(f"busy-{name}", on=name, requests={"cpu": "1025m"}) for name in ("a", "b")]
+    return room(nodes, pods)
+
+
+def test_the_second_ray_cluster_of_the_demo_waits_and_says_what_is_short():
+    verdict = judge(seed_room(), seed_gang())
+    assert (verdict.answer, verdict.reason) == ("waits", "insufficient")
+    totals = slots(verdict)["totals"]
+    assert totals["cpu"]["short"] == "1050m"
+    assert verdict.totals["memory"].short == 2_675_228_672
+    text = verdict_text(verdict.as_dict())
+    assert "1050m cpu" in text
+    assert "2675228672" in text
+
+
+def test_exact_fit_boundary_after_a_first_gang():
+    first = gang(job("first", 2, requests={"cpu": "550m"}), name="first")
+    slightly_too_big = gang(job("big", 2, requests={"cpu": "427m"}), name="big")
+    exact = gang(job("exact", 2, requests={"cpu": "425m"}), name="exact")
+    answers = judge_all(two_halves(), [first, slightly_too_big, exact], cumulative=True, finish=plain)
+    assert [verdict.answer for verdict in answers] == ["fits", "waits", "fits"]
+    waiting = slots(answers[1])
+    assert waiting["podsets"][0]["nearest"]["short"] == {"cpu": "2m"}
+    assert waiting["totals"]["cpu"]["short"] == "4m"
+
+
+def test_each_alone_ignores_the_others():
+    gangs = [gang(job(name, 2, requests={"cpu": "900m"}), name=name) for name in ("one", "two")]
+    together = judge_all(two_halves(), gangs, cumulative=True, finish=plain)
+    alone = judge_all(two_halves(), gangs, cumulative=False, finish=plain)
+    assert [verdict.answer for verdict in together] == ["fits", "waits"]
+    assert [verdict.answer for verdict in alone] == ["fits", "fits"]
+
+
+def test_fragmentation_names_the_largest_hole():
+    half_used = judge_all(
+        two_halves(), [gang(job("first", 2, requests={"cpu": "550m"}))], cumulative=True, finish=plain
+    )
+    assert half_used[0].answer == "fits"
+    nodes = [node(name, cpu="425m", memory="8Gi") for name in ("a", "b")]
+    larger = [*nodes, node("c", cpu="2", memory="8Gi")]
+    full = pod("full", on="c", requests={"cpu": "2"})
+    verdict = judge(room(larger, [full]), gang(job("one", 1, requests={"cpu": "850m"})))
+    assert (verdict.answer, verdict.reason) == ("waits", "fragmentation")
+    assert slots(verdict)["podsets"][0]["largest_hole"]["cpu"] == "425m"
+    assert "425m" in verdict_text(verdict.as_dict())
+
+
+def test_never_when_no_empty_node_could_hold_the_pod():
+    verdict = judge(two_halves(), gang(job("huge", 1, requests={"cpu": "100"})))
+    assert verdict.answer == "never"
+    assert "never fits" in verdict_text(verdict.as_dict())
+
+
+def test_two_podsets_that_could_block_each_other_are_steered():
+    # One node of 4 and one of 3: the pair of 2 must take the first, or a pod of 3 finds no place.
+    nodes = [node("a", cpu="4", memory="8Gi"), node("b", cpu="3", memory="8Gi")]
+    verdict = judge(room(nodes), gang(job("pair", 2, requests={"cpu": "2"}), job("three", 1, requests={"cpu": "3"})))
+    assert (verdict.answer, verdict.how) == ("fits", "steered")
+    assert verdict.steering["pair"] == ("a",)
+    assert verdict.steering["three"] == ("b",)
+
+
+def test_a_packing_that_cannot_be_steered_is_order_dependent():
+    # 4 + 4 for 2x1 and 3x2: one podset must use both nodes, and shares one of them whatever is chosen.
+    nodes = [node("a", cpu="4", memory="8Gi"), node("b", cpu="4", memory="8Gi")]
+    verdict = judge(room(nodes), gang(job("ones", 2, requests={"cpu": "1"}), job("twos", 3, requests={"cpu": "2"})))
+    assert (verdict.answer, verdict.reason) == ("waits", "order_dependent")
+
+
+def test_plenty_of_room_needs_no_steering():
+    nodes = [node(f"n{i}", cpu="8", memory="32Gi") for i in range(10)]
+    objects = (job("small", 10, requests={"cpu": "1"}), job("large", 10, requests={"cpu": "2"}))
+    verdict = judge(room(nodes), gang(*objects))
+    assert (verdict.answer, verdict.how, dict(verdict.steering)) == ("fits", "now", {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "filter_name"),
+    [
+        ({"unschedulable": True}, "unschedulable"),
+        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, "taints"),
+        ({"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}, "not_ready"),
+    ],
+)
+def test_nodes_out_of_service_are_dropped_and_counted(changes, filter_name):
+    nodes = [node("a", cpu="2", memory="8Gi", **changes), node("b", cpu="1", memory="8Gi")]
+    verdict = judge(room(nodes), gang(job("one", 1, requests={"cpu": "2"})))
+    assert verdict.answer == ("never" if filter_name == "taints" else "waits")
+    assert slots(verdict)["podsets"][0]["dropped"] == {filter_name: 1}
+
+
+def test_self_affinity_is_steered_to_a_zone_that_is_large_enough():
+    nodes = [node(f"n{i}", labels={"zone": "small" if i == 0 else "large"}, cpu="1", memory="8Gi") for i in range(4)]
+    together = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+            ]
+        }
+    }
+    verdict = judge(room(nodes), gang(job("x", 3, labels={"app": "x"}, requests={"cpu": "1"}, affinity=together)))
+    assert (verdict.answer, verdict.how) == ("fits", "steered")
+    assert verdict.steering["x"] == ("n1", "n2", "n3")
+
+
+def test_anti_affinity_per_host_takes_one_node_each():
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+    nodes = [node(f"n{i}", cpu="8", memory="8Gi") for i in range(3)]
+    wanted = [
+        gang(job("x", count, labels={"app": "x"}, requests={"cpu": "1"}, affinity=apart), name=str(count))
+        for count in (3, 4)
+    ]
+    answers = [judge(room(nodes), item).answer for item in wanted]
+    assert answers == ["fits", "never"]
+
+
+def test_spread_bounds_every_zone_by_the_emptiest():
+    nodes = [
+        node("a", labels={"zone": "a"}, cpu="1", memory="8Gi"),
+        node("b", labels={"zone": "b"}, cpu="8", memory="8Gi"),
+    ]
+    spread = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "x"}},
+        }
+    ]
+
+    def answer(count):
+        wanted = gang(job("x", count, labels={"app": "x"}, requests={"cpu": "1"}, topologySpreadConstraints=spread))
+        return judge(room(nodes), wanted).answer
+
+    assert [answer(count) for count in (2, 3)] == ["fits", "fits"]
+    assert answer(4) != "fits"
+
+
+def test_host_ports_are_taken_once_per_node():
+    nodes = [node(f"n{i}", cpu="8", memory="8Gi") for i in range(2)]
+    taken = pod("web", on="n0", containers=[{"name": "web", "ports": [{"containerPort": 80, "hostPort": 8080}]}])
+    port = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}], "resources": {"requests": {"cpu": "1"}}}]
+    one, two = (gang(job("p", count, containers=port)) for count in (1, 2))
+    assert judge(room(nodes, [taken]), one).answer == "fits"
+    assert judge(room(nodes, [taken]), two).answer == "waits"
+    assert judge(room(nodes), two).answer == "fits"
+
+
+def test_a_pod_awaiting_the_scheduler_takes_its_place_first():
+    waiting = pod("waiting", requests={"cpu": "900m"})
+    nodes = [node("a", cpu="1", memory="8Gi")]
+    busy = room(nodes, [waiting])
+    assert place_waiting_pods(busy) == 1
+    assert judge(busy, gang(job("one", 1, requests={"cpu": "500m"}))).answer == "waits"
+    gated = pod("gated", requests={"cpu": "900m"}, schedulingGates=[{"name": "hold"}])
+    quiet = room(nodes, [gated])
+    assert place_waiting_pods(quiet) == 0
+    assert judge(quiet, gang(job("one", 1, requests={"cpu": "500m"}))).answer == "fits"
+
+
+def test_finished_pods_count_nothing_and_terminating_ones_still_do():
+    nodes = [node("a", cpu="1", memory="8Gi")]
+    done = pod("done", on="a", requests={"cpu": "1"}, phase="Succeeded")
+    going = pod("going", on="a", requests={"cpu": "1"})
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    wanted = gang(job("one", 1, requests={"cpu": "1"}))
+    assert judge(room(nodes, [done]), wanted).answer == "fits"
+    assert judge(room(nodes, [going]), wanted).answer == "waits"
+
+
+@pytest.mark.parametrize(
+    ("spec", "entry"),
+    [
+        ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}, "dra_claims"),
+        ({"schedulerName": "volcano"}, "scheduler_name"),
+        ({"schedulingGates": [{"name": "hold"}]}, "scheduling_gates"),
+        ({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}, "unbound_volumes"),
+    ],
+)
+def test_what_is_not_modelled_never_yields_a_plain_fit(spec, entry):
+    verdict = judge(room([node("a", cpu="8", memory="8Gi")]), gang(job("one", 1, requests={"cpu": "1"}, **spec)))
+    assert (verdict.answer, verdict.how, verdict.not_modelled) == ("fits", "unproven", (entry,))
+    assert "not everything could be checked" in verdict_text(verdict.as_dict())
+
+
+def test_webhooks_that_may_change_pods_keep_a_fit_unproven():
+    verdict = judge(
+        room([node("a", cpu="8", memory="8Gi")], webhooks=("injector",)), gang(job("one", 1, requests={"cpu": "1"}))
+    )
+    assert (verdict.how, verdict.not_modelled) == ("unproven", ("mutating_webhooks",))
+
+
+def test_without_sight_of_nodes_the_namespace_still_answers():
+    quota = {
+        "metadata": {"name": "team"},
+        "spec": {"hard": {"cpu": "1"}},
+        "status": {"hard": {"cpu": "1"}, "used": {"cpu": "500m"}},
+    }
+    rules = {"default": NamespaceRules(quotas=(quota,))}
+    blind = room([], nodes_visible=False, rules=rules)
+    small, large = (gang(job("j", 1, requests={"cpu": cpu})) for cpu in ("500m", "600m"))
+    assert (judge(blind, small).answer, judge(blind, small).how) == ("fits", "unproven")
+    assert judge(blind, large).answer == "waits"
+    assert "100m" in verdict_text(judge(blind, large).as_dict())

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A strict run fails on a skip that nobody expects, and lists every skip with its reason."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+CONFTEST = pathlib.Path(__file__).resolve().parents[1] / "conftest.py"
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
+
+    def run(body: str, strict: str, *options: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "test_it.py").write_text(f"import pytest\n\ndef test_good():\n    assert True\n\n{body}\n")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
+        environment = {"PATH": "/usr/bin:/bin", "MUSTER_STRICT": strict, "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path)}
+        return subprocess.run(
+            [*command, *options, "test_it.py"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+SURPRISE = "@pytest.mark.skip(reason='no time today')\ndef test_skipped():\n    assert False"
+KNOWN = "@pytest.mark.skip(reason='kind needs docker or podman')\ndef test_skipped():\n    assert False"
+EXPECTED_FAILURE = "@pytest.mark.xfail(reason='known to be wrong')\ndef test_skipped():\n    assert False"
+WHOLE_FILE = "pytest.skip('nothing works', allow_module_level=True)"
+
+
+@pytest.mark.parametrize(("body", "reason"), [(SURPRISE, "no time today"), (EXPECTED_FAILURE, "known to be wrong")])
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+def test_an_unexpected_skip_fails_a_strict_run(run, body, reason, options):
+    done = run(body, "1", *options)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"UNEXPECTED: test_it.py::test_skipped: {reason}" in done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_a_skipped_file_fails_a_strict_run(run):
+    done = run(WHOLE_FILE, "1")
+    assert done.returncode != 0
+    assert "UNEXPECTED: test_it.py: nothing works" in done.stdout
+
+
+def test_an_expected_skip_is_listed_and_passes(run):
+    done = run(KNOWN, "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "expected: test_it.py::test_skipped: kind needs docker or podman" in done.stdout
+
+
+def test_a_run_that_is_not_strict_only_lists(run):
+    done = run(SURPRISE, "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "UNEXPECTED: test_it.py::test_skipped: no time today" in done.stdout

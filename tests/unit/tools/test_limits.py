@@ -1,0 +1,91 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The checker of sizes and habits finds what it should, and only that."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import types
+
+import pytest
+
+
+def load(name: str) -> types.ModuleType:
+    path = pathlib.Path(__file__).resolve().parents[2] / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+limits = load("limits")
+
+
+@pytest.fixture
+def collection(tmp_path: pathlib.Path):
+    def write(name: str, text: str) -> list[str]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return limits.check_tree(tmp_path)
+
+    return write
+
+
+def face(code_lines: int) -> str:
+    documentation = 'DOCUMENTATION = r"""\n' + "text\n" * 500 + '"""\n'
+    return documentation + '"""Docstring\n\nof a few lines.\n"""\n# comment\n\n' + "x = 1\n" * code_lines
+
+
+def test_face_at_the_limit_passes(collection):
+    assert collection("plugins/modules/thing.py", face(120)) == []
+
+
+def test_face_above_the_limit_is_named(collection):
+    assert collection("plugins/modules/thing.py", face(121)) == ["plugins/modules/thing.py:1: a face of 121 code lines"]
+
+
+def test_only_faces_are_limited_in_code_lines(collection):
+    assert collection("plugins/module_utils/_model/thing.py", limits.PRIVATE_NOTICE + "\n" + face(500)) == []
+
+
+@pytest.mark.parametrize(("lines", "complaints"), [(60, 0), (61, 1)])
+def test_function_length(collection, lines, complaints):
+    text = "def work():\n" + "    x = 1\n" * (lines - 1)
+    found = collection("tests/unit/test_thing.py", text)
+    assert len(found) == complaints
+    assert all("function work has 61 lines" in complaint for complaint in found)
+
+
+def test_private_notice_is_demanded(collection):
+    assert collection("plugins/module_utils/_model/thing.py", "x = 1\n") == [
+        "plugins/module_utils/_model/thing.py:1: the first line does not say that the file is private"
+    ]
+
+
+def test_empty_package_file_needs_no_notice(collection):
+    assert collection("plugins/module_utils/_model/__init__.py", "") == []
+
+
+def test_options_read_below_the_face(collection):
+    text = limits.PRIVATE_NOTICE + "\n\n\ndef work(module):\n    return module.params['name']\n"
+    assert collection("plugins/module_utils/_flow/thing.py", text) == [
+        "plugins/module_utils/_flow/thing.py:5: module.params is read below the face"
+    ]
+    assert limits.params_reads(limits.ast.parse("x = other.params")) == []
+
+
+def test_empty_names(collection):
+    assert collection("bench/utils.py", "x = 1\n") == ["bench/utils.py:1: the name says nothing"]
+
+
+@pytest.mark.parametrize("statement", ["import {}.plugins", "from {}.plugins import x"])
+def test_kubernetes_core_has_one_importer(collection, statement):
+    text = limits.PRIVATE_NOTICE + "\n" + statement.format("ansible_collections.kubernetes.core") + "\n"
+    assert collection("plugins/module_utils/_kube/thing.py", text) == []
+    assert collection("plugins/module_utils/_flow/thing.py", text) == [
+        "plugins/module_utils/_flow/thing.py:2: kubernetes.core is imported outside _kube"
+    ]
