@@ -8,6 +8,7 @@ MUSTER_REAL_HOME ?= $(HOME)
 PYTHON ?= python3
 
 override MUSTER_CACHE := $(abspath $(MUSTER_CACHE))
+override MUSTER_REAL_HOME := $(MUSTER_REAL_HOME)
 override PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -81,7 +82,7 @@ cluster-down: ready ## stop and remove that cluster
 .PHONY: test full lint unit integration molecule sanity bench
 test: packages go trees importer-venv core216-venv tarball ## everything a change has to pass
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		together sanity lint unit importer smoke216 alone integration molecule demo-tarball
+		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme
 
 full: MUSTER_SCALE := 1
 full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange(1, 10**9))')
@@ -89,7 +90,7 @@ full: TEST_SELECTION := integration
 full: packages go trees importer-venv core216-venv tarball ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		together sanity lint unit importer smoke216 alone integration molecule demo-tarball bench
+		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme bench
 
 LINTS := ruff mypy layers limits reuse ansible shell docs changelog
 lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansible's own linters
@@ -101,7 +102,8 @@ integration: ready go ## tests against a local cluster
 	@cd $(TREE) && $(PYTEST) -m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
 
 molecule: ready go ## the roles, twice in a row
-	@cd $(TREE) && molecule test
+	@cd $(TREE) && export NO_COLOR=1 PY_COLORS=0 ANSIBLE_FORCE_COLOR=0 \
+		&& { molecule test 2>&1 | tee $(RUN)/molecule.log | grep -E '^default |local_cluster: '; } || { cat $(RUN)/molecule.log; false; }
 
 sanity: ready sanity-tree ## ansible-test sanity
 	@mkdir -p $(HOME)/.ansible/test/cache
@@ -126,7 +128,7 @@ docs: ready ## build the HTML documentation
 
 clean: ## remove copies, logs and temporary files (environments and built programs stay)
 	@rm -rf $(ROOT) $(SANITY_ROOT) $(RUN) $(TMPDIR) $(HOME) $(MYPY_CACHE_DIR) $(RUFF_CACHE_DIR) $(HYPOTHESIS_STORAGE_DIRECTORY)
-	@echo "What is left can be removed with: rm -rf $(MUSTER_CACHE)"
+	@echo "Running clusters, environments and built programs are still in $(MUSTER_CACHE)"
 
 help: ## this text
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -136,7 +138,7 @@ help: ## this text
 
 # --- what the targets above are made of ---
 .PHONY: ready venv tree sanity-tree trees home go packages importer-venv core216-venv tarball install lock
-.PHONY: importer builder smoke216 demo-tarball $(addprefix lint-,$(LINTS))
+.PHONY: importer builder smoke216 demo-tarball readme $(addprefix lint-,$(LINTS))
 
 # Inside `make test` the preparations were done once, before steps ran side by side.
 ifdef MUSTER_PREPARED
@@ -175,8 +177,8 @@ tree: venv
 
 # The user's settings of pip, git and Go stay in force; nothing else of the home directory is seen.
 home:
-	@mkdir -p $(HOME)/.config $(TMPDIR) $(RUN)
-	@for name in .gitconfig .config/git .config/pip .config/go .config/uv .pip; do \
+	@mkdir -p $(HOME)/.config/go $(TMPDIR) $(RUN)
+	@for name in .gitconfig .config/git .config/pip .config/go/env .config/uv .pip; do \
 		if [[ -e '$(MUSTER_REAL_HOME)'/$$name && ! -e $(HOME)/$$name ]]; then \
 			ln -sfn '$(MUSTER_REAL_HOME)'/$$name $(HOME)/$$name; fi; done
 
@@ -228,7 +230,7 @@ builder: ready
 
 install: tarball
 	@rm -rf $(INSTALLED) && mkdir -p $(INSTALLED)
-	@ansible-galaxy collection install $(TARBALL) -p $(INSTALLED) --offline --no-deps > /dev/null
+	@ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) ansible-galaxy collection install $(TARBALL) -p $(INSTALLED) --offline --no-deps > /dev/null
 	@ln -sfn $(SITE)/ansible_collections/kubernetes $(INSTALLED)/ansible_collections/kubernetes
 
 smoke216: tarball core216-venv
@@ -241,7 +243,14 @@ smoke216: tarball core216-venv
 		&& ln -s $(TREE)/tests ansible_collections/muster/kube/tests \
 		&& cd $(TREE) && PYTHONPATH=$(RUN)/core216 pytest -q -n 2 tests/unit
 
+remove_cluster = ansible localhost -m muster.kube.local_cluster -a 'name=$(1) state=absent' > /dev/null
+
 demo-tarball: install go
-	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) \
-		&& ansible-playbook muster.kube.demo -e demo_cluster=demo-tarball \
-		&& ansible-playbook muster.kube.local_cluster -e local_cluster_name=demo-tarball -e local_cluster_state=absent
+	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,demo-tarball)" EXIT; \
+		ansible-playbook muster.kube.demo -e demo_cluster=demo-tarball
+
+# What the README tells the reader to paste, with the installed collection; only the cluster has another name.
+readme: install go
+	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,readme)" EXIT; \
+		$(PYTHON) $(CURDIR)/tests/tools/readme_playbook.py $(CURDIR)/README.md | sed 's/name: first$$/name: readme/' > fit.yml; \
+		ansible-playbook fit.yml | tee readme.log; grep -q 'short in all: 2 nvidia.com/gpu' readme.log

@@ -220,7 +220,9 @@ name:
   type: str
   sample: muster
 kubeconfig:
-  description: Path of the administrator's kubeconfig. For an existing cluster, the path that was given.
+  description:
+    - Path of the administrator's kubeconfig. For an existing cluster, the path that was given.
+    - Null when there is no such cluster.
   returned: success
   type: str
   sample: /home/me/.cache/muster-kube/clusters/muster/kubeconfig
@@ -264,7 +266,7 @@ operators:
   sample:
     - kuberay
 directory:
-  description: Directory with everything that belongs to the cluster.
+  description: Directory with everything that belongs to the cluster. Null when there is none.
   returned: success
   type: str
   sample: /home/me/.cache/muster-kube/clusters/muster

@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import M
 Result = dict[str, t.Any]
 
 
-class InProcessAction(ActionBase):
+class InProcessAction(ActionBase):  # type: ignore[misc]  # Ansible carries no types
     """What all such action plugins share; a subclass says what its module accepts and what function does the work."""
 
     _requires_connection = True

@@ -47,8 +47,9 @@ def set_up(cluster, cases):
 def tear_down(cluster, cases, namespace):
     """Leave nothing for the next batch to see."""
     cluster.drop_namespace(namespace)
-    cluster.remove_nodes(node["metadata"]["name"] for case in cases for node in case.nodes)
+    # Nodes last: a pod whose node is gone has nobody to confirm its end.
     wait_until(f"the end of {namespace}", lambda: not cluster.pods(namespace))
+    cluster.remove_nodes(node["metadata"]["name"] for case in cases for node in case.nodes)
 
 
 def expected_pods(jobs):
@@ -118,21 +119,13 @@ def test_the_scheduler_does_what_the_verdict_says(cluster, scale, seed):
 
 def follow(cluster, case, verdict):
     """Do what the first piece of advice says; the jobs to create afterwards."""
-    advice = verdict.advice[0]
-    match advice.change:
-        case "fewer_replicas":
-            return [resized(job, advice.details["counts"][job["metadata"]["name"]]) for job in case.jobs]
-        case "pods_end":
-            parallel([lambda key=key: end_pod(cluster, key) for key in advice.details["pods"]])
-        case "open_nodes":
-            for name in advice.details["nodes"]:
-                patch(
-                    cluster.client,
-                    resource_path("v1", "nodes", name=name),
-                    {"spec": {"unschedulable": False}},
-                    patch_type="merge",
-                )
-    return case.jobs
+    details = verdict.advice[0].details
+    parallel([lambda key=key: end_pod(cluster, key) for key in details.get("pods", ())])
+    for name in details.get("nodes", ()):
+        path = resource_path("v1", "nodes", name=name)
+        patch(cluster.client, path, {"spec": {"unschedulable": False}}, patch_type="merge")
+    counts = details.get("counts", {})
+    return [resized(job, counts.get(job["metadata"]["name"], job["spec"]["parallelism"])) for job in case.jobs]
 
 
 def resized(job, count):

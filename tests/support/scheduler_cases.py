@@ -51,14 +51,14 @@ def _node(rng: random.Random, case: str, i: int) -> dict:
     if rng.random() < 0.1:
         del labels[ZONE]
     amounts = {
-        "cpu": str(rng.choice((1, 2, 4, 6))),
+        "cpu": str(rng.choice((1, 2, 4, 6, 8))),
         "memory": f"{rng.choice((2, 4, 8))}Gi",
-        "pods": str(rng.choice((4, 110))),
+        "pods": str(rng.choice((4, 110, 110))),
     }
-    if rng.random() < 0.4:
+    if rng.random() < 0.6:
         amounts[GPU] = str(rng.choice((1, 2, 4)))
     taints = []
-    if rng.random() < 0.2:
+    if rng.random() < 0.15:
         taints.append({"key": "team", "value": rng.choice(("a", "b")), "effect": "NoSchedule"})
     if rng.random() < 0.1:
         taints.append({"key": "soft", "value": "x", "effect": "PreferNoSchedule"})
@@ -66,7 +66,7 @@ def _node(rng: random.Random, case: str, i: int) -> dict:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-        "spec": {"taints": taints, "unschedulable": rng.random() < 0.12},
+        "spec": {"taints": taints, "unschedulable": rng.random() < 0.08},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
 
@@ -75,7 +75,7 @@ def _tenants(rng: random.Random, node: dict, namespace: str, crowded: bool) -> l
     """Pods that already run on a node, bound by name."""
     pods = []
     left = int(node["status"]["allocatable"]["cpu"]) * 1000
-    share = rng.uniform(0.6, 1.0) if crowded else rng.uniform(0.0, 0.8)
+    share = rng.uniform(0.6, 1.0) if crowded else rng.uniform(0.0, 0.6)
     budget = int(left * share)
     while budget >= 100 and len(pods) < 3:
         cpu = rng.randint(100, budget)
@@ -117,8 +117,8 @@ def _job(rng: random.Random, case: str, i: int, namespace: str) -> dict:
         "cpu": f"{rng.choice((100, 250, 500, 750, 1000, 1500, 2000))}m",
         "memory": f"{rng.choice((64, 256, 1024))}Mi",
     }
-    if rng.random() < 0.2:
-        requests[GPU] = str(rng.choice((1, 2)))
+    if rng.random() < 0.15:
+        requests[GPU] = str(rng.choice((1, 1, 2)))
     container = {"name": "main", "image": "none", "resources": {"requests": requests, "limits": _limits(requests)}}
     spec = {
         "restartPolicy": "Never",
@@ -126,13 +126,13 @@ def _job(rng: random.Random, case: str, i: int, namespace: str) -> dict:
         "containers": [container],
         "affinity": _affinity(rng, case, i),
     }
-    if rng.random() < 0.3:
+    if rng.random() < 0.12:
         spec["nodeSelector"]["disk"] = rng.choice(("ssd", "hdd"))
-    if rng.random() < 0.3:
+    if rng.random() < 0.4:
         spec["tolerations"] = [{"key": "team", "operator": "Exists", "effect": "NoSchedule"}]
     if rng.random() < 0.1:
         container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-    if rng.random() < 0.2:
+    if rng.random() < 0.15:
         spec["topologySpreadConstraints"] = _spread(rng, labels)
     return {
         "apiVersion": "batch/v1",
@@ -155,7 +155,7 @@ def _limits(requests: dict) -> dict:
 def _affinity(rng: random.Random, case: str, i: int) -> dict:
     """Node affinity by any operator, and affinity or anti-affinity to pods of the gang or to tenants."""
     affinity: dict = {}
-    if rng.random() < 0.2:
+    if rng.random() < 0.12:
         expression = rng.choice(
             (
                 {"key": "rank", "operator": "Gt", "values": ["2"]},
@@ -169,12 +169,12 @@ def _affinity(rng: random.Random, case: str, i: int) -> dict:
                 "nodeSelectorTerms": [{"matchExpressions": [expression]}]
             }
         }
-    whom = {"case": case, "app": rng.choice((f"p{i}", "p0", "p1", "tenant"))}
+    whom = {"case": case, "app": rng.choice((f"p{i}", f"p{i}", "p0", "p1", "tenant"))}
     key = rng.choice((HOSTNAME, ZONE))
     draw = rng.random()
-    if draw < 0.15:
+    if draw < 0.12:
         affinity["podAffinity"] = _required(whom, key)
-    elif draw < 0.35:
+    elif draw < 0.25:
         affinity["podAntiAffinity"] = _required(whom, key)
     return affinity
 

@@ -13,12 +13,11 @@ import sys
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import (
-    Request,
     ensure_absent,
     ensure_present,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest, ClusterSpec
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
 
 FILES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "local_cluster" / "files"
@@ -32,7 +31,7 @@ def cache_directory() -> pathlib.Path:
 @contextlib.contextmanager
 def running_cluster(name: str, **settings: t.Any) -> t.Iterator[LiveCluster]:
     """A cluster of this name for as long as the block lasts."""
-    request = Request(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
+    request = ClusterRequest(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
     result = ensure_present(request, lambda text: print(text, file=sys.stderr))
     try:
         yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result["kubeconfig"])

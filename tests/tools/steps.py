@@ -52,15 +52,14 @@ def run_step(step: str, logs: pathlib.Path, live: bool) -> Outcome:
     say(f"==> {step}")
     started = time.monotonic()
     command = [os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
-    with open(log, "w") as stream:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        )
-        for line in process.stdout or ():
-            stream.write(line)
+    with open(log, "wb") as stream:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for chunk in iter(lambda: process.stdout.read1() if process.stdout else b"", b""):
+            stream.write(chunk)
             stream.flush()
             if live:
-                say(line.rstrip("\n"))
+                sys.stdout.buffer.write(chunk)
+                sys.stdout.flush()
         code = process.wait()
     outcome = Outcome(step, code, time.monotonic() - started, log)
     if code and not live:

@@ -53,18 +53,22 @@ def read_objects(definition: t.Any, src: str | None, where: str) -> tuple[Object
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput("read", f"{where}: src {src}", str(error)) from error
         where = f"{where}: src {src}"
-    if isinstance(definition, str):
-        definition = load_yaml(definition, where)
-    items = definition if isinstance(definition, list) else [definition]
     objects: list[Object] = []
-    for item in items:
-        if isinstance(item, str):
-            objects.extend(read_objects(item, None, where))
-        elif isinstance(item, t.Mapping):
-            objects.append(dict(item))
-        else:
-            raise BadInput("read", where, f"an object is a mapping, this is a {type(item).__name__}")
+    for item in definition if isinstance(definition, list) else [definition]:
+        for document in load_yaml(item, where) if isinstance(item, str) else [item]:
+            objects += [_checked(entry, where) for entry in (document if isinstance(document, list) else [document])]
     return tuple(objects)
+
+
+def _checked(item: t.Any, where: str) -> Object:
+    """One object as a plain dictionary; what cannot be an object is refused."""
+    if not isinstance(item, t.Mapping):
+        raise BadInput("read", where, f"an object is a mapping, this is a {type(item).__name__}")
+    meta = item.get("metadata")
+    if meta is not None and not isinstance(meta, t.Mapping):
+        who = f"{where}: {item.get('kind', 'object')}: metadata"
+        raise BadInput("read", who, f"a mapping is needed, this is a {type(meta).__name__}")
+    return dict(item)
 
 
 def read_gang(raw: t.Mapping[str, t.Any], index: int, namespace: str | None) -> GangRequest:
@@ -89,7 +93,7 @@ def read_gang(raw: t.Mapping[str, t.Any], index: int, namespace: str | None) -> 
 def _name(item: Object) -> str:
     """The name of an object, or what its generated name begins with."""
     meta = item.get("metadata") or {}
-    return str(meta.get("name") or meta.get("generateName", "").rstrip("-") or item.get("kind", "gang")).lower()
+    return str(meta.get("name") or (meta.get("generateName") or "").rstrip("-") or item.get("kind", "gang")).lower()
 
 
 def _namespace_of(objects: t.Iterable[Object]) -> str | None:
@@ -102,7 +106,7 @@ def _flat(objects: t.Iterable[Object]) -> t.Iterator[Object]:
     """Objects with the items of lists in place of the lists."""
     for item in objects:
         if item.get("kind") == "List":
-            yield from _flat(entry for entry in item.get("items") or () if isinstance(entry, dict))
+            yield from _flat(_checked(entry, "List") for entry in item.get("items") or ())
         else:
             yield item
 

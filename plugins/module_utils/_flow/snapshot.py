@@ -34,6 +34,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
 PAGE = 1000
+CORE = "/api/v1/"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,12 +101,15 @@ def read_snapshot(client: KubeClient, needs: Needs) -> Reading:
     lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
     missing = tuple(sorted(name for name in wanted if name not in lists))
     decoding = sum(listing.seconds_decoding for listing in lists.values())
-    snapshot = _assemble(lists, needs, tuple(f"this account may not list {name}" for name in missing))
+    snapshot = _assemble(lists, needs, missing)
     return Reading(snapshot, max(0.0, elapsed - decoding), decoding)
 
 
 def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:
-    """One list; None when this account may not read it, empty when the server does not serve it."""
+    """One list; None when this account may not read it, empty when the server does not serve that API.
+
+    Every API server serves the core API: not finding nodes there means that something else answered.
+    """
 
     def read() -> Listing[t.Any] | None:
         try:
@@ -113,6 +117,8 @@ def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing
         except Forbidden:
             return None
         except NotFound:
+            if path.startswith(CORE):
+                raise
             return Listing([], "", 0, 0, 0.0, 0.0)
 
     return read
@@ -128,8 +134,8 @@ def _require_namespace(client: KubeClient, namespace: str) -> None:
         raise BadInput("judge gangs in", f"namespace {namespace}", "it does not exist")
 
 
-def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, notes: tuple[str, ...]) -> Snapshot:
-    """Put the lists together."""
+def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tuple[str, ...]) -> Snapshot:
+    """Put the lists together; missing ones are named in the notes."""
 
     def items(name: str) -> list[t.Any]:
         return lists[name].items if name in lists else []
@@ -160,7 +166,8 @@ def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, notes: tuple[
         default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
         webhooks=_pod_changers(items("webhooks"), items("policies"), needs, namespaces),
         nodes_visible=visible,
-        notes=notes,
+        unread=frozenset(missing),
+        notes=tuple(f"this account may not list {name}" for name in missing),
     )
 
 

@@ -147,7 +147,7 @@ def read_constraints(template: Raw, namespace: str) -> Constraints:
         anti_affinity=read_pod_terms(affinity.get("podAntiAffinity"), namespace, labels),
         spreads=_spreads(spec, labels),
         claims=read_claims(spec),
-        new_claims=any("ephemeral" in volume for volume in spec.get("volumes") or ()),
+        new_claims=any(volume.get("ephemeral") is not None for volume in spec.get("volumes") or ()),
         device_claims=bool(spec.get("resourceClaims")),
         scheduler=spec.get("schedulerName") or DEFAULT_SCHEDULER,
         gates=tuple(str(gate.get("name")) for gate in spec.get("schedulingGates") or ()),
@@ -224,12 +224,12 @@ def _spreads(spec: Raw, labels: t.Mapping[str, str]) -> tuple[Spread, ...]:
     return tuple(
         Spread(
             topology_key=str(item.get("topologyKey", "")),
-            max_skew=int(item.get("maxSkew", 1)),
+            max_skew=int(item.get("maxSkew") or 1),
             min_domains=int(item.get("minDomains") or 1),
             selector=_with_label_keys(label_selector(item.get("labelSelector")), item, labels),
-            honor_affinity=item.get("nodeAffinityPolicy", "Honor") == "Honor",
-            honor_taints=item.get("nodeTaintsPolicy", "Ignore") == "Honor",
+            honor_affinity=(item.get("nodeAffinityPolicy") or "Honor") == "Honor",
+            honor_taints=item.get("nodeTaintsPolicy") == "Honor",
         )
         for item in spec.get("topologySpreadConstraints") or ()
-        if item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+        if (item.get("whenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule"
     )

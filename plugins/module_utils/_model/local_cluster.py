@@ -77,10 +77,10 @@ class ClusterRequest:
     spec: ClusterSpec
     cache: pathlib.Path
     files: pathlib.Path | None = None
-    state: t.Literal["present", "absent"] = "present"
-    provider: t.Literal["binaries", "existing"] = "binaries"
     wait_timeout: float = 300.0
     check_mode: bool = False
+    state: t.Literal["present", "absent"] = "present"
+    provider: t.Literal["binaries", "existing"] = "binaries"
     auth: collections.abc.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
 

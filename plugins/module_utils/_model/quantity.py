@@ -185,11 +185,10 @@ def _decode_decimal(digits: str, fraction: str, power: int, form: Form) -> _Pars
 
 
 def _decode_binary(digits: str, fraction: str, power: int) -> _Parsed:
-    """An amount with a binary suffix; amounts below one lose their binary form as in Kubernetes."""
+    """An amount with a binary suffix."""
     nanos = min(_shift(int(digits + fraction) << power, 9 - len(fraction)), _BINARY_CAP)
     quick = not fraction and len(digits) <= _FAST_BINARY_DIGITS[power]
-    form: Form = "decimal" if 0 < nanos < NANO else "binary"
-    return _Parsed(nanos, form, quick and int(digits) % 8 != 0, 0)
+    return _Parsed(nanos, "binary", quick and int(digits) % 8 != 0, 0)
 
 
 def _shift(amount: int, power: int) -> int:

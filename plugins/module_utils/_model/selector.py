@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 Labels = t.Mapping[str, str]
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,12 +42,9 @@ class Requirement:
 
 def _compares(value: str | None, operator: str, bounds: tuple[str, ...]) -> bool:
     """Node selectors compare integers; anything that is not an integer matches nothing."""
-    if value is None or len(bounds) != 1:
+    if value is None or len(bounds) != 1 or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(bounds[0])):
         return False
-    try:
-        left, right = int(value), int(bounds[0])
-    except ValueError:
-        return False
+    left, right = int(value), int(bounds[0])
     return left > right if operator == "Gt" else left < right
 
 

@@ -131,6 +131,8 @@ class Snapshot:
     default_priority: int = 0
     webhooks: tuple[str, ...] = ()
     nodes_visible: bool = True
+    # Names of the lists this account may not read.
+    unread: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 

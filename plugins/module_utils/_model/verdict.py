@@ -30,19 +30,26 @@ REASONS = {
     "no_matching_node": "no node passes the filters",
     "constraints": "the pods' own placement rules leave too few places",
     "order_dependent": "a placement exists, but the scheduler may miss it",
-    "namespace_quota": "the namespace's ResourceQuota is used up",
+    "namespace_quota": "the namespace's ResourceQuota refuses the pods",
     "limit_range": "the namespace's LimitRange refuses the pods",
     "claim_missing": "a PersistentVolumeClaim does not exist",
     "claim_unbound": "a PersistentVolumeClaim is not bound yet",
     "claim_in_use": "a ReadWriteOncePod claim can serve one pod only",
     "runtime_class_missing": "a RuntimeClass does not exist",
+    "priority_class_missing": "a PriorityClass does not exist",
 }
+# Reasons that lie with the nodes; the others stop pods before any node is looked at.
+NODE_REASONS = ("insufficient", "fragmentation", "no_matching_node", "constraints", "order_dependent")
 NOT_MODELLED = {
     "dra_claims": "dynamic resource claims",
     "unbound_volumes": "volumes that are bound only when the pod is scheduled",
     "scheduler_name": "another scheduler than the default one",
     "scheduling_gates": "scheduling gates",
     "mutating_webhooks": "webhooks or policies that may change the pods",
+    "attach_limits": "limits on attached volumes, where podsets bring different ones",
+    "volumes_not_visible": "volumes, which this account may not list",
+    "runtime_classes_not_visible": "RuntimeClasses, which this account may not list",
+    "namespace_rules_not_visible": "ResourceQuotas or LimitRanges, which this account may not list",
     "nodes_not_visible": "nodes and pods, which this account may not list",
 }
 
@@ -57,8 +64,8 @@ class PodsetFit:
     requests: Resources
     usable_nodes: int
     dropped: t.Mapping[str, int]
-    short: Resources
-    largest_hole: Resources
+    short: Resources = dataclasses.field(default_factory=dict)
+    largest_hole: Resources = dataclasses.field(default_factory=dict)
     nearest_node: str | None = None
     nearest_short: Resources = dataclasses.field(default_factory=dict)
 
@@ -178,6 +185,12 @@ class Verdict:
             "eta_reason": "no record of earlier gangs to estimate from",
         }
 
+    def _has_slots(self) -> bool:
+        """Whether a gang that is refused for other reasons would find its slots, as far as counting tells."""
+        if self.reason in NODE_REASONS or any(total.short for total in self.totals.values()):
+            return False
+        return all(item.found >= item.needed for item in self.podsets)
+
     def _layers(self) -> list[Result]:
         """Namespace, nodes and slots, each with its numbers."""
         nodes_failed = self.nodes_visible and any(not item.usable_nodes and item.needed for item in self.podsets)
@@ -200,7 +213,7 @@ class Verdict:
         }
         slots: Result = {
             "layer": "slots",
-            "passed": self.answer == "fits" or self.reason in ("namespace_quota", "limit_range"),
+            "passed": self.answer == "fits" or self._has_slots(),
             "podsets": [item.as_dict() for item in self.podsets],
             "totals": {
                 name: {
@@ -257,7 +270,9 @@ def _headline(verdict: t.Mapping[str, t.Any]) -> str:
     reason = REASONS.get(str(verdict["reason"]), str(verdict["reason"]))
     if verdict["detail"]:
         reason = f"{reason} ({verdict['detail']})"
-    return f"waits: {reason}" if verdict["answer"] == "waits" else f"never fits, not even on empty nodes: {reason}"
+    if verdict["answer"] == "waits":
+        return f"waits: {reason}"
+    return f"never fits, {'not even on empty nodes' if verdict['reason'] in NODE_REASONS else 'as it is'}: {reason}"
 
 
 def _shortage_lines(layers: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
@@ -293,6 +308,9 @@ def _podset_line(podset: t.Mapping[str, t.Any], total_nodes: int) -> str:
         dropped = ", ".join(f"{count} by {reason}" for reason, count in sorted(podset["dropped"].items()))
         parts.append(f"{podset['usable_nodes']} of {total_nodes} nodes usable (dropped: {dropped})")
     nearest = podset["nearest"]
+    if podset["short"] and podset["usable_nodes"]:
+        short = ", ".join(f"{_said(name, text)} {name}" for name, text in podset["short"].items())
+        parts.append(f"its nodes together are short {short}")
     if nearest and nearest["short"]:
         short = ", ".join(f"{_said(name, text)} {name}" for name, text in nearest["short"].items())
         parts.append(f"nearest node {nearest['node']} is short {short}")

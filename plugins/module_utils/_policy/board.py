@@ -17,7 +17,12 @@ import dataclasses
 import functools
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.constraints import Constraints, HostPort, Spread
+from ansible_collections.muster.kube.plugins.module_utils._model.constraints import (
+    ANY_ADDRESS,
+    Constraints,
+    HostPort,
+    Spread,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._policy.filters import Filtered, matches_node, tolerated
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
@@ -75,6 +80,11 @@ class Piece:
     affinity: AffinityRule | None = None
     spreads: list[SpreadRule] = dataclasses.field(default_factory=list)
     closed: dict[str, int] = dataclasses.field(default_factory=dict)
+    needs: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep the resources that one pod really takes apart; most loops are over these."""
+        self.needs = tuple((r, cost) for r, cost in enumerate(self.cost) if cost)
 
     @property
     def coupled(self) -> bool:
@@ -102,6 +112,23 @@ class Board:
         self.placed: list[collections.Counter[int]] = [collections.Counter() for piece in self.pieces]
         self.left = [piece.count for piece in self.pieces]
         self.in_domain: dict[str, dict[str, list[int]]] = {key: {} for key in self.keys}
+        self._slots: dict[int, dict[int, int]] = {}
+
+    def slots(self, p: int) -> dict[int, int]:
+        """Room for piece p on each node it may use, as long as nothing of the gang is placed; rules aside."""
+        if p not in self._slots:
+            self._slots[p] = {n: self.room_for(p, n) for n in self.pieces[p].allowed}
+        return self._slots[p]
+
+    def overdrawn(self) -> bool:
+        """Whether the gang as a whole, or a piece by itself, asks for more than there is: then no search can help."""
+        if any(sum(self.slots(p).values()) < piece.count for p, piece in enumerate(self.pieces)):
+            return True
+        for r in range(len(self.resources)):
+            wanted = sum(piece.count * piece.cost[r] for piece in self.pieces)
+            if wanted and wanted > sum(free[r] for free in self.free.values() if free[r] > 0):
+                return True
+        return False
 
     def narrow(self, nodes: t.Mapping[int, frozenset[int]]) -> Board:
         """A fresh board on which the given pieces may use only the given nodes."""
@@ -111,20 +138,20 @@ class Board:
         """How many pods of piece p the free amounts of node n would take, rules aside."""
         free = self.free[n]
         slots = -1
-        for have, cost in zip(free, self.pieces[p].cost, strict=True):
-            if cost:
-                here = have // cost
-                if here <= 0:
-                    return 0
-                if slots < 0 or here < slots:
-                    slots = here
+        for r, cost in self.pieces[p].needs:
+            here = free[r] // cost
+            if here <= 0:
+                return 0
+            if slots < 0 or here < slots:
+                slots = here
         return slots
 
     def feasible(self, p: int, n: int) -> bool:
         """Whether kube-scheduler's filters would let the next pod of piece p onto node n now."""
         piece = self.pieces[p]
-        for have, cost in zip(self.free[n], piece.cost, strict=True):
-            if cost > have and cost:
+        free = self.free[n]
+        for r, cost in piece.needs:
+            if cost > free[r]:
                 return False
         if not piece.coupled:
             return True
@@ -157,12 +184,10 @@ class Board:
         return satisfied or (rule.anyone == 0 and rule.matches_itself)
 
     def place(self, p: int, n: int, step: int = 1) -> None:
-        """Put a pod of piece p on node n, or with step -1 take it back."""
-        piece = self.pieces[p]
+        """Put so many pods of piece p on node n, or with a negative step take them back."""
         free = self.free[n]
-        for r, cost in enumerate(piece.cost):
-            if cost:
-                free[r] -= cost * step
+        for r, cost in self.pieces[p].needs:
+            free[r] -= cost * step
         self.placed[p][n] += step
         if not self.placed[p][n]:
             del self.placed[p][n]
@@ -179,17 +204,11 @@ class Board:
             if rule and rule.hits[p] and any(self.domain[key][n] is not None for key in rule.keys):
                 rule.anyone += step
 
-    def place_many(self, p: int, n: int, count: int) -> None:
-        """Put several pods of a piece on a node; they must fit."""
-        for _turn in range(count):
-            self.place(p, n)
-
     def reset(self) -> None:
         """Take every pod back."""
         for p in range(len(self.pieces)):
             for n, count in list(self.placed[p].items()):
-                for _turn in range(count):
-                    self.place(p, n, -1)
+                self.place(p, n, -count)
 
 
 class _Builder:
@@ -205,7 +224,9 @@ class _Builder:
         real = sorted({name for item in candidates for name in item.podset.requests})
         self.real_resources = real
         self.resources = tuple(
-            real + [f"port {port}" for port in self.port_of] + [f"one of {p} per host" for p in self._loners()]
+            real
+            + [f"port {port.address}:{port.port}/{port.protocol}" for port in self.port_of]
+            + [f"one of {p} per host" for p in self._loners()]
         )
         self.keys: tuple[str, ...] = ()
 
@@ -214,8 +235,13 @@ class _Builder:
         return [p for p, alone in enumerate(self.repels_itself) if alone]
 
     def _repels_itself_per_host(self, p: int) -> bool:
-        """Whether the podset's anti-affinity on the host name speaks of its own pods."""
+        """Whether the podset's anti-affinity on the host name speaks of its own pods.
+
+        Only where each node has a host name of its own is that a count per node; elsewhere it stays a rule.
+        """
         wish = self.candidates[p].wish
+        if not wish.anti_affinity or len(self.room.host_names) < len(self.room.nodes):
+            return False
         labels = self.room.namespace_labels(wish.namespace)
         return any(
             term.topology_key == HOSTNAME and term.matches(wish.namespace, wish.labels, labels)
@@ -225,9 +251,8 @@ class _Builder:
     def cost(self, p: int) -> tuple[int, ...]:
         """What one pod of the piece takes, resource by resource."""
         item = self.candidates[p]
-        wanted = {(port.protocol, port.port) for port in item.wish.host_ports}
         real = [item.podset.requests.get(name, 0) for name in self.real_resources]
-        ports = [int(port in wanted) for port in self.port_of]
+        ports = [int(any(_takes_port(port, taken) for port in item.wish.host_ports)) for taken in self.port_of]
         alone = [int(q == p) for q in self._loners()]
         return tuple(real + ports + alone)
 
@@ -269,7 +294,8 @@ class _Builder:
         for p, item in enumerate(self.candidates):
             for term in item.wish.anti_affinity:
                 for q in range(len(pieces)):
-                    if not self._matches(q, term.matches) or (p == q and term.topology_key == HOSTNAME):
+                    counted = p == q and term.topology_key == HOSTNAME and self.repels_itself[p]
+                    if counted or not self._matches(q, term.matches):
                         continue
                     for one, other in {(p, q), (q, p)}:
                         if (other, term.topology_key) not in pieces[one].conflicts:
@@ -361,10 +387,12 @@ class _Builder:
         return True
 
 
-def _ports_as_resources(candidates: tuple[Candidate, ...]) -> list[tuple[str, int]]:
-    """Host ports the gang asks for; each is a resource of which a node has one.
-
-    Pods on different addresses of one port could share a node; counting them as rivals is on the safe side.
-    """
+def _ports_as_resources(candidates: tuple[Candidate, ...]) -> list[HostPort]:
+    """Host ports the gang asks for, by address; each is a resource of which a node has one."""
     ports: set[HostPort] = {port for item in candidates for port in item.wish.host_ports}
-    return sorted({(port.protocol, port.port) for port in ports})
+    return sorted(ports, key=lambda port: (port.protocol, port.port, port.address))
+
+
+def _takes_port(port: HostPort, taken: HostPort) -> bool:
+    """Whether a pod with this port uses up that one: its own, and with the wildcard address those of all addresses."""
+    return port == taken or (port.address == ANY_ADDRESS and port.conflicts(taken))

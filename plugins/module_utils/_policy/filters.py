@@ -16,34 +16,34 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.constraints import Constraints, Taint, Toleration
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Node, Volume
-from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import ZONE_LABELS, Node, Volume
+from ansible_collections.muster.kube.plugins.module_utils._policy.room import PASSING_TAINT_PREFIX, Room
 
-# Taints the cluster sets for a condition that passes: nodes that carry them are out now, not for ever.
-PASSING_TAINT_PREFIX = "node.kubernetes.io/"
+OLD_ZONE_PREFIX, NEW_ZONE_PREFIX = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filtered:
-    """Nodes (by index) a podset may use, how many each filter dropped, and which were dropped for a passing reason."""
+    """Nodes (by index) a podset may use, and how many each filter dropped."""
 
     allowed: tuple[int, ...]
     dropped: t.Mapping[str, int]
-    cordoned: tuple[int, ...]
 
 
-def filter_nodes(room: Room, wish: Constraints, *, ignore_passing: bool = False) -> Filtered:
-    """Apply the filters in order; ignore_passing treats cordons and condition taints as if they were gone."""
-    taint_check = _TaintCheck(wish, ignore_passing)
+def filter_nodes(room: Room, wish: Constraints) -> Filtered:
+    """Apply the filters in order."""
+    taint_check = _TaintCheck(wish)
     volumes = _volumes(room, wish)
     blocked = _blocked_by_anti_affinity(room, wish)
+    if not (
+        wish.node_name or wish.node_selector or wish.node_terms is not None or volumes or blocked or wish.host_ports
+    ):
+        return _only_taints(room, taint_check)
     allowed: list[int] = []
-    cordoned: list[int] = []
     dropped: collections.Counter[str] = collections.Counter()
     for i, node in enumerate(room.nodes):
         reason = taint_check.reason(node)
-        passing = reason == "unschedulable"
         reason = reason or _selection_reason(node, wish) or _volume_reason(room, i, node, volumes)
         if reason is None and blocked and _is_blocked(room, i, blocked):
             reason = "anti_affinity"
@@ -53,18 +53,22 @@ def filter_nodes(room: Room, wish: Constraints, *, ignore_passing: bool = False)
             allowed.append(i)
         else:
             dropped[reason] += 1
-            if passing and _selection_reason(node, wish) is None:
-                cordoned.append(i)
-    return Filtered(tuple(allowed), dict(dropped), tuple(cordoned))
+    return Filtered(tuple(allowed), dict(dropped))
+
+
+def _only_taints(room: Room, check: _TaintCheck) -> Filtered:
+    """The short way for podsets that ask nothing of a node but resources."""
+    reasons = [check.reason(node) for node in room.nodes]
+    dropped = collections.Counter(reason for reason in reasons if reason)
+    return Filtered(tuple(i for i, reason in enumerate(reasons) if reason is None), dict(dropped))
 
 
 class _TaintCheck:
     """Which taints stop a podset; nodes share few distinct sets of taints, so answers are remembered."""
 
-    def __init__(self, wish: Constraints, ignore_passing: bool) -> None:
-        """Remember the tolerations and whether passing taints count."""
+    def __init__(self, wish: Constraints) -> None:
+        """Remember the tolerations."""
         self.tolerations = wish.tolerations
-        self.ignore_passing = ignore_passing
         self.known: dict[tuple[tuple[Taint, ...], bool], str | None] = {}
 
     def reason(self, node: Node) -> str | None:
@@ -76,16 +80,14 @@ class _TaintCheck:
 
     def _judge(self, node: Node) -> str | None:
         """A cordon first, then every taint that forbids scheduling; condition taints are told apart from users' own."""
-        if node.unschedulable and not self.ignore_passing and not tolerated(UNSCHEDULABLE_TAINT, self.tolerations):
+        if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, self.tolerations):
             return "unschedulable"
         for taint in node.taints:
             if taint.effect not in ("NoSchedule", "NoExecute") or tolerated(taint, self.tolerations):
                 continue
-            if taint.key.startswith(PASSING_TAINT_PREFIX):
-                if not self.ignore_passing:
-                    return "unschedulable" if taint.key == UNSCHEDULABLE_TAINT.key else "not_ready"
-            else:
-                return "taints"
+            if taint.key == UNSCHEDULABLE_TAINT.key:
+                return "unschedulable"
+            return "not_ready" if taint.key.startswith(PASSING_TAINT_PREFIX) else "taints"
         return None
 
 
@@ -137,10 +139,31 @@ def _volume_reason(room: Room, i: int, node: Node, volumes: list[Volume]) -> str
     return None
 
 
+def rival_volumes(room: Room, wishes: t.Sequence[Constraints]) -> bool:
+    """Whether podsets bring different volumes of one driver to some node that cannot attach them all."""
+    if sum(1 for wish in wishes if wish.claims) < 2:
+        return False
+    handles: dict[str, set[str]] = {}
+    for wish in wishes:
+        for volume in _volumes(room, wish):
+            if volume.driver:
+                handles.setdefault(volume.driver, set()).add(volume.handle)
+    limits = room.snapshot.storage.attach_limits
+    for driver, wanted in handles.items():
+        for i, node in enumerate(room.nodes):
+            most = limits.get(node.name, {}).get(driver)
+            if most is not None and len(wanted) > 1 and len(wanted | _attached(room, i, driver)) > most:
+                return True
+    return False
+
+
 def _in_zone(node: Node, volume: Volume) -> bool:
-    """A volume labelled with zones is reachable from nodes of those zones, if the node is labelled at all."""
+    """A volume labelled with zones is reachable from nodes of those zones, and from nodes without any such label."""
+    if not any(key in node.labels for key in ZONE_LABELS):
+        return True
     for key, value in volume.zone_labels.items():
-        if key in node.labels and node.labels[key] not in value.split("__"):
+        here = node.labels.get(key, node.labels.get(key.replace(OLD_ZONE_PREFIX, NEW_ZONE_PREFIX)))
+        if here is None or here not in value.split("__"):
             return False
     return True
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -26,13 +27,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.verdict import 
     Verdict,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Candidate
-from ansible_collections.muster.kube.plugins.module_utils._policy.filters import filter_nodes
+from ansible_collections.muster.kube.plugins.module_utils._policy.filters import filter_nodes, rival_volumes
 from ansible_collections.muster.kube.plugins.module_utils._policy.namespace_rules import (
     QuotaUse,
     judge_namespace,
     quota_use,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.proof import find_full, order_free
+from ansible_collections.muster.kube.plugins.module_utils._policy.proof import Budget, find_full
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
     Narrowing,
@@ -40,6 +41,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
     emptiest,
     find_packing,
     find_steering,
+    order_free,
     play,
 )
 
@@ -81,12 +83,13 @@ def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...
     return tuple(pairs)
 
 
-def open_case(gang: Gang, room: Room, *, ignore_passing: bool = False) -> Case:
-    """Filter nodes for each podset and set up the board."""
-    pairs = read_wishes(gang, room)
-    candidates = [
-        Candidate(podset, wish, filter_nodes(room, wish, ignore_passing=ignore_passing)) for podset, wish in pairs
-    ]
+def open_case(gang: Gang, room: Room, *, without_affinity: t.Collection[str] = ()) -> Case:
+    """Filter nodes for each podset and set up the board; pod affinity of the named podsets is left out."""
+    pairs = tuple(
+        (podset, dataclasses.replace(wish, affinity=()) if podset.name in without_affinity else wish)
+        for podset, wish in read_wishes(gang, room)
+    )
+    candidates = [Candidate(podset, wish, filter_nodes(room, wish)) for podset, wish in pairs]
     board = Board(room, candidates)
     dropped = tuple(
         {**item.filtered.dropped, **piece.closed} for item, piece in zip(candidates, board.pieces, strict=True)
@@ -94,23 +97,19 @@ def open_case(gang: Gang, room: Room, *, ignore_passing: bool = False) -> Case:
     return Case(gang, room, pairs, board, dropped)
 
 
-def try_to_fit(case: Case) -> Placed | None:
-    """How the gang fits for certain now: in any order, or steered; None if neither could be shown."""
+def try_to_fit(case: Case, budget: Budget | None = None) -> Placed | None:
+    """How the gang fits for certain now: in any order, or steered; None if neither could be shown.
+
+    A budget bounds the search of a caller that tries many cases; without one each search has its own.
+    """
     board = case.board
-    if any(lack for lack in _slots_lacking(board)):
+    if board.overdrawn():
         return None
-    if order_free(board):
+    if order_free(board, budget or Budget()):
         placement = play(board, range(len(board.pieces)), emptiest) or find_packing(board)
         return None if placement is None else Placed({}, placement)
-    found = find_steering(board)
+    found = find_steering(board, budget or Budget())
     return Placed(*found) if found else None
-
-
-def _slots_lacking(board: Board) -> list[int]:
-    """Per piece, how many slots are missing by free resources alone; a cheap test before any search."""
-    return [
-        max(0, piece.count - sum(board.room_for(p, n) for n in piece.allowed)) for p, piece in enumerate(board.pieces)
-    ]
 
 
 def judge(room: Room, gang: Gang, taken: QuotaUse | None = None) -> Verdict:
@@ -123,17 +122,22 @@ def judge(room: Room, gang: Gang, taken: QuotaUse | None = None) -> Verdict:
     if not room.snapshot.nodes_visible:
         return _namespace_only(gang, space, hopeful, open_points)
     case = open_case(gang, room)
-    base = _measured(case, space, open_points)
+    base = _counted(case, space, open_points)
     blocked = _blocked_before_nodes(gang, pairs, room)
     if blocked:
-        return dataclasses.replace(base, answer=blocked[0], reason=blocked[1], detail=blocked[2])
+        answer, reason, detail = blocked
+        return dataclasses.replace(base, answer=answer, reason=reason, detail=detail, podsets=_measured(case))
     if not space.passed:
-        reason = "limit_range" if space.problems and not any(line.short for line in space.quotas) else "namespace_quota"
-        return dataclasses.replace(base, answer="waits" if hopeful else "never", reason=reason)
+        answer = "waits" if hopeful else "never"
+        return dataclasses.replace(base, answer=answer, reason=_space_reason(space), podsets=_measured(case))
     placed = try_to_fit(case)
-    if placed is None:
-        return _refusal(case, base)
-    return _acceptance(case, base, placed)
+    return _refusal(case, base) if placed is None else _acceptance(case, base, placed)
+
+
+def _space_reason(space: NamespaceFit) -> str:
+    """Which of the namespace's rules refuses; a quota that is used up comes first."""
+    of_limits = any(text.startswith("LimitRange") for text in space.problems)
+    return "limit_range" if of_limits and not any(line.short for line in space.quotas) else "namespace_quota"
 
 
 def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points: tuple[str, ...]) -> Verdict:
@@ -144,7 +148,7 @@ def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points:
         gang.namespace,
         answer,
         "unproven" if space.passed else None,
-        None if space.passed else "namespace_quota",
+        None if space.passed else _space_reason(space),
         space,
         0,
         (),
@@ -154,9 +158,13 @@ def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points:
     )
 
 
-def _measured(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
-    """The numbers of all layers, before the answer is known."""
-    podsets = tuple(_podset_fit(case, p) for p in range(len(case.pairs)))
+def _counted(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
+    """The numbers every answer has, before it is known."""
+    board = case.board
+    podsets = tuple(
+        PodsetFit(podset.name, podset.count, sum(board.slots(p).values()), podset.requests, len(piece.allowed), dropped)
+        for p, ((podset, _wish), piece, dropped) in enumerate(zip(case.pairs, board.pieces, case.dropped, strict=True))
+    )
     return Verdict(
         case.gang.name,
         case.gang.namespace,
@@ -168,31 +176,25 @@ def _measured(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> 
         podsets,
         _totals(case),
         open_points,
-        may_preempt=_possible_victims(case),
     )
 
 
+def _measured(case: Case) -> tuple[PodsetFit, ...]:
+    """What is short, the largest holes and the nearest node, podset by podset; only a refusal needs all that."""
+    return tuple(_podset_fit(case, p) for p in range(len(case.pairs)))
+
+
 def _podset_fit(case: Case, p: int) -> PodsetFit:
-    """Slots found, total shortage, largest hole and the nearest node of one podset."""
+    """Slots found, total shortage, largest hole and, where slots are missing, the nearest node of one podset."""
     podset, piece, board = case.pairs[p][0], case.board.pieces[p], case.board
-    names = [name for name in board.resources if podset.requests.get(name)]
-    free = dict.fromkeys(names, 0)
-    hole = dict.fromkeys(names, 0)
-    found = 0
-    nearest: tuple[float, int] | None = None
-    for n in piece.allowed:
-        here = case.room.free[n]
-        slots = board.room_for(p, n)
-        found += slots
-        lack = 0.0
-        for name in names:
-            have = max(0, here.get(name, 0))
-            free[name] += have
-            hole[name] = max(hole[name], have)
-            lack += max(0.0, (podset.requests[name] - have) / podset.requests[name])
-        if not slots and (nearest is None or (lack, n) < nearest):
-            nearest = (lack, n)
-    short = {name: podset.count * podset.requests[name] - free[name] for name in names}
+    slots = board.slots(p)
+    found = sum(slots.values())
+    rows = [board.free[n] for n in piece.allowed]
+    columns = {name: [row[r] for row in rows] for r, name in enumerate(board.resources) if name in podset.requests}
+    free = {name: sum(have for have in column if have > 0) for name, column in columns.items()}
+    short = {name: podset.count * amount - free[name] for name, amount in podset.requests.items()}
+    full = [n for n, here in slots.items() if not here] if found < podset.count else []
+    nearest = min(full, key=lambda n: (_lack(case.room, podset, n), n), default=None)
     return PodsetFit(
         name=podset.name,
         needed=podset.count,
@@ -201,10 +203,16 @@ def _podset_fit(case: Case, p: int) -> PodsetFit:
         usable_nodes=len(piece.allowed),
         dropped=case.dropped[p],
         short={name: amount for name, amount in short.items() if amount > 0},
-        largest_hole=hole,
-        nearest_node=case.room.nodes[nearest[1]].name if nearest else None,
-        nearest_short=_short_on(case.room, podset, nearest[1]) if nearest else {},
+        largest_hole={name: max(0, *column) if column else 0 for name, column in columns.items()},
+        nearest_node=None if nearest is None else case.room.nodes[nearest].name,
+        nearest_short={} if nearest is None else _short_on(case.room, podset, nearest),
     )
+
+
+def _lack(room: Room, podset: PodSet, n: int) -> float:
+    """How far a node is from taking one more pod, over all resources as shares of the request."""
+    free = room.free[n]
+    return sum(max(0.0, (want - max(0, free.get(name, 0))) / want) for name, want in podset.requests.items() if want)
 
 
 def _short_on(room: Room, podset: PodSet, n: int) -> Resources:
@@ -220,39 +228,52 @@ def _totals(case: Case) -> dict[str, Total]:
     for podset, _wish in case.pairs:
         for name, amount in podset.requests.items():
             wanted[name] = wanted.get(name, 0) + podset.count * amount
-    nodes = case.board.nodes
-    return {
-        name: Total(amount, sum(max(0, case.room.free[n].get(name, 0)) for n in nodes))
-        for name, amount in sorted(wanted.items())
-    }
+    columns = zip(case.board.resources, zip(*case.board.free.values(), strict=True), strict=False)
+    free = {name: sum(have for have in column if have > 0) for name, column in columns}
+    return {name: Total(amount, free.get(name, 0)) for name, amount in sorted(wanted.items())}
 
 
 def _blocked_before_nodes(
     gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], room: Room
 ) -> tuple[str, str, str] | None:
     """Things that stop pods before any node is looked at: (answer, reason, detail)."""
-    storage = room.snapshot.storage
+    snapshot = room.snapshot
+    users: collections.Counter[str] = collections.Counter()
+    for podset, wish in pairs:
+        for name in set(wish.claims):
+            users[name] += podset.count
     for podset, wish in pairs:
         if not podset.count:
             continue
-        if wish.runtime_class and wish.runtime_class not in room.snapshot.runtime_classes:
+        unknown = wish.runtime_class and wish.runtime_class not in snapshot.runtime_classes
+        if wish.runtime_class and unknown and "runtimeclasses" not in snapshot.unread:
             return "waits", "runtime_class_missing", wish.runtime_class
+        if wish.priority_class and snapshot.priorities and wish.priority_class not in snapshot.priorities:
+            return "waits", "priority_class_missing", wish.priority_class
         for name in wish.claims:
-            claim = storage.claims.get((gang.namespace, name))
-            if claim is None:
-                if name not in gang.own_claims:
-                    return "waits", "claim_missing", name
-            elif claim.once_per_pod and (podset.count > 1 or room.used_claims[(gang.namespace, name)]):
-                return "never" if podset.count > 1 else "waits", "claim_in_use", name
-            elif claim.volume is None and claim.storage_class not in storage.late_binding:
-                return "waits", "claim_unbound", name
+            stopped = _claim_problem(gang, room, name, users[name])
+            if stopped:
+                return *stopped, name
     return None
+
+
+def _claim_problem(gang: Gang, room: Room, name: str, users: int) -> tuple[str, str] | None:
+    """Why a claim that so many pods of the gang mount stops them: (answer, reason); what was not read stops nobody."""
+    snapshot = room.snapshot
+    claim = snapshot.storage.claims.get((gang.namespace, name))
+    if claim is None:
+        expected = name in gang.own_claims or "persistentvolumeclaims" in snapshot.unread
+        return None if expected else ("waits", "claim_missing")
+    if claim.once_per_pod and (users > 1 or room.used_claims[(gang.namespace, name)]):
+        return "never" if users > 1 else "waits", "claim_in_use"
+    late = claim.storage_class in snapshot.storage.late_binding or "storageclasses" in snapshot.unread
+    return None if claim.volume is not None or late else ("waits", "claim_unbound")
 
 
 def _not_modelled(gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], room: Room) -> tuple[str, ...]:
     """What the verdict does not take into account; any entry keeps a fit from being called proven."""
     points = set()
-    storage = room.snapshot.storage
+    storage, unread = room.snapshot.storage, room.snapshot.unread
     for podset, wish in pairs:
         if not podset.count:
             continue
@@ -265,8 +286,16 @@ def _not_modelled(gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], roo
         claims = [storage.claims.get((gang.namespace, name)) for name in wish.claims]
         if wish.new_claims or any(claim is None or claim.volume is None for claim in claims):
             points.add("unbound_volumes")
-    if room.snapshot.webhooks:
+        if wish.claims and not unread.isdisjoint(("persistentvolumeclaims", "persistentvolumes", "csinodes")):
+            points.add("volumes_not_visible")
+        if wish.runtime_class and "runtimeclasses" in unread:
+            points.add("runtime_classes_not_visible")
+    if room.snapshot.webhooks or not unread.isdisjoint(("webhooks", "policies")):
         points.add("mutating_webhooks")
+    if not unread.isdisjoint((f"resourcequotas {gang.namespace}", f"limitranges {gang.namespace}")):
+        points.add("namespace_rules_not_visible")
+    if rival_volumes(room, [wish for podset, wish in pairs if podset.count]):
+        points.add("attach_limits")
     return tuple(sorted(points))
 
 
@@ -284,22 +313,21 @@ def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
             piece.name: {case.room.nodes[n].name: count for n, count in sorted(here.items())}
             for piece, here in zip(pieces, placed.placement, strict=True)
         },
-        may_preempt=(),
     )
 
 
 def _refusal(case: Case, base: Verdict) -> Verdict:
     """The verdict for a gang that does not fit now: for ever, or why it waits."""
-    if _hopeless(case):
-        empty = open_case(case.gang, case.room.emptied(), ignore_passing=True)
-        return dataclasses.replace(base, answer="never", reason=_reason(empty))
-    return dataclasses.replace(base, answer="waits", reason=_reason(case))
+    base = dataclasses.replace(base, podsets=_measured(case), may_preempt=_possible_victims(case))
+    empty = open_case(case.gang, case.room.emptied())
+    if _hopeless(empty.board):
+        return dataclasses.replace(base, answer="never", reason=_reason(empty, _measured(empty), _totals(empty)))
+    return dataclasses.replace(base, answer="waits", reason=_reason(case, base.podsets, base.totals))
 
 
-def _hopeless(case: Case) -> bool:
-    """Whether the gang could not even be placed if every node were ready and empty."""
-    board = open_case(case.gang, case.room.emptied(), ignore_passing=True).board
-    if any(_slots_lacking(board)):
+def _hopeless(board: Board) -> bool:
+    """Whether the gang could not even be placed on this board, where every node is ready and empty."""
+    if board.overdrawn():
         return True
     if find_packing(board) is not None:
         return False
@@ -307,18 +335,19 @@ def _hopeless(case: Case) -> bool:
     return placement is None and exhaustive
 
 
-def _reason(case: Case) -> str:
+def _reason(case: Case, podsets: t.Iterable[PodsetFit], totals: t.Mapping[str, Total]) -> str:
     """The main reason why a case does not fit."""
     board = case.board
     if any(piece.count and not piece.allowed for piece in board.pieces):
         return "no_matching_node"
-    fits = [_podset_fit(case, p) for p in range(len(board.pieces))]
-    if any(total.short for total in _totals(case).values()) or any(fit.short for fit in fits):
+    if any(total.short for total in totals.values()) or any(fit.short for fit in podsets):
         return "insufficient"
-    if not any(_slots_lacking(board)) and find_packing(board) is not None:
+    if board.overdrawn():
+        return "fragmentation"
+    if find_packing(board) is not None:
         return "order_dependent"
-    rules = any(piece.coupled for piece in board.pieces) or any(wish.host_ports for podset, wish in case.pairs)
-    return "constraints" if rules and not any(_slots_lacking(board)) else "fragmentation"
+    rules = any(piece.coupled for piece in board.pieces) or any(wish.host_ports for _podset, wish in case.pairs)
+    return "constraints" if rules else "fragmentation"
 
 
 def _possible_victims(case: Case) -> tuple[str, ...]:
@@ -327,9 +356,9 @@ def _possible_victims(case: Case) -> tuple[str, ...]:
     priorities = [
         _priority(wish, snapshot.priorities, snapshot.default_priority) for podset, wish in case.pairs if wish.preempts
     ]
-    if not priorities or (max(priorities) <= 0 and not any(pod.priority < 0 for pod in snapshot.pods)):
+    highest = max(priorities, default=case.room.lowest_priority)
+    if highest <= case.room.lowest_priority:
         return ()
-    highest = max(priorities)
     victims = (pod.key for n in case.board.nodes for pod in case.room.pods_on[n] if pod.priority < highest)
     return tuple(sorted(victims)[:MOST_VICTIMS_NAMED])
 

@@ -12,7 +12,12 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._model.constraints import Constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity, quantity_text, scaled
+from ansible_collections.muster.kube.plugins.module_utils._model.quantity import (
+    NANO,
+    parse_quantity,
+    quantity_text,
+    scaled,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, QuotaLine, base_resource
 
@@ -20,6 +25,7 @@ Raw = t.Mapping[str, t.Any]
 Pair = tuple[PodSet, Constraints]
 QuotaUse = dict[tuple[str, str, str], int]
 
+LIMITS_COUNTED = ("cpu", "memory", "ephemeral-storage")
 # A quota on one of these refuses pods that do not state the amount.
 MUST_BE_STATED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 
@@ -69,9 +75,11 @@ def _per_pod(resource: str, podset: PodSet) -> int:
     """What one pod counts against a quota's resource."""
     if resource in ("pods", "count/pods"):
         return 1
+    base = base_resource(resource)
     if resource.startswith("limits."):
-        return podset.limits.get(base_resource(resource), 0)
-    return podset.requests.get(base_resource(resource), 0)
+        return podset.limits.get(base, 0) if base in LIMITS_COUNTED else 0
+    # Extended resources are counted under requests.<name> only; any other name with a slash is no pod's amount.
+    return podset.requests.get(base, 0) if base != resource or "/" not in resource else 0
 
 
 def _unstated(quota: Raw, pairs: t.Sequence[Pair]) -> list[str]:
@@ -152,7 +160,9 @@ def _limit_problems(podset: PodSet, limit_ranges: t.Sequence[Raw]) -> list[str]:
                     )
             elif item.get("type") == "Pod":
                 who = f"LimitRange {name}: a pod of {podset.name}"
-                problems += _bound_problems(item, podset.requests, podset.limits, who)
+                # Declared without containers: what will be stated is not known, so only stated amounts are held to it.
+                limits = podset.limits if spec.get("containers") else {**podset.requests, **podset.limits}
+                problems += _bound_problems(item, podset.requests, limits, who)
     return problems
 
 
@@ -162,7 +172,7 @@ def _numbers(amounts: Raw | None) -> dict[str, int]:
 
 
 def _bound_problems(item: Raw, requests: t.Mapping[str, int], limits: t.Mapping[str, int], who: str) -> list[str]:
-    """Maxima bind limits, minima bind requests; an amount not stated breaks either."""
+    """Maxima bind limits, minima bind requests; an amount not stated breaks either. A ratio binds both."""
     problems = []
     for resource, most in _numbers(item.get("max")).items():
         have = limits.get(resource)
@@ -174,4 +184,10 @@ def _bound_problems(item: Raw, requests: t.Mapping[str, int], limits: t.Mapping[
         if asked is None or asked < least:
             said = "requests nothing" if asked is None else f"requests {quantity_text(resource, asked)}"
             problems.append(f"{who} {said} of {resource}, the minimum is {quantity_text(resource, least)}")
+    for resource, text in (item.get("maxLimitRequestRatio") or {}).items():
+        asked, have = requests.get(resource), limits.get(resource)
+        if not asked or not have:
+            problems.append(f"{who} needs a request and a limit for {resource}, their ratio must not exceed {text}")
+        elif have * NANO > asked * parse_quantity(text):
+            problems.append(f"{who} has a limit of more than {text} times its request for {resource}")
     return problems

@@ -17,8 +17,8 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Piece, SpreadRule
 
-# Looks at a node that exploration may spend; about a quarter of a second.
-EXPLORE_LIMIT = 150_000
+# Looks at a node that one exploration may spend; some tenths of a second.
+EXPLORE_LIMIT = 40_000
 # Exploration goes as deep as there are pods.
 MOST_PODS = 300
 
@@ -31,20 +31,21 @@ class Outcome(enum.Enum):
     UNKNOWN = "too many courses to try"
 
 
-def order_free(board: Board, limit: int = EXPLORE_LIMIT) -> bool:
-    """Whether all pods will be placed in any order on any choice of nodes."""
-    if any(piece.count and not piece.allowed for piece in board.pieces):
-        return False
-    if arithmetic_proof(board):
-        return True
-    return explore(board, limit) is Outcome.SAFE
+class Budget:
+    """Looks at nodes that one or several explorations may still spend."""
+
+    def __init__(self, looks: int = EXPLORE_LIMIT) -> None:
+        """Start full."""
+        self.left = looks
 
 
 def arithmetic_proof(board: Board) -> bool:
     """Each piece is guaranteed its slots, by counting alone."""
-    slots = [{n: board.room_for(p, n) for n in piece.allowed} for p, piece in enumerate(board.pieces)]
+    slots = [board.slots(p) for p in range(len(board.pieces))]
     if any(sum(here.values()) < piece.count for here, piece in zip(slots, board.pieces, strict=True)):
         return False
+    if all(_has_to_spare(board, p, slots) for p in range(len(slots))):
+        return True
     disturbed = _disturbed_nodes(board, slots)
     for p, piece in enumerate(board.pieces):
         if piece.coupled and not _only_moot_affinity(board, p):
@@ -55,6 +56,15 @@ def arithmetic_proof(board: Board) -> bool:
         elif _guaranteed(board, p, slots, disturbed) < piece.count:
             return False
     return True
+
+
+def _has_to_spare(board: Board, p: int, slots: t.Sequence[t.Mapping[int, int]]) -> bool:
+    """Whether a piece without rules keeps its slots even if every rival pod does its worst; needs no look at nodes."""
+    piece = board.pieces[p]
+    if piece.coupled:
+        return False
+    harm = sum(rival.count * _harm(rival, piece) for q, rival in enumerate(board.pieces) if q != p)
+    return sum(slots[p].values()) >= piece.count + harm
 
 
 def _disturbed_nodes(board: Board, slots: t.Sequence[t.Mapping[int, int]]) -> set[int]:
@@ -112,8 +122,10 @@ def _only_moot_affinity(board: Board, p: int) -> bool:
     rule = piece.affinity
     if rule is None or piece.conflicts or piece.spreads:
         return False
+    # The first of its kind may start anywhere, but only as long as no pod it looks for stands in another domain.
+    first = not rule.anyone and not any(hit for q, hit in enumerate(rule.hits) if q != p)
     for q, other in enumerate(board.pieces):
-        sought = rule.hits[q] and other.count and (other.affinity is None or q == p)
+        sought = rule.hits[q] and other.count and (first if q == p else other.affinity is None)
         if sought and all(_single_domain(board, key, (*piece.allowed, *other.allowed)) for key in rule.keys):
             return True
     return False
@@ -177,18 +189,18 @@ def _same_domain(board: Board, piece: Piece, slots: t.Mapping[int, int]) -> int:
     return min((here for here in found.values() if here), default=0)
 
 
-def explore(board: Board, limit: int = EXPLORE_LIMIT) -> Outcome:
-    """Try all courses of play, as far as the limit allows; the board is left as it was."""
+def explore(board: Board, budget: Budget | None = None) -> Outcome:
+    """Try all courses of play, as far as the budget allows; the board is left as it was."""
     if sum(board.left) > MOST_PODS:
         return Outcome.UNKNOWN
-    return _Explorer(board, limit).visit()
+    return _Explorer(board, budget or Budget()).visit()
 
 
-def find_full(board: Board, limit: int = EXPLORE_LIMIT) -> tuple[list[dict[int, int]] | None, bool]:
+def find_full(board: Board, budget: Budget | None = None) -> tuple[list[dict[int, int]] | None, bool]:
     """Look for any course that places all pods: the placement or None, and whether the search was exhaustive."""
     if sum(board.left) > MOST_PODS:
         return None, False
-    search = _Finder(board, limit)
+    search = _Finder(board, budget or Budget())
     found = search.visit()
     return search.placement, found is not Outcome.UNKNOWN
 
@@ -196,10 +208,10 @@ def find_full(board: Board, limit: int = EXPLORE_LIMIT) -> tuple[list[dict[int, 
 class _Positions:
     """Positions of a board: how many pods of each piece stand on each kind of node, and the moves from there."""
 
-    def __init__(self, board: Board, limit: int) -> None:
+    def __init__(self, board: Board, budget: Budget) -> None:
         """Group alike nodes once."""
         self.board = board
-        self.looks_left = limit
+        self.budget = budget
         self.kinds = alike_nodes(board)
         self.seen: set[t.Hashable] = set()
 
@@ -212,7 +224,7 @@ class _Positions:
                 continue
             tried = set()
             allowed = board.pieces[p].allowed
-            self.looks_left -= len(allowed)
+            self.budget.left -= len(allowed)
             for n in allowed:
                 mark = (self.kinds[n], *(placed.get(n, 0) for placed in board.placed))
                 if mark not in tried:
@@ -246,7 +258,7 @@ class _Explorer(_Positions):
         board = self.board
         if not any(board.left):
             return Outcome.SAFE
-        if self.looks_left <= 0:
+        if self.budget.left <= 0:
             return Outcome.UNKNOWN
         moves = self.moves(range(len(board.pieces)))
         if not moves:
@@ -271,7 +283,7 @@ class _Finder(_Positions):
         if not any(board.left):
             self.placement = [dict(placed) for placed in board.placed]
             return Outcome.SAFE
-        if self.looks_left <= 0:
+        if self.budget.left <= 0:
             return Outcome.UNKNOWN
         waiting = [p for p, left in enumerate(board.left) if left]
         if not any(piece.coupled for piece in board.pieces):

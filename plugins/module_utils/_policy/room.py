@@ -8,12 +8,17 @@
 from __future__ import annotations
 
 import collections
+import copy
+import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.constraints import HostPort, PodTerm
 from ansible_collections.muster.kube.plugins.module_utils._model.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Node, Pod, Snapshot
 
+# Taints the cluster sets for a condition that passes: nodes that carry them are out now, not for ever.
+PASSING_TAINT_PREFIX = "node.kubernetes.io/"
 LabelGroup = tuple[str, tuple[tuple[str, str], ...], bool]
 
 
@@ -30,8 +35,10 @@ class Room:
         self.pods_on: list[list[Pod]] = [[] for node in self.nodes]
         self.anti_terms: dict[PodTerm, collections.Counter[int]] = {}
         self.used_claims: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.lowest_priority = min((pod.priority for pod in snapshot.pods), default=0)
         self._groups: dict[LabelGroup, collections.Counter[int]] | None = None
         self._domains: dict[str, list[str | None]] = {}
+        self._emptied: Room | None = None
         for pod in snapshot.pods if pods is None else pods:
             self.add(pod)
 
@@ -40,10 +47,11 @@ class Room:
         i = self.index.get(pod.node) if pod.node else None
         if i is None:
             return
-        free = self.free[i]
+        free = dict(self.free[i])
         for name, amount in pod.requests.items():
             free[name] = free.get(name, 0) - amount
-        self.pods_on[i].append(pod)
+        self.free[i] = free
+        self.pods_on[i] = [*self.pods_on[i], pod]
         if pod.host_ports:
             self.ports.setdefault(i, []).extend(pod.host_ports)
         for term in pod.anti_affinity:
@@ -59,7 +67,7 @@ class Room:
             self._domains[key] = [node.labels.get(key) for node in self.nodes]
         return self._domains[key]
 
-    @property
+    @functools.cached_property
     def host_names(self) -> dict[int, str]:
         """Host name labels that name exactly one node, by node; only such nodes can be steered to."""
         values = self.domains("kubernetes.io/hostname")
@@ -90,14 +98,65 @@ class Room:
                 found.update(counts)
         return found
 
-    def without(self, gone: t.Collection[str]) -> Room:
-        """A copy in which the pods of these keys have ended."""
-        pods = [pod for here in self.pods_on for pod in here if pod.key not in gone]
-        return Room(self.snapshot, pods)
+    def without(self, gone: t.Iterable[Pod]) -> Room:
+        """A copy in which these pods have ended; only their nodes are counted anew."""
+        twin = self._twin()
+        for pod in gone:
+            twin._remove(pod)
+        return twin
+
+    def _twin(self) -> Room:
+        """A copy that can be changed; nodes are shared until a pod comes or goes."""
+        twin = copy.copy(self)
+        twin.free, twin.pods_on = list(self.free), list(self.pods_on)
+        twin.ports = {i: list(ports) for i, ports in self.ports.items()}
+        twin.anti_terms = {term: collections.Counter(counts) for term, counts in self.anti_terms.items()}
+        twin.used_claims = collections.Counter(self.used_claims)
+        if self._groups is not None:
+            twin._groups = collections.defaultdict(collections.Counter)
+            twin._groups.update({group: collections.Counter(counts) for group, counts in self._groups.items()})
+        return twin
+
+    def _remove(self, pod: Pod) -> None:
+        """Take a pod off its node."""
+        i = self.index[t.cast(str, pod.node)]
+        free = dict(self.free[i])
+        for name, amount in pod.requests.items():
+            free[name] += amount
+        self.free[i] = free
+        self.pods_on[i] = [other for other in self.pods_on[i] if other is not pod]
+        if pod.host_ports:
+            self.ports[i] = [port for other in self.pods_on[i] for port in other.host_ports]
+        for term in pod.anti_affinity:
+            self.anti_terms[term][i] -= 1
+        for claim in pod.claims:
+            self.used_claims[(pod.namespace, claim)] -= 1
+        if self._groups is not None:
+            self._groups[_group_of(pod)][i] -= 1
 
     def emptied(self) -> Room:
-        """A copy in which only pods that always come back (DaemonSets, static pods) are left."""
-        return Room(self.snapshot, [pod for here in self.pods_on for pod in here if pod.stays])
+        """The nodes at their best: all open, and only pods that always come back (DaemonSets, static pods) on them."""
+        if self._emptied is None:
+            nodes = tuple(_opened(node) for node in self.nodes)
+            stays = tuple(pod for pod in self.snapshot.pods if pod.stays)
+            self._emptied = Room(dataclasses.replace(self.snapshot, nodes=nodes, pods=stays))
+        return self._emptied
+
+    def opened(self, names: t.Collection[str] | None = None) -> Room:
+        """A copy in which these nodes (default: all) are neither cordoned nor tainted for a passing condition."""
+        nodes = tuple(_opened(node) if names is None or node.name in names else node for node in self.snapshot.nodes)
+        if nodes == self.snapshot.nodes:
+            return self
+        pods = [pod for here in self.pods_on for pod in here]
+        return Room(dataclasses.replace(self.snapshot, nodes=nodes), pods)
+
+
+def _opened(node: Node) -> Node:
+    """The node once its cordon or condition has passed."""
+    if not node.taints and not node.unschedulable:
+        return node
+    taints = tuple(taint for taint in node.taints if not taint.key.startswith(PASSING_TAINT_PREFIX))
+    return dataclasses.replace(node, taints=taints, unschedulable=False)
 
 
 def _group_of(pod: Pod) -> LabelGroup:

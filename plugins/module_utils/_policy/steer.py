@@ -12,7 +12,13 @@ import itertools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board
-from ansible_collections.muster.kube.plugins.module_utils._policy.proof import find_full, order_free
+from ansible_collections.muster.kube.plugins.module_utils._policy.proof import (
+    Budget,
+    Outcome,
+    arithmetic_proof,
+    explore,
+    find_full,
+)
 
 Placement = list[dict[int, int]]
 Narrowing = dict[int, frozenset[int]]
@@ -21,8 +27,10 @@ Strategy = t.Callable[[Board, int, int], tuple[float, ...]]
 MAX_ORDERS = 6
 MAX_DOMAINS = 8
 MAX_CANDIDATES = 24
-# Steps (pods times nodes) one attempt may take when rules forbid placing in bulk.
-MAX_STEPS = 400_000
+# Nodes times candidates that may be tried; on thousands of nodes a few good guesses must do.
+MAX_NODES_TRIED = 12_000
+# Nodes looked at for a place that any of many would offer, as kube-scheduler itself does on large clusters.
+SAMPLE = 100
 
 
 def emptiest(board: Board, p: int, n: int) -> tuple[float, ...]:
@@ -68,10 +76,8 @@ def _place_piece(board: Board, p: int, strategy: Strategy) -> None:
     if not piece.coupled:
         _place_in_bulk(board, p, strategy)
         return
-    if board.left[p] * len(piece.allowed) > MAX_STEPS:
-        return
     while board.left[p]:
-        open_nodes = [n for n in piece.allowed if board.feasible(p, n)]
+        open_nodes = list(itertools.islice((n for n in piece.allowed if board.feasible(p, n)), SAMPLE))
         if not open_nodes:
             return
         board.place(p, min(open_nodes, key=lambda n: strategy(board, p, n)))
@@ -79,17 +85,30 @@ def _place_piece(board: Board, p: int, strategy: Strategy) -> None:
 
 def _place_in_bulk(board: Board, p: int, strategy: Strategy) -> None:
     """Without moving rules a heap of nodes suffices; packing strategies fill a node before the next."""
-    heap = [(strategy(board, p, n), n) for n in board.pieces[p].allowed if board.room_for(p, n)]
+    heap = [(strategy(board, p, n), n) for n in _some_with_room(board, p)]
     heapq.heapify(heap)
     while heap and board.left[p]:
         _score, n = heapq.heappop(heap)
-        fill = 1 if strategy is emptiest else min(board.left[p], board.room_for(p, n))
-        board.place_many(p, n, fill)
+        board.place(p, n, 1 if strategy is emptiest else min(board.left[p], board.room_for(p, n)))
         if strategy is emptiest and board.room_for(p, n):
             heapq.heappush(heap, (strategy(board, p, n), n))
 
 
-def packings(board: Board) -> t.Iterator[Placement]:
+def _some_with_room(board: Board, p: int) -> list[int]:
+    """Nodes with room for the piece, all of them if they are few, else enough for twice its pods."""
+    found = []
+    slots = 0
+    for n in board.pieces[p].allowed:
+        here = board.room_for(p, n)
+        if here:
+            found.append(n)
+            slots += here
+            if len(found) >= SAMPLE and slots >= 2 * board.left[p]:
+                break
+    return found
+
+
+def packings(board: Board, budget: Budget | None = None) -> t.Iterator[Placement]:
     """Different ways to place the whole gang, likely good ones first; at the end, on small boards, a full search."""
     found = False
     for base in _bases(board):
@@ -100,7 +119,7 @@ def packings(board: Board) -> t.Iterator[Placement]:
                     found = True
                     yield placement
     if not found:
-        placement, _exhaustive = find_full(board)
+        placement, _exhaustive = find_full(board, budget)
         if placement is not None:
             yield placement
 
@@ -147,16 +166,31 @@ def _largest_domains(board: Board, key: str, members: t.Sequence[int]) -> list[s
     return sorted(room, key=lambda domain: (-room[domain], domain))[:MAX_DOMAINS]
 
 
-def find_steering(board: Board) -> tuple[Narrowing, Placement] | None:
+def order_free(board: Board, budget: Budget) -> bool:
+    """Whether all pods will be placed in any order on any choice of nodes.
+
+    Before the long search a few games are played: one that gets stuck is all the proof of the contrary one needs.
+    """
+    if board.overdrawn():
+        return False
+    if arithmetic_proof(board):
+        return True
+    if any(play(board, order, strategy) is None for order in _orders(board) for strategy in STRATEGIES):
+        return False
+    return explore(board, budget) is Outcome.SAFE
+
+
+def find_steering(board: Board, budget: Budget) -> tuple[Narrowing, Placement] | None:
     """Nodes per podset such that the scheduler, confined to them, places the gang in any order; with one placement."""
     tried: set[tuple[frozenset[int], ...]] = set()
-    for placement in itertools.islice(packings(board), MAX_CANDIDATES):
+    most = max(3, min(MAX_CANDIDATES, MAX_NODES_TRIED // max(1, len(board.nodes))))
+    for placement in itertools.islice(packings(board, budget), most):
         sets = tuple(frozenset(here) for here in placement)
         if sets in tried:
             continue
         tried.add(sets)
         narrowing = {p: nodes for p, nodes in enumerate(sets) if nodes and nodes != frozenset(board.pieces[p].allowed)}
-        if steerable(board, narrowing) and order_free(board.narrow(narrowing)):
+        if steerable(board, narrowing) and order_free(board.narrow(narrowing), budget):
             return narrowing, placement
     return None
 

@@ -101,7 +101,7 @@ def test_others_are_told_what_to_install(python_without_ensurepip, monkeypatch):
 
 def test_an_old_python_is_refused(monkeypatch):
     monkeypatch.setattr(environments.sys, "version_info", (3, 10, 13))
-    with pytest.raises(SystemExit, match="3.11 or newer"):
+    with pytest.raises(SystemExit, match=r"3\.11 or newer"):
         environments.check_python()
 
 

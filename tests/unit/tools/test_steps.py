@@ -31,9 +31,9 @@ def fake_make(tmp_path, monkeypatch):
     return tmp_path / "log"
 
 
-def test_green_run_is_short_and_counts_tests(fake_make, capsys):
+def test_green_run_is_short_and_counts_tests(fake_make, capfdbinary):
     assert steps.main(str(fake_make), "together", "lint", "unit", "alone", "integration") == 0
-    printed = capsys.readouterr().out
+    printed = capfdbinary.readouterr().out.decode()
     assert printed.count("noise") == 1, "only the step that ran alone shows its output"
     assert "15 tests passed, 3 of 3 steps green" in printed.splitlines()[-1]
 

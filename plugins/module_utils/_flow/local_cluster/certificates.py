@@ -116,7 +116,7 @@ def ensure_certificates(layout: Layout, components: collections.abc.Iterable[Com
             own.ensure_certificate(place / "tls", wish.names[0], (), (*wish.names, "localhost", "127.0.0.1"))
             if wish.directory:
                 for name in ("tls.crt", "tls.key"):
-                    write_file(place / wish.directory / name, (place / name).read_bytes())
+                    ensure_file(place / wish.directory / name, (place / name).read_bytes())
 
 
 def ensure_kubeconfig(path: pathlib.Path, layout: Layout, server: str, certificate: pathlib.Path) -> None:
@@ -128,7 +128,12 @@ def ensure_kubeconfig(path: pathlib.Path, layout: Layout, server: str, certifica
         certificate.with_suffix(".crt").read_bytes(),
         certificate.with_suffix(".key").read_bytes(),
     )
-    if not path.is_file() or path.read_text(encoding="utf-8") != content:
+    ensure_file(path, content.encode())
+
+
+def ensure_file(path: pathlib.Path, content: bytes) -> None:
+    """Write a file only when it is missing or differs, so that nobody who watches it wakes up for nothing."""
+    if not path.is_file() or path.read_bytes() != content:
         write_file(path, content)
 
 

@@ -24,10 +24,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
     ensure_kubeconfig,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
-    STOP_SECONDS,
     Components,
     Prepared,
     deadline_in,
+    stop_in_order,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.nodes import (
     apply_plan,
@@ -49,7 +49,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.op
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import (
     Process,
     find_marked,
-    stop_processes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import (
     BuiltProgram,
@@ -74,12 +73,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
     Catalogue,
-    ClusterRequest,
     ClusterSpec,
     Component,
     build_nodes,
     check_spec,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest as Request
 
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 Result = dict[str, t.Any]
@@ -96,7 +95,7 @@ def check_libraries() -> None:
             raise MissingLibrary(name, error)
 
 
-def run(request: ClusterRequest, report: Report) -> Result:
+def run(request: Request, report: Report) -> Result:
     """Do what is asked for; the result has the same keys whatever that was."""
     check_libraries()
     if request.provider == "existing":
@@ -110,7 +109,7 @@ def run(request: ClusterRequest, report: Report) -> Result:
     return result
 
 
-def ensure_present(request: ClusterRequest, report: Report) -> Result:
+def ensure_present(request: Request, report: Report) -> Result:
     """Make the cluster be there as asked for; in check mode only tell what would happen."""
     if request.files is None:
         raise BadInput("read", "option files", "it must name the directory with the catalogue and the Go modules")
@@ -136,7 +135,7 @@ def ensure_present(request: ClusterRequest, report: Report) -> Result:
             raise
 
 
-def ensure_absent(request: ClusterRequest, report: Report) -> Result:
+def ensure_absent(request: Request, report: Report) -> Result:
     """Stop what the cluster started and remove its directory."""
     layout = Layout(request.cache, request.spec.name)
     if request.check_mode:
@@ -189,7 +188,7 @@ class _Change:
 
     def __init__(
         self,
-        request: ClusterRequest,
+        request: Request,
         files: pathlib.Path,
         catalogue: Catalogue,
         programs: dict[str, BuiltProgram],
@@ -243,14 +242,18 @@ class _Change:
         return self.programs[component.program].directory
 
     def _start(self, components: collections.abc.Iterable[Component]) -> None:
-        """Start those that do not run as wanted."""
-        todo: list[Prepared] = []
-        for component in components:
-            condition = self.components.condition(component, self._directory(component))
-            if condition != "running":
-                todo.append(self.components.prepare(component, self._directory(component)))
-                self.actions.append(_start_action(component.name, condition))
-        self.components.start_all(todo, self.deadline)
+        """Start those that do not run as wanted; a second look finds clients that could not bear a restarted server."""
+        wanted = list(components)
+        for _look in range(2):
+            todo: list[Prepared] = []
+            for component in wanted:
+                condition = self.components.condition(component, self._directory(component))
+                if condition != "running":
+                    todo.append(self.components.prepare(component, self._directory(component)))
+                    self.actions.append(_start_action(component.name, condition))
+            if not todo:
+                return
+            self.components.start_all(todo, self.deadline)
 
     def _wait_for_account(self, client: KubeClient) -> None:
         """Wait for the first account, without which no pod can be created."""
@@ -295,7 +298,7 @@ class _Change:
 class _Prediction:
     """What a run would do, found out by reading only."""
 
-    def __init__(self, request: ClusterRequest, files: pathlib.Path, catalogue: Catalogue, report: Report) -> None:
+    def __init__(self, request: Request, files: pathlib.Path, catalogue: Catalogue, report: Report) -> None:
         """Nothing is read yet."""
         self.request = request
         self.files = files
@@ -363,8 +366,10 @@ def _removal(layout: Layout) -> list[str]:
 def _remove(layout: Layout, state: ClusterState | None) -> None:
     """Stop every process of the cluster, and only those, and remove its directory."""
     if state is not None:
-        recorded = {Process(record.pid, record.born) for record in state.processes.values() if record.pid is not None}
-        stop_processes(recorded | set(find_marked(state.uid)), STOP_SECONDS)
+        recorded = {
+            Process(record.pid, record.born): name for name, record in state.processes.items() if record.pid is not None
+        }
+        stop_in_order({**find_marked(state.uid), **recorded})
     shutil.rmtree(layout.directory, ignore_errors=True)
     if layout.directory.exists():
         raise MusterError("remove", str(layout.directory), "some files could not be deleted")
@@ -399,7 +404,8 @@ def _describe(layout: Layout, state: ClusterState, components: Components, nodes
 def _nothing(layout: Layout) -> Result:
     """The keys of a cluster that is not there."""
     state = ClusterState.new(layout.name)
-    return _describe(layout, state, Components(layout, state, ClusterSpec(layout.name), pathlib.Path(), _silent), {})
+    components = Components(layout, state, ClusterSpec(layout.name), pathlib.Path(), _silent)
+    return {**_describe(layout, state, components, {}), "kubeconfig": None, "directory": None}
 
 
 def _silent(_text: str) -> None:

@@ -49,6 +49,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
 )
 
 STOP_SECONDS = 10.0
+# An API server waits for its watchers to leave, and they do not. All it knows is in etcd, so it need not end gently.
+API_SERVER_STOP_SECONDS = 2.0
 Condition = t.Literal["running", "outdated", "stopped", "absent"]
 
 
@@ -162,13 +164,13 @@ class Components:
                 record.pid, record.born = process.pid, process.born
             else:
                 strays.append(process)
-        stop_processes(strays, STOP_SECONDS)
+        stop_in_order(dict.fromkeys(strays, ""))
 
     def stop(self, names: collections.abc.Iterable[str]) -> None:
         """Stop components; their records are dropped."""
         chosen = list(names)
-        processes = [process for process in map(self.process, chosen) if process is not None]
-        stop_processes(processes, STOP_SECONDS)
+        found = {name: self.process(name) for name in chosen}
+        stop_in_order({process: name for name, process in found.items() if process is not None})
         for name in chosen:
             self.state.processes.pop(name, None)
 
@@ -251,6 +253,14 @@ class Components:
                 "running": running,
             }
         return shown
+
+
+def stop_in_order(processes: collections.abc.Mapping[Process, str]) -> None:
+    """Stop processes, given with the names of their components: clients first, then the API server, then its store."""
+    servers = ("kube-apiserver", "etcd")
+    stop_processes([process for process, name in processes.items() if name not in servers], STOP_SECONDS)
+    for server, grace in zip(servers, (API_SERVER_STOP_SECONDS, STOP_SECONDS), strict=True):
+        stop_processes([process for process, name in processes.items() if name == server], grace)
 
 
 def deadline_in(seconds: float) -> float:

@@ -258,6 +258,12 @@ def test_limit_range_falls_back_to_max_and_min() -> None:
     assert changed["containers"][0]["resources"] == {"requests": {"cpu": 2, "memory": "1Mi"}, "limits": {"cpu": 2}}
 
 
+def test_a_default_limit_is_a_better_default_request_than_min() -> None:
+    limit_range = {"limits": [{"type": "Container", "default": {"cpu": 2}, "max": {"cpu": 4}, "min": {"cpu": "100m"}}]}
+    changed = apply_limit_range({"containers": [container()]}, [limit_range])
+    assert changed["containers"][0]["resources"] == {"requests": {"cpu": 2}, "limits": {"cpu": 2}}
+
+
 def test_the_first_of_several_limit_ranges_wins() -> None:
     ranges = [{"limits": [{"type": "Container", "defaultRequest": {"cpu": value}}]} for value in ("100m", "900m")]
     assert pod_requests(apply_limit_range({"containers": [container()]}, ranges))["cpu"] == 100

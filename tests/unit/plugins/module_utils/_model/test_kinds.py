@@ -343,6 +343,12 @@ def test_declared_pods_that_differ_from_the_template_stand_alone(inner: Object) 
     assert all(use.template["spec"] == {} for use in uses)
 
 
+def test_declared_pods_of_another_count_than_the_template_stand_alone() -> None:
+    inner = thing("batch/v1", "Job", job_spec(parallelism=2))
+    (use,) = pod_templates(wrapper({"generictemplate": inner, "custompodresources": [declared(5, cpu=1)]}), "it")
+    assert (use.name, use.count, use.path, use.template["spec"]) == ("x", 5, None, {})
+
+
 def component_wrapper(**component: t.Any) -> Object:
     """AppWrapper v1beta2 around one component."""
     return thing("workload.codeflare.dev/v1beta2", "AppWrapper", {"components": [component], "suspend": True})

@@ -6,11 +6,17 @@
 
 from __future__ import annotations
 
+import json
+import random
+
+import hypothesis
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge, judge_all, place_waiting_pods
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod, room
+from ansible_collections.muster.kube.tests.support.simple_scheduler import cases
+from hypothesis import strategies as st
 
 
 def plain(room, gang, verdict):
@@ -250,3 +256,41 @@ def test_without_sight_of_nodes_the_namespace_still_answers():
     assert (judge(blind, small).answer, judge(blind, small).how) == ("fits", "unproven")
     assert judge(blind, large).answer == "waits"
     assert "100m" in verdict_text(judge(blind, large).as_dict())
+
+
+@hypothesis.settings(max_examples=400)
+@hypothesis.given(cases(), st.randoms(use_true_random=False))
+def test_a_verdict_holds_whatever_a_simple_scheduler_does(case, rng):
+    verdict = judge(room(case.nodes, case.pods), gang(*case.jobs))
+    as_dict = verdict.as_dict()
+    assert json.loads(json.dumps(as_dict)) == as_dict
+    text = verdict_text(as_dict)
+    if verdict.answer == "fits":
+        scheduler = case.scheduler(verdict.steering)
+        truth = scheduler.play_all(800)
+        assert not truth.stuck
+        assert truth.full or not truth.exhaustive
+        assert all(scheduler.play_once(random.Random(rng.random())) for _turn in range(4))
+        return
+    truth = case.scheduler().play_all(800)
+    for name, total in verdict.totals.items():
+        assert not total.short or name in text
+    for podset in verdict.podsets:
+        assert not podset.usable_nodes or all(name in text for name in podset.short)
+    if truth.exhaustive:
+        assert truth.full == (verdict.reason == "order_dependent")
+        assert truth.stuck
+
+
+@hypothesis.settings(max_examples=60)
+@hypothesis.given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 3), st.integers(1, 8), st.integers(1, 6)
+)
+def test_one_more_node_never_turns_a_fit_into_a_wait(sizes, cpu, count, more):
+    nodes = [node(f"n{i}", cpu=str(size)) for i, size in enumerate(sizes)]
+    wanted = gang(job("j", count, requests={"cpu": str(cpu)}))
+    fewer, larger = (judge(room(group), wanted) for group in (nodes, [*nodes, node("one-more", cpu=str(more))]))
+    assert (fewer.answer == "fits") == (sum(size // cpu for size in sizes) >= count)
+    assert (fewer.answer, larger.answer) != ("fits", "waits")
+    assert larger.answer == "fits" or fewer.answer != "fits"
+    assert larger.podsets[0].found == fewer.podsets[0].found + more // cpu

@@ -1,0 +1,516 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""local_cluster for real: module, role and playbook make clusters, repair them and take them away."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster as cluster_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import find_marked, find_process
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+    ClusterRequest,
+    ClusterSpec,
+    NodeGroup,
+    Taint,
+    build_node,
+)
+from ansible_collections.muster.kube.plugins.modules import local_cluster, local_cluster_info
+from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILES = ROOT / "roles" / "local_cluster" / "files"
+CACHE = pathlib.Path(os.environ.get("MUSTER_CACHE") or pathlib.Path.home() / ".cache" / "muster-kube")
+NODES = [{"name": "node", "count": 2, "cpu": "8", "memory": "8118372Ki", "extended": {"nvidia.com/gpu": 8}}]
+
+
+class Runner:
+    """Runs the module in real playbooks, on clusters whose names belong to this run."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.names: set[str] = set()
+
+    def play(self, playbook: str | pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One ansible-playbook."""
+        environment = {
+            **os.environ,
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+            "ANSIBLE_HOME": str(self.directory / "ansible"),
+            "ANSIBLE_ASYNC_DIR": str(self.directory / "async"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        program = pathlib.Path(sys.executable).with_name("ansible-playbook")
+        command = [str(program), str(playbook), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    def run(self, name: str, *, keywords: dict[str, t.Any] | None = None, **options: t.Any) -> dict[str, t.Any]:
+        """The result of one task."""
+        self.names.add(name)
+        out = self.directory / "out.json"
+        out.unlink(missing_ok=True)
+        task = {"muster.kube.local_cluster": {"name": name, **options}, "register": "answer", **(keywords or {})}
+        keep = {"ansible.builtin.copy": {"dest": str(out), "content": "{{ answer | to_json }}"}, "check_mode": False}
+        play = {"hosts": "localhost", "gather_facts": False, "tasks": [{**task, "ignore_errors": True}, keep]}
+        playbook = self.directory / "site.yml"
+        playbook.write_text(json.dumps([play]))
+        answer = self.play(playbook)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        return json.loads(out.read_text())
+
+    def state(self, name: str):
+        """What the cluster remembers."""
+        return read_state(Layout(CACHE, name))
+
+    def client(self, name: str):
+        """A connection to the cluster."""
+        return connect({"kubeconfig": str(Layout(CACHE, name).kubeconfig)})
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    """The runner; its clusters are removed at the end."""
+    made = Runner(tmp_path_factory.mktemp("play"))
+    yield made
+    for name in made.names:
+        made.run(name, state="absent")
+
+
+@pytest.fixture(scope="module")
+def name(runner):
+    """A running cluster with two nodes."""
+    own = f"own-{os.getpid()}"
+    made = runner.run(own, nodes=NODES)
+    assert made.get("failed") is False, made["msg"]
+    assert made["changed"] is True
+    assert made["ran"] == "in_process"
+    return own
+
+
+def versions(client) -> dict[str, str]:
+    """Resource versions of everything the module manages, by path; leases and events change by themselves."""
+    found = {}
+    for path in ("/api/v1/nodes", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/secrets"):
+        for item in list_objects(client, path, keep=lambda item: item).items:
+            found[f"{path}/{item['metadata']['name']}"] = item["metadata"]["resourceVersion"]
+    return found
+
+
+def test_a_second_run_changes_nothing_and_writes_nothing(runner, name):
+    client = runner.client(name)
+    before, state = versions(client), Layout(CACHE, name).state.read_bytes()
+    again = runner.run(name, nodes=NODES)
+    assert (again["changed"], again["actions"]) == (False, [])
+    assert versions(client) == before
+    assert Layout(CACHE, name).state.read_bytes() == state
+
+
+def test_the_module_answers_like_the_action(runner, name):
+    here = runner.run(name, nodes=NODES)
+    module = runner.run(name, nodes=NODES, keywords={"async": 120, "poll": 1})
+    assert (here["ran"], module["ran"]) == ("in_process", "module")
+    assert {key: module[key] for key in here if key != "ran"} == {key: here[key] for key in here if key != "ran"}
+
+
+def test_nodes_are_reconciled(runner, name):
+    client = runner.client(name)
+    groups = [
+        {**NODES[0], "count": 1, "cpu": "9", "labels": {"row": "1"}},
+        {"name": "extra", "cpu": "1", "memory": "1Gi", "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+    ]
+    predicted = runner.run(name, nodes=groups, keywords={"check_mode": True})
+    assert len(list_objects(client, "/api/v1/nodes", keep=lambda node: node).items) == 2
+    changed = runner.run(name, nodes=groups)
+    assert (
+        changed["actions"]
+        == predicted["actions"]
+        == ["create node extra-0", "change node node-0", "delete node node-1"]
+    )
+    node, extra = get_object(client, "/api/v1/nodes/node-0"), get_object(client, "/api/v1/nodes/extra-0")
+    assert node["status"]["allocatable"]["cpu"] == "9"
+    assert node["metadata"]["labels"]["row"] == "1"
+    assert extra["spec"]["taints"] == [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+    assert runner.run(name, nodes=NODES)["changed"] is True
+    restored = get_object(client, "/api/v1/nodes/node-0")
+    assert "row" not in restored["metadata"]["labels"]
+    assert get_object(client, "/api/v1/nodes/extra-0") is None
+
+
+def test_a_component_that_died_is_restarted(runner, name):
+    before = runner.run(name, nodes=NODES)["components"]
+    os.kill(before["kube-scheduler"]["pid"], signal.SIGKILL)
+    wait_until("the scheduler to end", lambda: find_process(before["kube-scheduler"]["pid"]) is None)
+    predicted = runner.run(name, nodes=NODES, keywords={"check_mode": True})
+    repaired = runner.run(name, nodes=NODES)
+    assert repaired["actions"] == predicted["actions"] == ["restart kube-scheduler, which had ended"]
+    assert repaired["components"]["kube-scheduler"]["ports"] == before["kube-scheduler"]["ports"]
+    assert repaired["components"]["kube-scheduler"]["pid"] != before["kube-scheduler"]["pid"]
+    assert {key: value for key, value in repaired["components"].items() if key != "kube-scheduler"} == {
+        key: value for key, value in before.items() if key != "kube-scheduler"
+    }
+
+
+def test_data_survives_the_death_of_all(runner, name):
+    client = runner.client(name)
+    create(client, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}})
+    for process in find_marked(runner.state(name).uid):
+        os.kill(process.pid, signal.SIGKILL)
+    wait_until("all processes to end", lambda: not find_marked(runner.state(name).uid))
+    assert len(runner.run(name, nodes=NODES)["actions"]) == 5
+    assert get_object(runner.client(name), "/api/v1/namespaces/kept") is not None
+
+
+def test_feature_gates_and_runtime_config_restart_what_they_concern(runner, name):
+    switched = runner.run(
+        name,
+        nodes=NODES,
+        feature_gates={"GenericWorkload": True, "GangScheduling": True},
+        runtime_config={"scheduling.k8s.io/v1alpha2": True},
+    )
+    restarted = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+    assert switched["actions"] == [f"restart {item} with changed settings" for item in restarted]
+    client = runner.client(name)
+    assert find_resource(client, "scheduling.k8s.io/v1alpha2", "PodGroup") is not None
+    assert find_resource(client, "scheduling.k8s.io/v1alpha2", "Workload") is not None
+    assert runner.run(name, nodes=NODES)["changed"] is True
+
+
+def pod(name: str, **annotations: str) -> dict[str, t.Any]:
+    """A small pod."""
+    keys = {key.replace("_", "-"): value for key, value in annotations.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {f"muster.kube/{key}": value for key, value in keys.items()}},
+        "spec": {
+            "restartPolicy": "Never",
+            "initContainers": [{"name": "first", "image": "none"}],
+            "containers": [{"name": "main", "image": "none"}, {"name": "second", "image": "none"}],
+        },
+    }
+
+
+def test_pods_live_as_long_as_their_annotations_say(runner, name):
+    client = runner.client(name)
+    pods = "/api/v1/namespaces/default/pods"
+    create(client, pods, pod("runs"))
+    create(client, pods, pod("ends", run_seconds="2"))
+    create(client, pods, pod("fails", run_seconds="1", exit_code="3"))
+    create(client, pods, pod("fails-at-once", exit_code="4"))
+
+    def phase(item: str) -> str:
+        return get_object(client, f"{pods}/{item}")["status"]["phase"]
+
+    expected = {"runs": "Running", "ends": "Succeeded", "fails": "Failed", "fails-at-once": "Failed"}
+    wait_until("all pods to be as told", lambda: {item: phase(item) for item in expected} == expected)
+    for item, code in (("ends", 0), ("fails", 3), ("fails-at-once", 4)):
+        statuses = get_object(client, f"{pods}/{item}")["status"]["containerStatuses"]
+        assert [status["state"]["terminated"]["exitCode"] for status in statuses] == [code, code]
+    for item in expected:
+        delete(client, f"{pods}/{item}")
+    wait_until("the pods to go", lambda: not list_objects(client, pods, keep=lambda item: item).items)
+
+
+def test_jobs_complete_and_deleted_ones_leave_no_pod(runner, name):
+    client = runner.client(name)
+    jobs, pods = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"
+    for job, notes in (("done", {"muster.kube/run-seconds": "1"}), ("stays", {})):
+        template = {
+            "metadata": {"annotations": notes},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]},
+        }
+        spec = {"completions": 2, "parallelism": 2, "podReplacementPolicy": "Failed", "template": template}
+        create(client, jobs, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job}, "spec": spec})
+    wait_until("the job to complete", lambda: get_object(client, f"{jobs}/done")["status"].get("succeeded") == 2)
+    wait_until("the other to be active", lambda: get_object(client, f"{jobs}/stays")["status"].get("active") == 2)
+    for job in ("done", "stays"):
+        delete(client, f"{jobs}/{job}")
+    wait_until("the pods to go", lambda: not list_objects(client, pods, keep=lambda item: item).items)
+
+
+def test_a_new_cluster_that_fails_is_cleaned_up_and_shows_the_log(runner, tmp_path):
+    broken = tmp_path / "files"
+    shutil.copytree(FILES, broken)
+    catalogue = (broken / "programs.yml").read_text()
+    marker = "- name: kube-scheduler"
+    at = catalogue.index("arguments:\n", catalogue.index(marker)) + len("arguments:\n")
+    (broken / "programs.yml").write_text(catalogue[:at] + "      - --nonsense\n" + catalogue[at:])
+    name = f"broken-{os.getpid()}"
+    failed = runner.run(name, files=str(broken))
+    assert failed["failed"]
+    assert failed["error"]["object"] == "kube-scheduler"
+    assert "unknown flag: --nonsense" in failed["msg"]
+    assert not Layout(CACHE, name).directory.exists()
+    assert not _processes_in(Layout(CACHE, name).directory)
+
+
+def _processes_in(directory: pathlib.Path) -> list[str]:
+    """Processes that have anything to do with a directory."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if f"{directory}/" in line:
+                found.append(line)
+    return found
+
+
+def test_two_clusters_run_side_by_side_and_absent_removes_one(runner, name):
+    second = f"second-{os.getpid()}"
+    made = runner.run(second)
+    assert made["changed"] is True
+    ports = [{port for item in runner.state(one).ports.values() for port in item.values()} for one in (name, second)]
+    assert not ports[0] & ports[1]
+    assert list_objects(runner.client(second), "/api/v1/nodes", keep=lambda node: node).items == []
+    assert len(list_objects(runner.client(name), "/api/v1/nodes", keep=lambda node: node).items) == 2
+    removed = runner.run(second, state="absent")
+    assert removed["actions"] == [f"remove cluster {second}"]
+    assert not Layout(CACHE, second).directory.exists()
+    assert not _processes_in(Layout(CACHE, second).directory)
+    assert runner.run(second, state="absent")["changed"] is False
+    assert runner.run(name, nodes=NODES)["changed"] is False
+
+
+def test_a_killed_start_is_recovered_by_the_next_run(runner):
+    name = f"killed-{os.getpid()}"
+    runner.names.add(name)
+    code = (
+        "import os, signal, sys\n"
+        "from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster, control_plane\n"
+        "from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import *\n"
+        "real = control_plane.start_process\n"
+        "def start(command, environment, log, uid, component):\n"
+        "    made = real(command, environment, log, uid, component)\n"
+        "    if component == 'kube-apiserver': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return made\n"
+        "control_plane.start_process = start\n"
+        f"request = ClusterRequest(ClusterSpec({name!r}), pathlib.Path({str(CACHE)!r}), pathlib.Path({str(FILES)!r}))\n"
+        "cluster.run(request, print)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT.parents[2])}
+    killed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    leftovers = {component: process.pid for process, component in find_marked(runner.state(name).uid).items()}
+    assert set(leftovers) == {"etcd", "kube-apiserver"}
+    recovered = runner.run(name)
+    assert recovered["changed"] is True
+    assert all(item["running"] for item in recovered["components"].values())
+    assert recovered["components"]["kube-apiserver"]["pid"] == leftovers["kube-apiserver"]
+    assert len(find_marked(runner.state(name).uid)) == 5
+    runner.run(name, state="absent")
+
+
+def test_role_playbook_and_info_agree(runner, name, tmp_path):
+    values = {"local_cluster_name": name, "local_cluster_nodes": NODES}
+    for arguments in (["--check"], []):
+        played = runner.play("muster.kube.local_cluster", "-e", json.dumps(values), *arguments)
+        assert played.returncode == 0, played.stdout + played.stderr
+        assert "changed=0" in played.stdout
+        assert f"--kubeconfig {Layout(CACHE, name).kubeconfig} get nodes" in played.stdout
+    out = tmp_path / "out.json"
+    tasks = [
+        {"muster.kube.local_cluster_info": {"name": name}, "register": "known"},
+        {"ansible.builtin.copy": {"dest": str(out), "content": "{{ known | to_json }}"}},
+    ]
+    site = tmp_path / "site.yml"
+    site.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    assert runner.play(site).returncode == 0
+    (found,) = json.loads(out.read_text())["clusters"]
+    direct = runner.run(name, nodes=NODES)
+    assert {key: direct[key] for key in found if key != "programs"} == {
+        key: value for key, value in found.items() if key != "programs"
+    }
+
+
+def test_the_examples_of_the_documentation_work(runner, tmp_path):
+    own = f"example-{os.getpid()}"
+    runner.names.add(own)
+    examples = local_cluster.EXAMPLES.replace("name: example\n", f"name: {own}\n")
+    tasks = yaml.safe_load(local_cluster_info.EXAMPLES) + yaml.safe_load(examples)
+    assert [task["muster.kube.local_cluster"]["name"] for task in tasks if "muster.kube.local_cluster" in task] == [
+        own
+    ] * 3
+    site = tmp_path / "site.yml"
+    site.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    played = runner.play(site)
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert "changed=3" in played.stdout
+    assert not Layout(CACHE, own).directory.exists()
+
+
+def test_an_existing_cluster_is_only_looked_at(runner, name):
+    kubeconfig = str(Layout(CACHE, name).kubeconfig)
+    found = runner.run("other", provider="existing", kubeconfig=kubeconfig)
+    assert (found["changed"], found["kubeconfig"]) == (False, kubeconfig)
+    assert found["version"] == runner.state(name).version
+    assert (found["nodes"]["count"], found["nodes"]["ready"]) == (2, 2)
+    runner.names.discard("other")
+
+
+@pytest.fixture
+def through_proxy(name, tmp_path, monkeypatch):
+    """Runs the use case in this process through a proxy that records and can be told to fail."""
+    with ApiProxy(Layout(CACHE, name).kubeconfig, tmp_path) as proxy:
+        client = connect({"kubeconfig": str(proxy.kubeconfig)})
+        monkeypatch.setattr(cluster_flow, "connect", lambda *_args, **_kwargs: client)
+
+        def run(nodes: tuple[NodeGroup, ...], check_mode: bool = False) -> dict[str, t.Any]:
+            request = ClusterRequest(ClusterSpec(name, nodes), CACHE, FILES, 60.0, check_mode)
+            return cluster_flow.run(request, lambda _text: None)
+
+        yield proxy, run
+        proxy.clear()
+        run((group(),))
+
+
+def group(count: int = 2, **changes: t.Any) -> NodeGroup:
+    """The nodes of the module's cluster as a value."""
+    values = {"cpu": "8", "memory": "8118372Ki", "pods": 110, "extended": (("nvidia.com/gpu", "8"),), **changes}
+    return NodeGroup("node", count, **values)
+
+
+def test_no_write_request_leaves_when_nothing_is_to_be_done_or_in_check_mode(through_proxy):
+    proxy, run = through_proxy
+    assert run((group(),))["changed"] is False
+    assert run((group(3, cpu="4", labels=(("a", "b"),)),), check_mode=True)["changed"] is True
+    assert proxy.requests
+    assert_no_writes(proxy)
+
+
+def test_only_what_differs_is_written(through_proxy):
+    proxy, run = through_proxy
+    run((group(3, labels=(("a", "b"),)),))
+    written = sorted((request.method, request.path) for request in proxy.writes)
+    assert written == [("PATCH", "/api/v1/nodes/node-0"), ("PATCH", "/api/v1/nodes/node-1"), ("POST", "/api/v1/nodes")]
+
+
+def test_a_conflict_is_met_by_looking_again(through_proxy):
+    proxy, run = through_proxy
+    taints = (Taint("k", "NoSchedule"),)
+    proxy.fail(status=409, method="PATCH", path="/api/v1/nodes/node-0$", times=1)
+    run((group(taints=taints),))
+    patches = [request.status for request in proxy.writes if request.path == "/api/v1/nodes/node-0"]
+    assert patches == [409, 200]
+    assert run((group(taints=taints),))["changed"] is False
+
+
+@pytest.mark.parametrize("status", [403, 422, 500])
+def test_a_refused_write_names_the_node_and_the_cluster_stays(through_proxy, name, status):
+    proxy, run = through_proxy
+    proxy.fail(status=status, method="POST", path="/api/v1/nodes$", times=None)
+    with pytest.raises(ApiError, match=f"Cannot create Node node-2: .*{status}"):
+        run((group(3),))
+    proxy.clear()
+    assert all(item["running"] for item in run((group(),))["components"].values())
+
+
+def test_reads_are_tried_again(through_proxy):
+    proxy, run = through_proxy
+    proxy.fail(status=429, method="GET", path="/api/v1/nodes", times=2)
+    proxy.cut(when="before", method="GET", path="/api/v1/nodes", times=1)
+    assert run((group(),))["changed"] is False
+
+
+def test_ray_pods_run(cluster: LiveCluster, namespace):
+    template = {
+        "spec": {
+            "containers": [{"name": "ray", "image": "none", "resources": {"limits": {"cpu": "1", "memory": "2G"}}}]
+        }
+    }
+    ray = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "ray", "namespace": namespace},
+        "spec": {
+            "rayVersion": "2.46.0",
+            "headGroupSpec": {"rayStartParams": {}, "template": template},
+            "workerGroupSpecs": [
+                {
+                    "groupName": "w",
+                    "replicas": 2,
+                    "minReplicas": 2,
+                    "maxReplicas": 2,
+                    "rayStartParams": {},
+                    "template": template,
+                }
+            ],
+        },
+    }
+    _with_nodes(cluster, namespace, ray, template["spec"])
+    wait_until("head and workers to run", lambda: _running(cluster, namespace) == 3)
+
+
+def test_training_pods_run_and_bad_jobs_are_refused(cluster: LiveCluster, namespace):
+    spec = {"containers": [{"name": "pytorch", "image": "none"}]}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": namespace},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "template": {"spec": spec}},
+                "Worker": {"replicas": 2, "template": {"spec": spec}},
+            }
+        },
+    }
+    bad = json.loads(json.dumps(job))
+    bad["metadata"]["name"] = "bad"
+    bad["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["name"] = "wrong"
+    with pytest.raises(ApiError, match=r"(?i)webhook .* denied the request"):
+        cluster.create(bad)
+    _with_nodes(cluster, namespace, job, spec)
+    wait_until("master and workers to run", lambda: _running(cluster, namespace) == 3)
+
+
+@pytest.mark.full
+def test_jobset_pods_run(cluster: LiveCluster, namespace):
+    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    jobset = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "set", "namespace": namespace},
+        "spec": {
+            "replicatedJobs": [
+                {
+                    "name": "workers",
+                    "replicas": 2,
+                    "template": {"spec": {"parallelism": 2, "completions": 2, "template": {"spec": spec}}},
+                }
+            ]
+        },
+    }
+    _with_nodes(cluster, namespace, jobset, spec)
+    wait_until("the pods of both jobs to run", lambda: _running(cluster, namespace) == 4)
+
+
+def _with_nodes(cluster: LiveCluster, namespace: str, obj: dict[str, t.Any], spec: dict[str, t.Any]) -> None:
+    """Create an object whose pods go to a node of the test's own."""
+    own = NodeGroup(namespace[:40].strip("-"), 1, "8", "8118372Ki", 110, labels=(("test", namespace),))
+    cluster.add_nodes([build_node(own, 0)])
+    spec["nodeSelector"] = {"test": namespace}
+    cluster.create(json.loads(json.dumps(obj)))
+
+
+def _running(cluster: LiveCluster, namespace: str) -> int:
+    """How many pods run."""
+    return sum(item["status"].get("phase") == "Running" for item in cluster.pods(namespace))

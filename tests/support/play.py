@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tasks run by the real ansible-playbook, many in one play because each start costs more than the task itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import typing as t
+
+Task = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """What a playbook returned: the registered result of each task, and what was printed."""
+
+    results: dict[str, t.Any]
+    output: str
+
+    def __getitem__(self, name: str) -> t.Any:
+        """The result of one task."""
+        return self.results[name]
+
+
+def play_tasks(
+    directory: pathlib.Path,
+    tasks: t.Mapping[str, Task],
+    *,
+    variables: t.Mapping[str, t.Any] | None = None,
+    module_defaults: t.Mapping[str, t.Any] | None = None,
+    verbosity: int = 0,
+) -> Played:
+    """Run the tasks one after the other, failed ones included; each is registered under its name."""
+    answers = directory / "answers.json"
+    answers.unlink(missing_ok=True)
+    registered = [step for name, task in tasks.items() for step in _steps(name, task)]
+    content = "{{ {" + ", ".join(f"'{name}': {name}" for name in tasks) + "} | to_json }}"
+    keep = {"ansible.builtin.copy": {"dest": str(answers), "content": content, "mode": "0600"}, "check_mode": False}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": dict(variables or {}),
+        "module_defaults": dict(module_defaults or {}),
+        "tasks": [*registered, keep],
+    }
+    playbook = directory / "playbook.json"
+    playbook.write_text(json.dumps([play]), encoding="utf-8")
+    ended = subprocess.run(
+        [pathlib.Path(sys.executable).with_name("ansible-playbook"), playbook],
+        env=_environment(directory, verbosity),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    output = ended.stdout + ended.stderr
+    if ended.returncode or not answers.exists():
+        raise AssertionError(f"the playbook broke off:\n{output}")
+    return Played(json.loads(answers.read_text(encoding="utf-8")), output)
+
+
+def _steps(name: str, task: Task) -> list[Task]:
+    """A task, and where it registers its result under a name of its own, a copy of that before others reuse it."""
+    step = {"name": name, "ignore_errors": True, "register": name, **task}
+    own = step["register"]
+    return [step] if own == name else [step, {"ansible.builtin.set_fact": {name: "{{ " + own + " }}"}}]
+
+
+def _environment(directory: pathlib.Path, verbosity: int) -> dict[str, str]:
+    """The run's own settings; no connection to any cluster can come from outside the playbook."""
+    inherited = {
+        name: value for name, value in os.environ.items() if name != "KUBECONFIG" and not name.startswith("K8S_AUTH_")
+    }
+    return {
+        **inherited,
+        "ANSIBLE_HOME": str(directory / "ansible"),
+        "ANSIBLE_LOCALHOST_WARNING": "False",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        "ANSIBLE_VERBOSITY": str(verbosity),
+        "HOME": str(directory),
+    }

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The catalogue: the real one is sound, and mistakes in another are named."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import (
+    build_catalogue,
+    load_documents,
+    read_catalogue,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import PLACEHOLDER
+
+FILES = pathlib.Path(__file__).resolve().parents[6] / "roles" / "local_cluster" / "files"
+REAL = read_catalogue(FILES)
+COMPONENTS = [*REAL.control_plane, *REAL.operators.values()]
+
+
+@pytest.mark.parametrize("program", REAL.programs.values(), ids=lambda program: program.name)
+def test_versions_are_those_of_the_go_modules(program):
+    go_mod = (FILES / "go" / program.name / "go.mod").read_text()
+    found = re.search(rf"^\s*(?:require )?{re.escape(program.module)} (v\S+)", go_mod, re.MULTILINE)
+    assert found is not None
+    assert found.group(1) == program.version
+
+
+@pytest.mark.parametrize("program", REAL.programs.values(), ids=lambda program: program.name)
+def test_every_package_is_a_tool_of_its_go_module(program):
+    go_mod = (FILES / "go" / program.name / "go.mod").read_text()
+    tools = set(re.findall(r"^(?:tool |\t)(\S+)$", go_mod, re.MULTILINE))
+    assert {package for _binary, package in program.binaries} <= tools
+
+
+def test_every_go_module_is_in_the_catalogue():
+    assert {path.name for path in (FILES / "go").iterdir()} == set(REAL.programs)
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
+def test_ports_in_placeholders_exist(component):
+    texts = [*component.arguments, component.health_url, *dict(component.files).values()]
+    ports = {item.name: set(item.ports) for item in COMPONENTS}
+    used = [key.split(":")[1:] for text in texts for key in PLACEHOLDER.findall(text) if key.startswith("port:")]
+    assert used
+    for place in used:
+        owner = place[0] if len(place) == 2 else component.name
+        assert place[-1] in ports[owner]
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
+def test_nothing_listens_beyond_loopback(component):
+    listening = [text for text in component.arguments if re.search(r"address|addr|listen|bind", text)]
+    assert all("127.0.0.1" in text for text in listening)
+
+
+def test_scheduler_and_controller_manager_may_talk_fast():
+    for name in ("kube-controller-manager", "kube-scheduler"):
+        arguments = next(item.arguments for item in REAL.control_plane if item.name == name)
+        assert {"--kube-api-qps=1000", "--kube-api-burst=2000"} <= set(arguments)
+
+
+def test_the_operators_of_the_issue_are_there():
+    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset"}
+
+
+def test_copied_directories_exist():
+    copies = [FILES / name for component in COMPONENTS for name in component.copies]
+    assert copies
+    assert all(path.is_dir() for path in copies)
+
+
+def test_components_come_in_starting_order(catalogue_data):
+    names = [component.name for component in build_catalogue(catalogue_data).components(["ray"])]
+    assert names == ["etcd", "kube-apiserver", "kube-scheduler", "ray"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("program", "nothing", "etcd names the unknown program 'nothing'"),
+        ("binary", "nothing", "etcd names the unknown binary 'nothing'"),
+        ("port", "x", "etcd has the unknown key 'port'"),
+    ],
+)
+def test_names_that_point_nowhere_are_refused(catalogue_data, key, value, message):
+    catalogue_data["control_plane"][0][key] = value
+    with pytest.raises(ValueError, match=message):
+        build_catalogue(catalogue_data)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("- a", "one mapping"), ("a: 1", "KeyError: 'programs'"), ("programs: {}\ncontrol_plane: 1", "TypeError")],
+)
+def test_a_catalogue_of_another_shape_is_refused_by_its_path(tmp_path, content, message):
+    (tmp_path / "programs.yml").write_text(content)
+    with pytest.raises(BadInput, match=message) as refused:
+        read_catalogue(tmp_path)
+    assert refused.value.target == str(tmp_path / "programs.yml")
+
+
+def test_a_file_that_is_missing_or_not_yaml_is_named(tmp_path):
+    with pytest.raises(MusterError, match="No such file"):
+        load_documents(tmp_path / "missing.yml")
+    (tmp_path / "bad.yml").write_text("a: [")
+    with pytest.raises(MusterError, match=r"bad\.yml"):
+        load_documents(tmp_path / "bad.yml")

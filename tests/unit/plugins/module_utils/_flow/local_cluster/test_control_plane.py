@@ -1,0 +1,156 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Components: ports that stay, fingerprints that tell a change, recovery after an interruption."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import control_plane
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
+    Components,
+    stop_in_order,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import (
+    Process,
+    find_marked,
+    is_alive,
+    start_process,
+    stop_processes,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
+    ClusterState,
+    Layout,
+    ProcessRecord,
+    read_state,
+    write_state,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
+
+
+@pytest.fixture
+def catalogue(catalogue_data, tmp_path):
+    """The small catalogue, with one program that waits for a marker file."""
+    catalogue_data["control_plane"][2]["markers"] = [str(tmp_path / "outside" / "deep" / "tls.crt")]
+    return build_catalogue(catalogue_data)
+
+
+@pytest.fixture
+def components(tmp_path, catalogue):
+    """The components of a cluster; whatever they started is ended."""
+    layout = Layout(tmp_path / "cache", "c")
+    state = ClusterState.new("c")
+    made = Components(layout, state, ClusterSpec("c"), tmp_path, lambda _text: None)
+    made.assign_ports(catalogue.control_plane)
+    ensure_certificates(layout, catalogue.control_plane)
+    yield made
+    stop_processes(find_marked(state.uid), 5)
+
+
+def prepare(components, catalogue, directory):
+    return [components.prepare(component, directory) for component in catalogue.control_plane]
+
+
+def test_ports_are_chosen_once(components, catalogue):
+    before = {name: dict(ports) for name, ports in components.state.ports.items()}
+    components.assign_ports(catalogue.components(["ray"]))
+    after = components.state.ports
+    assert {name: after[name] for name in before} == before
+    assert set(after["ray"]) == {"health", "webhook"}
+    assert len({port for ports in after.values() for port in ports.values()}) == 5
+
+
+def test_all_components_start_and_are_described(components, catalogue, program_directory):
+    components.start_all(prepare(components, catalogue, program_directory), time.monotonic() + 60)
+    shown = components.describe()
+    assert list(shown) == ["etcd", "kube-apiserver", "kube-scheduler"]
+    assert all(item["running"] and item["pid"] for item in shown.values())
+    assert read_state(components.layout) == components.state
+    configuration = components.layout.configuration
+    assert (configuration / "scheduler.yaml").read_text() == f"server: {components.state.server()}\n"
+    assert components.state.server() in (configuration / "kube-scheduler.kubeconfig").read_text()
+
+
+def test_marker_files_are_there_only_while_programs_start(components, catalogue, program_directory, tmp_path):
+    marker = tmp_path / "outside" / "deep" / "tls.crt"
+    prepared = prepare(components, catalogue, program_directory)
+    with components.markers(prepared):
+        assert marker.exists()
+    assert not (tmp_path / "outside").exists()
+    marker.parent.mkdir(parents=True)
+    marker.write_text("of somebody else")
+    with components.markers(prepared):
+        assert marker.read_text() == "of somebody else"
+    assert marker.exists()
+
+
+def test_a_component_is_running_outdated_stopped_or_absent(components, catalogue, program_directory):
+    etcd = catalogue.control_plane[0]
+    assert components.condition(etcd, program_directory) == "absent"
+    prepared = components.prepare(etcd, program_directory)
+    components.start(prepared)
+    assert components.condition(etcd, program_directory) == "running"
+    components.spec = ClusterSpec("c", feature_gates=(("A", True),))
+    assert components.condition(etcd, program_directory) == "outdated"
+    assert components.condition(etcd, program_directory / "rebuilt") == "outdated"
+    stop_processes([components.process("etcd")], 5)
+    assert components.condition(etcd, program_directory) == "stopped"
+
+
+def test_a_port_that_somebody_took_is_named(components, catalogue, program_directory):
+    port = components.state.ports["etcd"]["secure"]
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        with pytest.raises(MusterError, match=f"Cannot start etcd: its secure port {port} is in use"):
+            components.start(components.prepare(catalogue.control_plane[0], program_directory))
+
+
+def test_a_start_that_was_interrupted_before_the_pid_was_written_is_adopted(components, catalogue, program_directory):
+    prepared = components.prepare(catalogue.control_plane[0], program_directory)
+    log = components.layout.log("etcd")
+    components.state.processes["etcd"] = ProcessRecord(prepared.fingerprint, str(log))
+    write_state(components.layout, components.state)
+    process = start_process(prepared.command, {}, log, components.state.uid, "etcd")
+    while process not in find_marked(components.state.uid):
+        assert is_alive(process)
+    components.recover()
+    assert components.process("etcd") == process
+    assert components.condition(catalogue.control_plane[0], program_directory) == "running"
+
+
+def test_a_process_that_no_record_knows_is_stopped_and_recorded_ones_are_not(components, catalogue, program_directory):
+    components.start(components.prepare(catalogue.control_plane[0], program_directory))
+    stray = start_process(["sleep", "60"], {}, components.layout.log("x"), components.state.uid, "etcd")
+    other = start_process(["sleep", "60"], {}, components.layout.log("x"), "another-cluster", "etcd")
+    while stray not in find_marked(components.state.uid):
+        assert is_alive(stray)
+    components.recover()
+    assert not is_alive(stray)
+    assert is_alive(other)
+    assert components.process("etcd") is not None
+    stop_processes([other], 5)
+
+
+def test_clients_stop_before_the_api_server_and_that_before_its_store(monkeypatch):
+    stopped = []
+    monkeypatch.setattr(control_plane, "stop_processes", lambda processes, _grace: stopped.append(list(processes)))
+    etcd, server, client, other = (Process(number, "x") for number in range(4))
+    stop_in_order({etcd: "etcd", server: "kube-apiserver", client: "kube-scheduler", other: "kwok"})
+    assert stopped == [[client, other], [server], [etcd]]
+
+
+def test_stopping_forgets_the_process(components, catalogue, program_directory):
+    components.start(components.prepare(catalogue.control_plane[0], program_directory))
+    process = components.process("etcd")
+    components.stop(["etcd", "never-started"])
+    assert not is_alive(process)
+    assert components.describe() == {}

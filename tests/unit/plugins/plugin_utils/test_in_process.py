@@ -1,0 +1,250 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The base of in-process actions, in real runs of ansible-playbook with an action made for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.plugin_utils._in_process import plain
+
+ACTION = """
+import json, os
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.plugin_utils._in_process import InProcessAction
+
+class ActionModule(InProcessAction):
+    def argument_spec(self):
+        return {"text": {"type": "str", "default": "none"}, "token": {"type": "str", "no_log": True},
+                "more": {"type": "dict"}, "number": {"type": "int"}, "fail": {"type": "bool"},
+                "other": {"type": "str"}, "hidden": {"type": "str"}}
+    def argument_rules(self):
+        return {"mutually_exclusive": [["number", "other"]]}
+    def check_libraries(self):
+        if os.environ.get("WITHOUT_LIBRARY"):
+            raise MissingLibrary("thing", "trace")
+    def secrets(self, params):
+        return [params["hidden"]] if params["hidden"] else []
+    def default_args(self, args):
+        return {"text": "from the controller", **args}
+    def work(self, params, report):
+        report(f"working on {params['text']} with {params['token']}")
+        if params["fail"]:
+            raise MusterError("do", "it", f"not with {params['token']}")
+        json.dumps(params)
+        types = sorted({type(params["text"]).__name__, *(type(v).__name__ for v in (params["more"] or {}).values())})
+        return {"changed": True, "text": params["text"], "seen": f"{params['token']} {params['hidden']}",
+                "types": types, "checked": bool(self._task.check_mode), "variable": os.environ.get("TASK_VARIABLE")}
+"""
+
+MODULE = """#!/usr/bin/python
+from __future__ import annotations
+from ansible.module_utils.basic import AnsibleModule
+def main():
+    module = AnsibleModule({"text": {"type": "str"}}, supports_check_mode=True)
+    module.exit_json(changed=False, ran="module", text=module.params["text"])
+if __name__ == "__main__":
+    main()
+"""
+
+PLAYBOOK = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Plain
+      trial: {text: "{{ greeting }}", token: s3cr3t-value, hidden: deep-secret, more: {a: "{{ greeting }}", b: 1}}
+      register: plain
+    - name: Default
+      trial:
+      register: default
+    - name: Environment
+      trial: {}
+      environment: {TASK_VARIABLE: "{{ greeting }}"}
+      register: with_variable
+    - name: Environment afterwards
+      trial: {}
+      register: afterwards
+    - name: Check
+      trial: {}
+      check_mode: true
+      register: check
+    - name: Failure
+      trial: {fail: true, token: s3cr3t-value}
+      ignore_errors: true
+      register: failure
+    - name: Bad option
+      trial: {nonsense: 1}
+      ignore_errors: true
+      register: bad
+    - name: Rule
+      trial: {number: 1, other: x}
+      ignore_errors: true
+      register: rule
+    - name: Silent
+      trial: {text: unspoken}
+      no_log: true
+      register: silent
+    - name: Become
+      trial: {text: x}
+      become: true
+      become_user: "{{ lookup('env', 'USER') or 'root' }}"
+      register: become
+      when: as_root
+    - name: Async
+      trial: {text: x}
+      async: 30
+      poll: 1
+      register: background
+    - name: Delegated
+      trial: {text: "for {{ inventory_hostname }}"}
+      delegate_to: localhost
+      register: delegated
+    - name: Loop
+      trial: {text: "{{ item }}"}
+      loop: "{{ range(50) | list }}"
+      loop_control: {label: "{{ item }}"}
+      register: loop
+    - name: Keep
+      ansible.builtin.copy:
+        dest: "{{ out }}"
+        content: "{{ {'plain': plain, 'default': default, 'with_variable': with_variable, 'afterwards': afterwards,
+          'check': check, 'failure': failure, 'bad': bad, 'rule': rule, 'silent': silent, 'become': become,
+          'background': background, 'delegated': delegated,
+          'loop': loop.results | map(attribute='text') | list} | to_json }}"
+"""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
+    """The results of one playbook and what it showed."""
+    root = tmp_path_factory.mktemp("play")
+    for folder, content in (("action_plugins", ACTION), ("library", MODULE)):
+        (root / folder).mkdir()
+        (root / folder / "trial.py").write_text(content)
+    (root / "site.yml").write_text(PLAYBOOK)
+    (root / "hosts.yml").write_text(
+        json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local", "greeting": "hello"}}}})
+    )
+    variables = {"out": str(root / "out.json"), "as_root": os.getuid() == 0 and shutil.which("sudo") is not None}
+    playbook = pathlib.Path(sys.executable).with_name("ansible-playbook")
+    answer = subprocess.run(
+        [playbook, "-vvv", "-i", "hosts.yml", "site.yml", "-e", json.dumps(variables)],
+        cwd=root,
+        env={
+            **os.environ,
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_HOME": str(root / "ansible"),
+            "ANSIBLE_ASYNC_DIR": str(root / "async"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return json.loads((root / "out.json").read_text()), answer.stdout
+
+
+def test_work_is_done_in_the_process_with_plain_types(played):
+    result = played[0]["plain"]
+    assert result["ran"] == "in_process"
+    assert result["text"] == "hello"
+    assert result["types"] == ["int", "str"]
+
+
+def test_secrets_are_masked_everywhere(played):
+    results, shown = played
+    assert "s3cr3t-value" not in shown
+    assert "deep-secret" not in shown
+    assert results["plain"]["seen"] == "******** ********"
+    assert "s3cr3t-value" not in json.dumps(results)
+    assert "working on hello with ********" in shown
+
+
+def test_the_invocation_is_shown_to_the_curious(played):
+    assert '"module_args"' in played[1]
+
+
+def test_progress_is_shown_with_the_host(played):
+    assert "[localhost] trial: working on hello" in played[1]
+
+
+def test_options_only_the_controller_knows_are_added(played):
+    assert played[0]["default"]["text"] == "from the controller"
+
+
+def test_the_environment_of_the_task_is_set_and_taken_back(played):
+    assert played[0]["with_variable"]["variable"] == "hello"
+    assert played[0]["afterwards"]["variable"] is None
+
+
+def test_check_mode_is_passed_on(played):
+    assert played[0]["check"]["checked"] is True
+    assert played[0]["plain"]["checked"] is False
+
+
+def test_errors_of_our_family_become_failures(played):
+    failure = played[0]["failure"]
+    assert failure["failed"]
+    assert failure["msg"] == "Cannot do it: not with ********"
+    assert failure["error"]["object"] == "it"
+
+
+def test_options_are_validated(played):
+    assert "nonsense" in played[0]["bad"]["msg"]
+    assert played[0]["rule"]["msg"] == "parameters are mutually exclusive: number|other"
+
+
+def test_hidden_tasks_show_nothing(played):
+    assert "unspoken" not in played[1]
+
+
+def test_elsewhere_the_module_is_executed(played):
+    assert played[0]["background"]["ran"] == "module"
+    if not played[0]["become"].get("skipped"):
+        assert played[0]["become"]["ran"] == "module"
+
+
+def test_delegation_to_this_machine_runs_here(played):
+    assert played[0]["delegated"]["text"] == "for localhost"
+    assert played[0]["delegated"]["ran"] == "in_process"
+
+
+def test_loops_work(played):
+    assert played[0]["loop"] == [str(number) for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        ((1, {"a": {2.5}}), [1, {"a": [2.5]}]),
+        (pathlib.PurePosixPath("/x"), "/x"),
+    ],
+)
+def test_values_become_plain(value, expected):
+    assert plain(value) == expected
+
+
+def test_subclasses_of_text_and_numbers_become_plain():
+    class Text(str):
+        """Like Ansible's tagged text."""
+
+    class Number(int):
+        """Like Ansible's tagged number."""
+
+    found = plain({Text("a"): [Text("b"), Number(3)]})
+    assert found == {"a": ["b", 3]}
+    assert [type(item) for item in found["a"]] == [str, int]
+    assert type(next(iter(found))) is str
