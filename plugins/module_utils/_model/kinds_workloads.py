@@ -26,7 +26,13 @@ def pod(reader: Reader) -> list[TemplateUse]:
 def replicated(reader: Reader) -> list[TemplateUse]:
     """Kinds with spec.replicas and spec.template; one replica unless told otherwise."""
     path: Path = ("spec", "template")
-    return [TemplateUse(reader.name, reader.count(("spec", "replicas"), 1), reader.template(path), path)]
+    template = reader.template(path)
+    claims = reader.items(("spec", "volumeClaimTemplates"), required=False)
+    if claims:
+        # A StatefulSet makes claims for each pod; to whoever places it they are what ephemeral volumes are.
+        volumes = [*(template["spec"].get("volumes") or ()), *({"ephemeral": reader.mapping(item)} for item in claims)]
+        template = {**template, "spec": {**template["spec"], "volumes": volumes}}
+    return [TemplateUse(reader.name, reader.count(("spec", "replicas"), 1), template, path)]
 
 
 def job(reader: Reader) -> list[TemplateUse]:

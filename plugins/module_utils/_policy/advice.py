@@ -52,7 +52,7 @@ def fewer_replicas(room: Room, gang: Gang, budget: Budget) -> Advice | None:
     if best is None and len(full) > 1:
         steps = max(full.values())
         best = _largest(
-            room, gang, steps - 1, lambda k: {name: max(min(1, n), n * k // steps) for name, n in full.items()}
+            room, gang, budget, steps - 1, lambda k: {name: max(min(1, n), n * k // steps) for name, n in full.items()}
         )
     if best is None:
         return None
