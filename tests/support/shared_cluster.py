@@ -34,6 +34,6 @@ def running_cluster(name: str, **settings: t.Any) -> t.Iterator[LiveCluster]:
     request = ClusterRequest(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
     result = ensure_present(request, lambda text: print(text, file=sys.stderr))
     try:
-        yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result["kubeconfig"])
+        yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result)
     finally:
         ensure_absent(request, lambda text: None)

@@ -25,7 +25,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @dataclasses.dataclass(frozen=True)
 class Play:
-    """All courses of play of one case: whether some course places all, whether some gets stuck, and if all were seen."""
+    """All courses of play of one case: whether some places all, whether some gets stuck, and if all were seen."""
 
     full: bool
     stuck: bool

@@ -48,8 +48,10 @@ def steer_objects(
 
 def confine(spec: dict[str, t.Any], hosts: t.Sequence[str]) -> None:
     """Add a required node affinity on host names to a pod spec; alternatives already there each get it."""
-    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    required: dict[str, t.Any] = spec
+    for step in ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        required[step] = required.get(step) or {}
+        required = required[step]
     wanted = {"key": HOSTNAME_LABEL, "operator": "In", "values": sorted(hosts)}
     # A term without expressions matches no node and must stay so.
     terms = [term for term in required.get("nodeSelectorTerms") or () if term] or [{}]

@@ -319,10 +319,21 @@ def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
 def _refusal(case: Case, base: Verdict) -> Verdict:
     """The verdict for a gang that does not fit now: for ever, or why it waits."""
     base = dataclasses.replace(base, podsets=_measured(case), may_preempt=_possible_victims(case))
-    empty = open_case(case.gang, case.room.emptied())
+    # Pods that others must join may stay while room is made beside them.
+    joined = [podset.name for podset, wish in case.pairs if wish.affinity and _has_friends(case.room, wish)]
+    empty = open_case(case.gang, case.room.emptied(), without_affinity=joined)
     if _hopeless(empty.board):
         return dataclasses.replace(base, answer="never", reason=_reason(empty, _measured(empty), _totals(empty)))
     return dataclasses.replace(base, answer="waits", reason=_reason(case, base.podsets, base.totals))
+
+
+def _has_friends(room: Room, wish: Constraints) -> bool:
+    """Whether pods that required affinity looks for are there now."""
+
+    def matches(namespace: str, labels: t.Mapping[str, str]) -> bool:
+        return all(term.matches(namespace, labels, room.namespace_labels(namespace)) for term in wish.affinity)
+
+    return any(room.count_matching(matches, terminating=True).values())
 
 
 def _hopeless(board: Board) -> bool:
@@ -342,12 +353,21 @@ def _reason(case: Case, podsets: t.Iterable[PodsetFit], totals: t.Mapping[str, T
         return "no_matching_node"
     if any(total.short for total in totals.values()) or any(fit.short for fit in podsets):
         return "insufficient"
-    if board.overdrawn():
-        return "fragmentation"
-    if find_packing(board) is not None:
+    if not board.overdrawn() and find_packing(board) is not None:
         return "order_dependent"
-    rules = any(piece.coupled for piece in board.pieces) or any(wish.host_ports for _podset, wish in case.pairs)
-    return "constraints" if rules else "fragmentation"
+    rules = any(piece.coupled for piece in board.pieces)
+    rules = rules or any(wish.host_ports or wish.anti_affinity for _podset, wish in case.pairs)
+    return "constraints" if rules and not _crowded(case) else "fragmentation"
+
+
+def _crowded(case: Case) -> bool:
+    """Whether some podset lacks slots by its requests alone, host ports and rules of placement aside."""
+    for (podset, _wish), piece in zip(case.pairs, case.board.pieces, strict=True):
+        wanted = [(name, amount) for name, amount in podset.requests.items() if amount]
+        frees = (case.room.free[n] for n in piece.allowed)
+        if sum(max(0, min(free.get(name, 0) // want for name, want in wanted)) for free in frees) < podset.count:
+            return True
+    return False
 
 
 def _possible_victims(case: Case) -> tuple[str, ...]:

@@ -239,6 +239,7 @@ class _Positions:
         for p, placed in enumerate(self.board.placed):
             for n, count in placed.items():
                 standing.setdefault(n, [0] * len(self.board.placed))[p] = count
+        self.budget.left -= len(standing)
         return tuple(sorted((self.kinds[n], tuple(counts)) for n, counts in standing.items()))
 
     def is_new(self) -> bool:

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board
 from ansible_collections.muster.kube.plugins.module_utils._policy.proof import (
+    MOST_PODS,
     Budget,
     Outcome,
     arithmetic_proof,
@@ -27,7 +28,7 @@ Strategy = t.Callable[[Board, int, int], tuple[float, ...]]
 MAX_ORDERS = 6
 MAX_DOMAINS = 8
 MAX_CANDIDATES = 24
-# Nodes times candidates that may be tried; on thousands of nodes a few good guesses must do.
+# Nodes and pods, times candidates, that may be tried; among thousands a few good guesses must do.
 MAX_NODES_TRIED = 12_000
 # Nodes looked at for a place that any of many would offer, as kube-scheduler itself does on large clusters.
 SAMPLE = 100
@@ -175,6 +176,8 @@ def order_free(board: Board, budget: Budget) -> bool:
         return False
     if arithmetic_proof(board):
         return True
+    if sum(board.left) > MOST_PODS:
+        return False
     if any(play(board, order, strategy) is None for order in _orders(board) for strategy in STRATEGIES):
         return False
     return explore(board, budget) is Outcome.SAFE
@@ -183,7 +186,8 @@ def order_free(board: Board, budget: Budget) -> bool:
 def find_steering(board: Board, budget: Budget) -> tuple[Narrowing, Placement] | None:
     """Nodes per podset such that the scheduler, confined to them, places the gang in any order; with one placement."""
     tried: set[tuple[frozenset[int], ...]] = set()
-    most = max(3, min(MAX_CANDIDATES, MAX_NODES_TRIED // max(1, len(board.nodes))))
+    size = len(board.nodes) + sum(piece.count for piece in board.pieces)
+    most = max(3, min(MAX_CANDIDATES, MAX_NODES_TRIED // max(1, size)))
     for placement in itertools.islice(packings(board, budget), most):
         sets = tuple(frozenset(here) for here in placement)
         if sets in tried:

@@ -22,10 +22,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     choose_ports,
     find_marked,
     is_alive,
-    is_free,
     is_healthy,
     start_process,
     stop_processes,
+    wait_free,
     wait_healthy,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
@@ -49,6 +49,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
 )
 
 STOP_SECONDS = 10.0
+# How long a port of ours may stay in use after its process ended; the kernel needs a moment under load.
+PORT_SECONDS = 5.0
 # An API server waits for its watchers to leave, and they do not. All it knows is in etcd, so it need not end gently.
 API_SERVER_STOP_SECONDS = 2.0
 Condition = t.Literal["running", "outdated", "stopped", "absent"]
@@ -179,7 +181,7 @@ class Components:
         component = prepared.component
         self.stop([component.name])
         for role, port in self.state.ports[component.name].items():
-            if not is_free(port):
+            if not wait_free(port, PORT_SECONDS):
                 raise MusterError("start", component.name, f"its {role} port {port} is in use by another process")
         if component.is_client:
             kubeconfig = self.layout.component_kubeconfig(component.name)

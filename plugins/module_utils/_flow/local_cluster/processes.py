@@ -47,11 +47,13 @@ def find_process(pid: int) -> Process | None:
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        threads = len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return None
     # The command name is in parentheses and may hold anything; the fields after it are plain.
     fields = stat.rpartition(")")[2].split()
-    if fields[0] in ("Z", "X"):
+    # The first thread of an ending process may be gone before the others, which then still hold its ports.
+    if fields[0] in ("Z", "X") and threads <= 1:
         return None
     return Process(pid, f"{boot}:{fields[19]}")
 
@@ -157,6 +159,16 @@ def choose_ports(count: int, taken: collections.abc.Collection[int]) -> list[int
     if len(chosen) == count:
         return chosen
     raise MusterError("choose", f"{count} ports", f"no more free ones between {PORT_RANGE[0]} and {PORT_RANGE[1]}")
+
+
+def wait_free(port: int, seconds: float) -> bool:
+    """True as soon as nobody listens on the port, False when somebody still does after that time."""
+    deadline = time.monotonic() + seconds
+    while not is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 def is_free(port: int) -> bool:

@@ -7,15 +7,20 @@
 from __future__ import annotations
 
 import hypothesis
+import pytest
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import open_case
 from ansible_collections.muster.kube.plugins.module_utils._policy.proof import (
+    MOST_PODS,
+    Budget,
     Outcome,
+    alike_nodes,
     arithmetic_proof,
     explore,
     find_full,
 )
-from ansible_collections.muster.kube.tests.support.cluster_model import gang, room
-from ansible_collections.muster.kube.tests.support.simple_scheduler import cases
+from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod, room
+from ansible_collections.muster.kube.tests.support.simple_scheduler import HOST, REQUIRED, ZONE, cases, selector
+from hypothesis import strategies as st
 
 
 def board_of(case):
@@ -23,7 +28,7 @@ def board_of(case):
     return open_case(gang(*case.jobs), room(case.nodes, case.pods)).board
 
 
-@hypothesis.settings(max_examples=600)
+@hypothesis.settings(max_examples=250)
 @hypothesis.given(cases(most_pods=5))
 def test_exploration_and_search_agree_with_trying_everything(case):
     truth = case.scheduler().play_all()
@@ -35,7 +40,7 @@ def test_exploration_and_search_agree_with_trying_everything(case):
     assert (placement is not None) == truth.full
 
 
-@hypothesis.settings(max_examples=600)
+@hypothesis.settings(max_examples=250)
 @hypothesis.given(cases(most_pods=5))
 def test_a_proof_by_arithmetic_never_overlooks_a_dead_end(case):
     board = board_of(case)
@@ -44,3 +49,125 @@ def test_a_proof_by_arithmetic_never_overlooks_a_dead_end(case):
         hypothesis.assume(truth.exhaustive)
         assert not truth.stuck
         assert truth.full
+
+
+@hypothesis.settings(max_examples=150)
+@hypothesis.given(cases(), st.data())
+def test_alike_nodes_can_be_swapped(case, data):
+    board = board_of(case)
+    kinds = alike_nodes(board)
+    groups = [[n for n in kinds if kinds[n] == kind] for kind in set(kinds.values())]
+    pairs = [(group[0], other) for group in groups for other in group[1:]]
+    if not pairs:
+        return
+    one, two = data.draw(st.sampled_from(pairs))
+    nodes = list(case.nodes)
+    nodes[one], nodes[two] = nodes[two], nodes[one]
+    swapped = open_case(gang(*case.jobs), room(nodes, case.pods)).board
+    assert explore(board) is explore(swapped)
+    assert (find_full(board)[0] is None) == (find_full(swapped)[0] is None)
+    assert arithmetic_proof(board) == arithmetic_proof(swapped)
+
+
+def zoned(*sizes):
+    """Nodes of so many cpus, one to a zone."""
+    return [node(f"n{i}", labels={ZONE: str(i)}, cpu=str(size)) for i, size in enumerate(sizes)]
+
+
+def rules(kind, key=ZONE, app="x"):
+    """Affinity or anti-affinity to an app."""
+    return {kind: {REQUIRED: [{**selector(app), "topologyKey": key}]}}
+
+
+def proves(nodes, *jobs, pods=()):
+    """Whether counting alone suffices."""
+    return arithmetic_proof(open_case(gang(*jobs), room(nodes, pods)).board)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, True), (4, False)])
+def test_one_podset_is_counted_exactly(count, expected):
+    assert proves(zoned(2, 1), job("j", count, requests={"cpu": "1"})) is expected
+
+
+def test_rivals_are_counted_at_their_worst():
+    small, large = job("s", 2, requests={"cpu": "1"}), job("l", 1, requests={"cpu": "3"})
+    # Two small pods can spoil two nodes for the large one, so it needs a third.
+    assert not proves(zoned(3, 3), small, large)
+    assert proves(zoned(3, 3, 3), small, large)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, True), (4, False)])
+def test_pods_that_repel_each_other_take_a_zone_each(count, expected):
+    apart = rules("podAntiAffinity")
+    assert proves(zoned(9, 9, 9), job("j", count, labels={"app": "x"}, affinity=apart)) is expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, True), (3, False)])
+def test_pods_that_must_be_together_may_pick_the_smallest_zone(count, expected):
+    together = rules("podAffinity")
+    wanted = job("j", count, labels={"app": "x"}, requests={"cpu": "1"}, affinity=together)
+    assert proves(zoned(2, 3), wanted) is expected
+
+
+@pytest.mark.parametrize(
+    ("skew", "domains", "count", "expected"),
+    [(1, 1, 3, True), (1, 1, 4, False), (3, 1, 5, True), (1, 3, 2, True), (1, 3, 3, False)],
+)
+def test_spread_pods_are_bounded_by_the_emptiest_zone(skew, domains, count, expected):
+    rule = {**selector("x"), "topologyKey": ZONE, "maxSkew": skew, "minDomains": domains}
+    wanted = job("j", count, labels={"app": "x"}, requests={"cpu": "1"}, topologySpreadConstraints=[rule])
+    assert proves(zoned(1, 8), wanted) is expected
+
+
+def test_a_spread_over_nodes_that_do_not_all_take_part_is_left_to_exploration():
+    rule = {**selector("x"), "topologyKey": ZONE, "maxSkew": 1, "nodeTaintsPolicy": "Honor"}
+    not_own = {**selector("y"), "topologyKey": ZONE, "maxSkew": 1}
+    spec = {"labels": {"app": "x"}, "requests": {"cpu": "1"}}
+    assert proves(zoned(1, 1), job("j", 2, **spec, topologySpreadConstraints=[rule]))
+    other = job("o", 1, labels={"app": "y"})
+    assert not proves(zoned(1, 1), job("j", 2, **spec, topologySpreadConstraints=[not_own]), other)
+
+
+def test_an_affinity_bound_to_hold_is_no_obstacle():
+    follower = job("f", 2, affinity=rules("podAffinity", app="leader"))
+    leader = job("l", 1, labels={"app": "leader"})
+    assert proves([node("a", labels={ZONE: "1"}), node("b", labels={ZONE: "1"})], follower, leader)
+    assert not proves(zoned(1, 1), follower, leader)
+
+
+@pytest.mark.parametrize("standing", [False, True])
+def test_the_first_of_its_kind_is_not_free_to_start_where_others_of_the_kind_may_stand_elsewhere(standing):
+    # Both match the affinity; the second may start in the other zone, and then the first finds nobody in its own.
+    spec = {"labels": {"app": "x"}}
+    bound = job("bound", 1, **spec, affinity=rules("podAffinity"), nodeSelector={ZONE: "0"})
+    free = job("free", 1, **spec)
+    present = [pod("p", on="n1", labels={"app": "x"})] if standing else []
+    assert not proves(zoned(1, 1), bound, free, pods=present)
+    board = open_case(gang(bound, free), room(zoned(1, 1), present)).board
+    assert explore(board) is Outcome.DEAD_END
+
+
+def test_two_rules_at_once_are_left_to_exploration():
+    both = {**rules("podAffinity", app="x"), **rules("podAntiAffinity", app="x")}
+    assert not proves(zoned(2, 2), job("j", 1, labels={"app": "x"}, affinity=both))
+
+
+def test_searches_that_are_too_long_say_so():
+    nodes = zoned(*([2] * 6))
+    wanted = [job(f"j{i}", 4, requests={"cpu": "1"}, labels={"app": f"a{i}"}) for i in range(3)]
+    board = open_case(gang(*wanted), room(nodes)).board
+    assert explore(board, Budget(5)) is Outcome.UNKNOWN
+    assert find_full(board, Budget(5)) == (None, False)
+    assert find_full(board)[1]
+    crowd = open_case(gang(job("j", MOST_PODS + 1)), room([node("a", pods="999")])).board
+    assert explore(crowd) is Outcome.UNKNOWN
+    assert find_full(crowd) == (None, False)
+
+
+def test_nodes_in_shared_domains_are_told_apart_by_the_domain():
+    nodes = [node(f"n{i}", labels={ZONE: "a" if i < 2 else "b"}, cpu="1") for i in range(4)]
+    board = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity"))), room(nodes)).board
+    kinds = alike_nodes(board)
+    assert kinds[0] == kinds[1] != kinds[2] == kinds[3]
+    alone = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity", HOST))), room(nodes)).board
+    assert len(set(alike_nodes(alone).values())) == 1

@@ -104,7 +104,8 @@ def test_a_component_is_running_outdated_stopped_or_absent(components, catalogue
     assert components.condition(etcd, program_directory) == "stopped"
 
 
-def test_a_port_that_somebody_took_is_named(components, catalogue, program_directory):
+def test_a_port_that_somebody_took_is_named(components, catalogue, program_directory, monkeypatch):
+    monkeypatch.setattr(control_plane, "PORT_SECONDS", 0.1)
     port = components.state.ports["etcd"]["secure"]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

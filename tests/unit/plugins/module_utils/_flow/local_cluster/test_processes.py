@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import processes
@@ -27,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     start_process,
     stop_processes,
     tail,
+    wait_free,
     wait_healthy,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
@@ -83,6 +85,20 @@ def test_a_zombie_of_somebody_else_is_not_alive():
         parent.kill()
 
 
+def test_a_process_whose_first_thread_ended_is_alive_until_the_others_end(tmp_path):
+    code = (
+        "import ctypes, platform, sys, threading\n"
+        "threading.Thread(target=sys.stdin.read).start()\n"
+        "ctypes.CDLL(None).syscall({'aarch64': 93}.get(platform.machine(), 60), 0)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
+        process = find_process(child.pid)
+        wait_for(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text())
+        assert find_process(child.pid) == process
+        child.kill()
+        wait_for(lambda: find_process(child.pid) is None)
+
+
 def test_a_program_that_cannot_be_started_is_named(tmp_path):
     with pytest.raises(MusterError, match=r"Cannot start x: .*No such file"):
         start_process(["/nonexistent"], {}, tmp_path / "log", "c", "x")
@@ -134,6 +150,18 @@ def test_ports_are_free_and_not_those_of_others():
     assert choose_ports(1, everything - allowed) == [chosen[0]]
     with pytest.raises(MusterError, match="no more free ones"):
         choose_ports(1, everything)
+
+
+def test_a_port_that_gets_free_is_waited_for():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert not wait_free(port, 0.0)
+        answers = iter([False, True])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(processes, "is_free", lambda _port: next(answers))
+            assert wait_free(port, 10.0)
 
 
 def test_nobody_there_is_not_healthy(tmp_path):
