@@ -9,17 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import traceback
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._flow.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-
-YAML_IMPORT_ERROR: str | None = None
-try:
-    import yaml
-except ImportError:
-    YAML_IMPORT_ERROR = traceback.format_exc()
 
 Object = dict[str, t.Any]
 DEFAULT_NAMESPACE = "default"
@@ -33,16 +26,6 @@ class GangRequest:
     namespace: str
     objects: tuple[Object, ...]
     podsets: tuple[Object, ...] | None
-
-
-def load_yaml(text: str, where: str) -> list[t.Any]:
-    """The documents of a YAML (or JSON) text; empty ones are left out."""
-    if YAML_IMPORT_ERROR:
-        raise MissingLibrary("PyYAML", YAML_IMPORT_ERROR)
-    try:
-        return [document for document in yaml.safe_load_all(text) if document is not None]
-    except yaml.YAMLError as error:
-        raise BadInput("read", where, f"it is not YAML: {' '.join(str(error).split())}") from error
 
 
 def read_objects(definition: t.Any, src: str | None, where: str) -> tuple[Object, ...]:

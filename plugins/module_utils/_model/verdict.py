@@ -247,6 +247,8 @@ def verdict_text(verdict: t.Mapping[str, t.Any]) -> str:
     if verdict["answer"] != "fits":
         lines += _shortage_lines(layers)
         lines += [f"  advice: {item['text']}" for item in verdict["advice"]]
+    else:
+        lines += [f"  {_placed(podset, nodes)}" for podset, nodes in (verdict.get("placement") or {}).items() if nodes]
     if verdict["steering"]:
         for podset, nodes in verdict["steering"].items():
             lines.append(f"  steer {podset} to {_some(nodes)}")
@@ -256,6 +258,11 @@ def verdict_text(verdict: t.Mapping[str, t.Any]) -> str:
     if verdict["may_preempt"]:
         lines.append(f"  of lower priority, and at risk of preemption: {_some(verdict['may_preempt'])}")
     return "\n".join(lines)
+
+
+def _placed(podset: str, nodes: t.Mapping[str, int]) -> str:
+    """Where a podset's pods could go."""
+    return f"{podset}: {_some([f'{count} on {node}' for node, count in nodes.items()])}"
 
 
 def _headline(verdict: t.Mapping[str, t.Any]) -> str:

@@ -18,7 +18,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Piece, SpreadRule
 
 # Looks at a node that one exploration may spend; some tenths of a second.
-EXPLORE_LIMIT = 40_000
+EXPLORE_LIMIT = 60_000
 # Exploration goes as deep as there are pods.
 MOST_PODS = 300
 
