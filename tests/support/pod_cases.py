@@ -53,10 +53,9 @@ def make_pod(seed: int, index: int, namespace: str) -> dict:
 
 
 def _container(rng: random.Random, name: str, on_pod: bool) -> dict:
-    """A container with requests, limits, both or neither."""
+    """A container with requests, limits, both or neither; requests only where the pod itself sets limits."""
     style = rng.choice(("requests", "requests", "limits", "both", "none"))
-    # Below limits on the pod itself a container's own must stay small.
-    wanted = _amounts(rng)
+    wanted = _amounts(rng, whole=on_pod)
     resources: dict = {}
     if style == "requests" or (on_pod and style != "none"):
         resources = {"requests": wanted}
@@ -79,12 +78,18 @@ def _set_both(resources: dict, name: str, value: str) -> None:
     resources.setdefault("requests", {})[name] = value
 
 
-def _amounts(rng: random.Random) -> dict:
-    """Amounts in the many ways people write them, fractions of units included."""
+def _amounts(rng: random.Random, *, whole: bool) -> dict:
+    """Amounts in the many ways people write them, fractions of units included unless only whole ones are wanted.
+
+    Where the pod itself has limits the API server sums up fractions of milli-cores before it rounds them, then refuses
+    its own sum.
+    """
     amounts = {}
     if rng.random() < 0.8:
         number = rng.randint(1, 1500)
         amounts["cpu"] = rng.choice((f"{number}m", str(number / 1000), f"{number}e-3", f"{number}500u"))
+        if whole:
+            amounts["cpu"] = f"{number}m"
     if rng.random() < 0.8:
         number = rng.randint(1, 500)
         amounts["memory"] = rng.choice(

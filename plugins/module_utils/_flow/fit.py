@@ -60,7 +60,7 @@ def answer_fit(client: KubeClient, requests: t.Sequence[GangRequest], *, cumulat
 def decide(snapshot: Snapshot, gangs: t.Sequence[Gang], *, cumulative: bool, advice: bool) -> list[Verdict]:
     """Judge gangs against a snapshot; pods that await the scheduler come first."""
     room = Room(snapshot)
-    place_waiting_pods(room)
+    place_waiting_pods(room, gangs)
     return judge_all(room, gangs, cumulative=cumulative, finish=with_advice if advice else _as_it_is)
 
 

@@ -156,7 +156,7 @@ class Transport:
         for name, value in (*self._headers, *self._credentials()):
             all_headers.add(name, value)
         try:
-            return self._pool.urlopen(
+            return self._pool.request(
                 method,
                 self.base_url + url,
                 body=body,
@@ -310,7 +310,11 @@ def _check_files(configuration: t.Any) -> None:
 def _impersonation(options: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """One header for the user and one per group."""
     headers = [("Impersonate-User", options["impersonate_user"])] if options.get("impersonate_user") else []
-    return headers + [("Impersonate-Group", group) for group in options.get("impersonate_groups") or ()]
+    groups = options.get("impersonate_groups") or ()
+    if len(groups) > 1 and urllib3.__version__.startswith("1."):
+        # It would join them to one header, and the server would see one group of a strange name.
+        raise BadConnection("use", "impersonate_groups", "urllib3 1 cannot send several groups; install urllib3 2")
+    return headers + [("Impersonate-Group", group) for group in groups]
 
 
 def open_transport(auth: t.Mapping[str, t.Any], environ: t.Mapping[str, str] | None = None) -> Transport:

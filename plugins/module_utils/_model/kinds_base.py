@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 
-Path = tuple[str | int, ...]
+Step: t.TypeAlias = "str | int"
+Path = tuple[Step, ...]
 Object = Mapping[str, t.Any]
 
 ACTION = "infer the podsets of"

@@ -297,7 +297,7 @@ class _Builder:
                     counted = p == q and term.topology_key == HOSTNAME and self.repels_itself[p]
                     if counted or not self._matches(q, term.matches):
                         continue
-                    for one, other in {(p, q), (q, p)}:
+                    for one, other in sorted({(p, q), (q, p)}):
                         if (other, term.topology_key) not in pieces[one].conflicts:
                             pieces[one].conflicts.append((other, term.topology_key))
 

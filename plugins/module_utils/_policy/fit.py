@@ -42,6 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
     find_packing,
     find_steering,
     order_free,
+    place_as_many,
     play,
 )
 
@@ -419,19 +420,35 @@ def _virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod
     )
 
 
-def place_waiting_pods(room: Room) -> int:
-    """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none."""
-    waiting = [pod for pod in room.snapshot.pods if pod.waiting is not None]
+def place_waiting_pods(room: Room, gangs: t.Iterable[Gang]) -> int:
+    """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none.
+
+    Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out.
+    """
+    snapshot = room.snapshot
+    wishes = [wish for gang in gangs for _podset, wish in read_wishes(gang, room)]
+    least = min((_priority(wish, snapshot.priorities, snapshot.default_priority) for wish in wishes), default=0)
+    waiting = [pod for pod in snapshot.pods if pod.waiting is not None and pod.priority >= least]
     placed = 0
-    for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.key)):
-        template = t.cast(t.Mapping[str, t.Any], pod.waiting)
-        podset = PodSet(pod.key, 1, pod.requests, {}, template, None, pod.key, -1)
-        case = open_case(Gang(pod.key, pod.namespace, (podset,)), room)
-        placement = play(case.board, (0,), emptiest)
-        if placement:
-            room.add(dataclasses.replace(pod, node=room.nodes[next(iter(placement[0]))].name))
-            placed += 1
+    for alike in _alike(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
+        first = alike[0]
+        template = t.cast(t.Mapping[str, t.Any], first.waiting)
+        podset = PodSet(first.key, len(alike), first.requests, {}, template, None, first.key, -1)
+        case = open_case(Gang(first.key, first.namespace, (podset,)), room)
+        places = [n for n, count in place_as_many(case.board, 0, emptiest).items() for _turn in range(count)]
+        for pod, n in zip(alike, places, strict=False):
+            room.add(dataclasses.replace(pod, node=room.nodes[n].name))
+        placed += len(places)
     return placed
+
+
+def _alike(pods: t.Iterable[Pod]) -> list[list[Pod]]:
+    """Pods that can be placed together: of one controller and one size; others each by itself."""
+    groups: dict[t.Hashable, list[Pod]] = {}
+    for pod in pods:
+        same = (pod.namespace, pod.owner, frozenset(pod.requests.items())) if pod.owner else pod.key
+        groups.setdefault(same, []).append(pod)
+    return list(groups.values())
 
 
 def judge_all(

@@ -71,6 +71,14 @@ def play(board: Board, order: t.Sequence[int], strategy: Strategy) -> Placement 
     return placement
 
 
+def place_as_many(board: Board, p: int, strategy: Strategy) -> dict[int, int]:
+    """Place what will go of one piece, by itself; pods per node."""
+    _place_piece(board, p, strategy)
+    placed = dict(board.placed[p])
+    board.reset()
+    return placed
+
+
 def _place_piece(board: Board, p: int, strategy: Strategy) -> None:
     """Place as many pods of a piece as will go."""
     piece = board.pieces[p]

@@ -32,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import M
 )
 def test_each_status_has_its_class(status: int, kind: type[errors.ApiError]) -> None:
     error = errors.error_from_response("list", "nodes", status, b"{}")
-    assert type(error) is kind
+    assert error.__class__ is kind
     assert isinstance(error, MusterError)
     assert error.status == status
 

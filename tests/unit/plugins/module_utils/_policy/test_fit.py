@@ -204,12 +204,29 @@ def test_a_pod_awaiting_the_scheduler_takes_its_place_first():
     waiting = pod("waiting", requests={"cpu": "900m"})
     nodes = [node("a", cpu="1", memory="8Gi")]
     busy = room(nodes, [waiting])
-    assert place_waiting_pods(busy) == 1
-    assert judge(busy, gang(job("one", 1, requests={"cpu": "500m"}))).answer == "waits"
+    wanted = gang(job("one", 1, requests={"cpu": "500m"}))
+    assert place_waiting_pods(busy, [wanted]) == 1
+    assert judge(busy, wanted).answer == "waits"
     gated = pod("gated", requests={"cpu": "900m"}, schedulingGates=[{"name": "hold"}])
     quiet = room(nodes, [gated])
-    assert place_waiting_pods(quiet) == 0
-    assert judge(quiet, gang(job("one", 1, requests={"cpu": "500m"}))).answer == "fits"
+    assert place_waiting_pods(quiet, [wanted]) == 0
+    assert judge(quiet, wanted).answer == "fits"
+
+
+def test_waiting_pods_of_lower_priority_come_after_the_gang():
+    waiting = pod("waiting", requests={"cpu": "900m"}, priority=-1)
+    busy = room([node("a", cpu="1", memory="8Gi")], [waiting])
+    assert place_waiting_pods(busy, [gang(job("one", 1, requests={"cpu": "500m"}))]) == 0
+
+
+def test_waiting_pods_of_one_controller_take_as_many_places_as_there_are():
+    owner = [{"kind": "ReplicaSet", "name": "web", "controller": True}]
+    waiting = [pod(f"w{i}", requests={"cpu": "400m"}) for i in range(5)]
+    for item in waiting:
+        item["metadata"]["ownerReferences"] = owner
+    busy = room([node("a", cpu="1", memory="8Gi"), node("b", cpu="1", memory="8Gi")], waiting)
+    assert place_waiting_pods(busy, [gang(job("one", 1, requests={"cpu": "500m"}))]) == 4
+    assert [free["cpu"] for free in busy.free] == [200, 200]
 
 
 def test_finished_pods_count_nothing_and_terminating_ones_still_do():
