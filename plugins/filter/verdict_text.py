@@ -11,8 +11,8 @@ name: verdict_text
 short_description: Put a verdict into words
 version_added: 0.1.0
 description:
-  - Turns a verdict as returned by M(muster.kube.fit_info) into a few plain sentences, the answer, what is short by how much
-    and where, and what would help.
+  - Turns a verdict as returned by M(muster.kube.fit_info) into a few plain sentences, the answer, what is short by how
+    much and where, and what would help.
 author:
   - The muster.kube authors (@muster-kube)
 positional: _input

@@ -10,8 +10,8 @@ module: fit_info
 short_description: Tell whether gangs of pods would fit the cluster now
 version_added: 0.1.0
 description:
-  - Answers, before anything is created, whether all pods of a gang would find a node at once, and if not, what exactly is
-    missing, on what, and which change would help.
+  - Answers, before anything is created, whether all pods of a gang would find a node at once, and if not, what exactly
+    is missing, on what, and which change would help.
   - The demand is taken from the objects themselves (Pod, Job, Deployment, StatefulSet, JobSet, LeaderWorkerSet, the
     Kubeflow training jobs, RayCluster, RayJob, RayService, AppWrapper and more) or from declared O(podsets).
   - A gang is said to fit only if kube-scheduler places it in whatever order it takes the pods and whichever nodes it
@@ -56,8 +56,8 @@ options:
         type: dict
       spec:
         description:
-          - A pod specification; its node selector, tolerations, affinity, spread constraints, host ports and volumes are
-            considered, and the requests of its containers where O(podsets[].requests) says nothing.
+          - A pod specification; its node selector, tolerations, affinity, spread constraints, host ports and volumes
+            are considered, and the requests of its containers where O(podsets[].requests) says nothing.
         type: dict
       labels:
         description: Labels of the pods, for affinity and spread selectors.
@@ -110,11 +110,12 @@ requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
 notes:
-  - What cannot be judged from outside, such as dynamic resource claims, volumes bound at scheduling time, other schedulers,
-    scheduling gates and mutating webhooks, is listed in RV(verdicts[].not_modelled), and RV(verdicts[].how) is then
-    V(unproven).
+  - What cannot be judged from outside, such as dynamic resource claims, volumes bound at scheduling time, other
+    schedulers, scheduling gates and mutating webhooks, is listed in RV(verdicts[].not_modelled), and RV(verdicts[].how)
+    is then V(unproven).
   - Preemption is never counted on. Pods that could be preempted are named in RV(verdicts[].may_preempt).
-  - An account that may not list nodes and pods gets an answer about the namespace's ResourceQuotas and LimitRanges only.
+  - An account that may not list nodes and pods gets an answer about the ResourceQuotas and LimitRanges of the
+    namespace only.
 seealso:
   - plugin: muster.kube.verdict_text
     plugin_type: filter
@@ -207,7 +208,8 @@ verdicts:
       sample: my-claim
     layers:
       description:
-        - What was checked in turn, the namespace's rules, the node filters and the slots, each with C(passed) and numbers.
+        - What was checked in turn, the namespace's rules, the node filters and the slots, each with C(passed) and
+          numbers.
         - Amounts are Kubernetes quantities.
       type: list
       elements: dict
@@ -261,7 +263,8 @@ verdicts:
       type: str
       sample: no record of earlier gangs to estimate from
 snapshot:
-  description: What the verdicts rest on, the number of nodes and unfinished pods read, and notes on what could not be read.
+  description:
+    - What the verdicts rest on, the number of nodes and unfinished pods read, and notes on what could not be read.
   returned: success
   type: dict
   sample:

@@ -311,7 +311,7 @@ def _impersonation(options: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """One header for the user and one per group."""
     headers = [("Impersonate-User", options["impersonate_user"])] if options.get("impersonate_user") else []
     groups = options.get("impersonate_groups") or ()
-    if len(groups) > 1 and urllib3.__version__.startswith("1."):
+    if len(groups) > 1 and vars(urllib3)["__version__"].startswith("1."):
         # It would join them to one header, and the server would see one group of a strange name.
         raise BadConnection("use", "impersonate_groups", "urllib3 1 cannot send several groups; install urllib3 2")
     return headers + [("Impersonate-Group", group) for group in groups]

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 import pathlib
-import traceback
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
     Catalogue,
@@ -20,12 +20,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
     Webhook,
 )
 
-YAML_IMPORT_ERROR: str | None = None
-try:
-    import yaml
-except ImportError:
-    YAML_IMPORT_ERROR = traceback.format_exc()
-
 CATALOGUE_FILE = "programs.yml"
 _COMPONENT_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
@@ -34,13 +28,12 @@ _COMPONENT_KEYS = frozenset(
 
 
 def load_documents(path: pathlib.Path) -> list[t.Any]:
-    """All documents of a YAML file, with the fast parser where PyYAML has it (upstream CRDs have megabytes)."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    """All documents of a YAML file."""
     try:
-        with path.open("rb") as stream:
-            return [document for document in yaml.load_all(stream, Loader=loader) if document is not None]
-    except (OSError, yaml.YAMLError) as error:
+        text = path.read_bytes()
+    except OSError as error:
         raise MusterError("read", str(path), str(error)) from error
+    return load_yaml(text, str(path))
 
 
 def read_catalogue(files: pathlib.Path) -> Catalogue:

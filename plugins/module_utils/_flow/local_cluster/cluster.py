@@ -14,10 +14,7 @@ import shutil
 import time
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import (
-    YAML_IMPORT_ERROR,
-    read_catalogue,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import read_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import (
     CRYPTOGRAPHY_IMPORT_ERROR,
     ensure_certificates,
@@ -64,6 +61,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
     read_state,
     write_state,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.yaml_text import YAML_IMPORT_ERROR
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import (
     IMPORT_TRACEBACK as KUBERNETES_IMPORT_ERROR,
 )

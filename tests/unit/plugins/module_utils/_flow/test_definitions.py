@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow import definitions
+from ansible_collections.muster.kube.plugins.module_utils._flow import yaml_text
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import own_claims, read_gang, read_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -75,7 +75,7 @@ def test_what_is_no_object_is_refused(definition, words):
 
 
 def test_a_missing_yaml_library_is_told(monkeypatch):
-    monkeypatch.setattr(definitions, "YAML_IMPORT_ERROR", "Traceback")
+    monkeypatch.setattr(yaml_text, "YAML_IMPORT_ERROR", "Traceback")
     with pytest.raises(MissingLibrary):
         read_objects(TEXT, None, "gang 0")
     assert read_objects(ONE, None, "gang 0") == (ONE,)

@@ -11,7 +11,15 @@ import random
 
 import hypothesis
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import (
+    Claim,
+    NamespaceRules,
+    RuntimeClass,
+    Storage,
+    Volume,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge, judge_all, place_waiting_pods
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod, room
@@ -273,6 +281,183 @@ def test_without_sight_of_nodes_the_namespace_still_answers():
     assert (judge(blind, small).answer, judge(blind, small).how) == ("fits", "unproven")
     assert judge(blind, large).answer == "waits"
     assert "100m" in verdict_text(judge(blind, large).as_dict())
+
+
+def mount(*claims):
+    """Volumes of a pod spec."""
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+
+
+def stored(claim=None, volume=None, **snapshot):
+    """A room of one node with one claim."""
+    storage = Storage(
+        {("default", "data"): claim} if claim else {}, {"pv": volume} if volume else {}, frozenset(("late",))
+    )
+    return room([node("a", cpu="8")], storage=storage, **snapshot)
+
+
+BOUND, PLAIN = Claim("pv", "now", False), Volume(None, {}, None, "h")
+
+
+@pytest.mark.parametrize(
+    ("place", "counts", "expected"),
+    [
+        (stored(BOUND, PLAIN), (2,), ("fits", "now", None)),
+        (stored(), (1,), ("waits", None, "claim_missing")),
+        (stored(unread=frozenset(("persistentvolumeclaims",))), (1,), ("fits", "unproven", None)),
+        (stored(Claim(None, "now", False)), (1,), ("waits", None, "claim_unbound")),
+        (stored(Claim(None, "late", False)), (1,), ("fits", "unproven", None)),
+        (stored(Claim(None, "x", False), unread=frozenset(("storageclasses",))), (1,), ("fits", "unproven", None)),
+        (stored(Claim("pv", "now", True), PLAIN), (1,), ("fits", "now", None)),
+        (stored(Claim("pv", "now", True), PLAIN), (2,), ("never", None, "claim_in_use")),
+        (stored(Claim("pv", "now", True), PLAIN), (1, 1), ("never", None, "claim_in_use")),
+        (stored(Claim("pv", "now", True), PLAIN), (1, 0), ("fits", "now", None)),
+    ],
+)
+def test_claims(place, counts, expected):
+    verdict = judge(place, gang(*(job(f"j{i}", count, volumes=mount("data")) for i, count in enumerate(counts))))
+    assert (verdict.answer, verdict.how, verdict.reason) == expected
+    assert expected[2] is None or verdict.detail == "data"
+
+
+def test_a_claim_the_gang_brings_itself_is_not_missing():
+    podsets = tuple(infer_podsets([job("j", 1, volumes=mount("data"))], namespace="default"))
+    verdict = judge(stored(), Gang("g", "default", podsets, frozenset(("data",))))
+    assert (verdict.answer, verdict.not_modelled) == ("fits", ("unbound_volumes",))
+
+
+def test_a_claim_for_one_pod_is_in_use_while_a_pod_has_it():
+    storage = Storage({("default", "data"): Claim("pv", "now", True)}, {"pv": PLAIN})
+    place = room([node("a", cpu="8")], [pod("user", on="a", volumes=mount("data"))], storage=storage)
+    verdict = judge(place, gang(job("j", 1, volumes=mount("data"))))
+    assert (verdict.answer, verdict.reason) == ("waits", "claim_in_use")
+
+
+def test_a_stateful_sets_own_claims_keep_a_fit_unproven():
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    wanted = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "s"},
+        "spec": {"replicas": 2, "template": {"spec": spec}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
+    }
+    verdict = judge(room([node("a", cpu="8")]), gang(wanted))
+    assert (verdict.answer, verdict.how, verdict.not_modelled) == ("fits", "unproven", ("unbound_volumes",))
+
+
+def test_runtime_classes_bring_selector_and_tolerations_and_must_exist():
+    taint = [{"key": "kata", "effect": "NoSchedule"}]
+    nodes = [node("a", cpu="8"), node("b", cpu="8", labels={"kata": "yes"}, taints=taint)]
+    kata = RuntimeClass({}, {"kata": "yes"}, ())
+    tolerant = room(nodes[1:], runtime_classes={"kata": kata})
+    wanted = gang(job("j", 1, runtimeClassName="kata", tolerations=[{"key": "kata", "operator": "Exists"}]))
+    assert judge(tolerant, wanted).placement == {"j": {"b": 1}}
+    missing = judge(room(nodes), wanted)
+    assert (missing.answer, missing.reason, missing.detail) == ("waits", "runtime_class_missing", "kata")
+    unseen = judge(room(nodes, unread=frozenset(("runtimeclasses",))), wanted)
+    assert (unseen.how, unseen.not_modelled) == ("unproven", ("runtime_classes_not_visible",))
+
+
+def test_a_priority_class_must_exist():
+    place = room([node("a", cpu="8")], priorities={"system-node-critical": 2000001000})
+    verdict = judge(place, gang(job("j", 1, priorityClassName="high")))
+    assert (verdict.answer, verdict.reason, verdict.detail) == ("waits", "priority_class_missing", "high")
+
+
+@pytest.mark.parametrize(
+    ("unread", "entry"),
+    [
+        ("webhooks", "mutating_webhooks"),
+        ("policies", "mutating_webhooks"),
+        ("resourcequotas default", "namespace_rules_not_visible"),
+        ("limitranges default", "namespace_rules_not_visible"),
+        ("limitranges other", None),
+        ("persistentvolumes", None),
+    ],
+)
+def test_what_may_not_be_read_keeps_a_fit_unproven_if_it_matters(unread, entry):
+    verdict = judge(room([node("a", cpu="8")], unread=frozenset((unread,))), gang(job("j", 1)))
+    assert verdict.not_modelled == ((entry,) if entry else ())
+    assert verdict.how == ("unproven" if entry else "now")
+
+
+def test_volumes_that_may_not_be_read_keep_a_fit_unproven():
+    verdict = judge(
+        stored(BOUND, PLAIN, unread=frozenset(("persistentvolumes",))), gang(job("j", 1, volumes=mount("data")))
+    )
+    assert verdict.not_modelled == ("volumes_not_visible",)
+
+
+def test_volumes_that_compete_for_attachments_keep_a_fit_unproven():
+    claims = {("default", name): Claim(name, "now", False) for name in ("one", "two")}
+    volumes = {name: Volume(None, {}, "driver", name) for name in ("one", "two")}
+    storage = Storage(claims, volumes, frozenset(), {"a": {"driver": 1}})
+    wanted = gang(*(job(name, 1, volumes=mount(name)) for name in ("one", "two")))
+    verdict = judge(room([node("a", cpu="8")], storage=storage), wanted)
+    assert (verdict.answer, verdict.how, verdict.not_modelled) == ("fits", "unproven", ("attach_limits",))
+
+
+def affinity(kind, app, key="kubernetes.io/hostname"):
+    """Required (anti-)affinity to an app."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_room_beside_a_pod_that_must_be_joined_may_come_free():
+    present = [pod("cache", on="a", labels={"app": "cache"}), pod("busy", on="a", requests={"cpu": "2"})]
+    place = room([node("a", cpu="2"), node("b", cpu="2")], present)
+    verdict = judge(place, gang(job("j", 1, requests={"cpu": "1"}, affinity=affinity("podAffinity", "cache"))))
+    assert (verdict.answer, verdict.reason) == ("waits", "insufficient")
+    lonely = judge(room([node("a", cpu="2")]), gang(job("j", 1, affinity=affinity("podAffinity", "cache"))))
+    assert (lonely.answer, lonely.reason) == ("never", "no_matching_node")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": "c", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "1"}}}]},
+        {"labels": {"app": "x"}, "requests": {"cpu": "1"}, "affinity": affinity("podAntiAffinity", "x")},
+    ],
+)
+def test_ports_and_rules_are_not_called_fragmentation(spec):
+    verdict = judge(room([node("a", cpu="8"), node("b", cpu="8")]), gang(job("j", 3, **spec)))
+    assert (verdict.answer, verdict.reason) == ("never", "constraints")
+
+
+def test_a_quota_that_wants_amounts_stated_is_not_called_a_limit_range():
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "9"}}, "status": {"hard": {"cpu": "9"}}}
+    limits = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}
+    for rules, reason in (((quota,), ()), "namespace_quota"), (((), (limits,)), "limit_range"):
+        for visible in (True, False):
+            place = room([node("a", cpu="8")], rules={"default": NamespaceRules(*rules)}, nodes_visible=visible)
+            verdict = judge(place, gang(job("j", 1)))
+            assert (verdict.answer, verdict.reason) == ("never", reason)
+
+
+def test_possible_victims_are_named_only_for_gangs_that_wait():
+    present = [pod("low", on="a", requests={"cpu": "2"}, priority=1), pod("high", on="a", priority=99)]
+    classes = {"priorities": {"mid": 50, "low": 0}, "default_priority": 0}
+    place = room([node("a", cpu="2")], present, **classes)
+
+    def victims(**spec):
+        return judge(place, gang(job("j", 1, requests={"cpu": "1"}, **spec))).may_preempt
+
+    assert victims(priorityClassName="mid") == ("default/low",)
+    assert victims(priority=5) == ("default/low",)
+    assert victims(priorityClassName="mid", preemptionPolicy="Never") == ()
+    assert victims() == ()
+    assert judge(place, gang(job("j", 1, priorityClassName="mid"))).may_preempt == ()
+
+
+def test_a_gang_that_fits_takes_ports_claims_and_quota_from_the_next():
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "1"}}}
+    place = room([node("a", cpu="8")], rules={"default": NamespaceRules((quota,))})
+    answers = judge_all(place, [gang(job(name, 1)) for name in ("i", "j")], cumulative=True, finish=plain)
+    assert [(verdict.answer, verdict.reason) for verdict in answers] == [("fits", None), ("waits", "namespace_quota")]
+    port = [{"name": "c", "ports": [{"hostPort": 80}]}]
+    pair = [gang(job(name, 1, containers=port)) for name in ("i", "j")]
+    answers = judge_all(room([node("a", cpu="8")]), pair, cumulative=True, finish=plain)
+    assert [verdict.answer for verdict in answers] == ["fits", "waits"]
 
 
 @hypothesis.settings(max_examples=400)

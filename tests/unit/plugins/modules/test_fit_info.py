@@ -1,0 +1,128 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The face of fit_info: options to calls, errors to failures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.module_utils import basic
+from ansible.module_utils.common.text.converters import to_bytes
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.modules import fit_info
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+
+
+class Answer(BaseException):
+    """What a module exits with."""
+
+
+class Result:
+    """What the flow answers with."""
+
+    def as_result(self):
+        return {"fits": True, "verdicts": []}
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """Runs the module with connection and flow replaced; returns its answer, the calls made and the module."""
+
+    def run(options, work=None, check_mode=False):
+        calls = []
+        modules = []
+
+        def leave(self, **result):
+            modules.append(self)
+            raise Answer(result)
+
+        def fail(self, **result):
+            leave(self, failed=True, **result)
+
+        def answer(client, requests, **settings):
+            calls.append((client, requests, settings))
+            if work:
+                raise work
+            return Result()
+
+        monkeypatch.setattr(basic.AnsibleModule, "exit_json", leave)
+        monkeypatch.setattr(basic.AnsibleModule, "fail_json", fail)
+        arguments = {
+            "ANSIBLE_MODULE_ARGS": {
+                "_ansible_remote_tmp": "/tmp",
+                "_ansible_keep_remote_files": False,
+                "_ansible_check_mode": check_mode,
+                **options,
+            }
+        }
+        monkeypatch.setattr(basic, "_ANSIBLE_ARGS", to_bytes(json.dumps(arguments)))
+        monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)
+        monkeypatch.setattr(fit_info, "connect", lambda auth: ("client", auth))
+        monkeypatch.setattr(fit_info, "answer_fit", answer)
+        with pytest.raises(Answer) as caught:
+            fit_info.main()
+        return caught.value.args[0], calls, modules[0]
+
+    return run
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_one_gang_at_the_top_level(call, check_mode):
+    options = {"definition": POD, "namespace": "team", "name": "g", "host": "https://x", "context": "c"}
+    answer, calls, _module = call(options, check_mode=check_mode)
+    assert answer == {"changed": False, "fits": True, "verdicts": []}
+    ((client, requests, settings),) = calls
+    assert client == ("client", {"host": "https://x", "context": "c"})
+    assert [(item.name, item.namespace, item.objects, item.podsets) for item in requests] == [
+        ("g", "team", (POD,), None)
+    ]
+    assert settings == {"cumulative": True, "advice": True}
+
+
+def test_many_gangs_share_a_namespace_and_keep_their_order(call):
+    gangs = [{"definition": POD}, {"podsets": [{"requests": {"cpu": "1"}}], "namespace": "own", "name": "second"}]
+    _answer, calls, _module = call({"gangs": gangs, "namespace": "team", "cumulative": False, "advice": False})
+    ((_client, requests, settings),) = calls
+    assert [(item.name, item.namespace) for item in requests] == [("p", "team"), ("second", "own")]
+    assert requests[1].podsets[0]["count"] == 1
+    assert settings == {"cumulative": False, "advice": False}
+
+
+def test_errors_name_action_object_and_cause(call):
+    answer, _calls, _module = call({"definition": POD}, work=MusterError("list", "nodes", "refused"))
+    assert answer["failed"]
+    assert answer["msg"] == "Cannot list nodes: refused"
+    assert answer["error"] == {"action": "list", "object": "nodes", "cause": "refused"}
+
+
+def test_a_missing_library_is_asked_for(call):
+    answer, _calls, _module = call({"definition": POD}, work=MissingLibrary("kubernetes", "Traceback"))
+    assert "required Python library (kubernetes)" in answer["msg"]
+    assert answer["exception"] == "Traceback"
+
+
+def test_bad_input_fails_before_any_connection(call):
+    answer, calls, _module = call({"definition": "just words"})
+    assert answer["failed"]
+    assert "gang 0" in answer["msg"]
+    assert calls == []
+
+
+def test_secrets_of_a_kubeconfig_are_masked_and_its_ordinary_words_are_not(call):
+    user = {"name": "default", "user": {"token": "very-secret-token", "client-certificate-data": "public"}}
+    config = {"apiVersion": "v1", "users": [user]}
+    _answer, _calls, module = call({"definition": POD, "kubeconfig": config, "api_key": "another-secret"})
+    assert {"very-secret-token", "another-secret"} <= module.no_log_values
+    assert module.no_log_values.isdisjoint(("default", "v1", "public"))
+
+
+def test_options_that_exclude_each_other_are_refused(call):
+    answer, calls, _module = call({"definition": POD, "gangs": []})
+    assert answer["failed"]
+    assert "mutually exclusive" in answer["msg"]
+    assert calls == []
