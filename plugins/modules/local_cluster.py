@@ -155,9 +155,10 @@ options:
     type: path
   wait_timeout:
     description:
-      - Seconds to wait for everything to be ready, the time of building programs not counted.
-    type: int
-    default: 300
+      - How long to wait for everything to be ready, in seconds or like V(1h30m), the time of building programs not
+        counted.
+    type: str
+    default: 5m
 requirements:
   - python >= 3.11
   - kubernetes

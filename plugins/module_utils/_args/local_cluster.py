@@ -16,6 +16,7 @@ from ansible.module_utils.common.text.converters import to_text
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_argument_spec, auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.duration import parse_duration
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
     ClusterRequest,
     ClusterSpec,
@@ -68,7 +69,7 @@ def cluster_argument_spec() -> Spec:
         "feature_gates": {"type": "dict", "default": {}},
         "runtime_config": {"type": "dict", "default": {}},
         "files": {"type": "path"},
-        "wait_timeout": {"type": "int", "default": 300},
+        "wait_timeout": {"type": "str", "default": "5m"},
         **cache_argument_spec(),
         **auth_argument_spec(),
     }
@@ -98,7 +99,7 @@ def request_from_params(params: Params, check_mode: bool) -> ClusterRequest:
         files=pathlib.Path(params["files"]) if params["files"] else None,
         state=params["state"],
         provider=params["provider"],
-        wait_timeout=float(params["wait_timeout"]),
+        wait_timeout=parse_duration(params["wait_timeout"], "wait_timeout"),
         check_mode=check_mode,
         auth=auth_from_params(params),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod
 from ansible_collections.muster.kube.tests.support.small_api import SmallApi
@@ -93,6 +94,13 @@ def test_kinds_the_server_does_not_serve_are_empty():
     del lists[HOOKS]
     snapshot = read(lists)[0].snapshot
     assert (snapshot.webhooks, snapshot.unread) == ((), frozenset())
+
+
+def test_a_server_without_the_core_kinds_is_no_cluster():
+    lists = cluster()
+    del lists["/api/v1/nodes"]
+    with pytest.raises(NotFound):
+        read(lists)
 
 
 def test_forbidden_lists_are_noted():

@@ -126,6 +126,17 @@ def test_a_spread_over_nodes_that_do_not_all_take_part_is_left_to_exploration():
     assert proves(zoned(1, 1), job("j", 2, **spec, topologySpreadConstraints=[rule]))
     other = job("o", 1, labels={"app": "y"})
     assert not proves(zoned(1, 1), job("j", 2, **spec, topologySpreadConstraints=[not_own]), other)
+    two_keys = [{**rule, "maxSkew": 9}, {**rule, "topologyKey": "rack", "maxSkew": 9}]
+    racked = [node("a", labels={ZONE: "0", "rack": "1"}, cpu="1"), node("b", labels={ZONE: "1"}, cpu="1")]
+    assert proves(racked, job("j", 1, **spec, topologySpreadConstraints=two_keys[:1]))
+    assert not proves(racked, job("j", 1, **spec, topologySpreadConstraints=two_keys))
+
+
+def test_affinity_over_two_keys_is_left_to_exploration():
+    terms = [{**selector("x"), "topologyKey": key} for key in (ZONE, HOST)]
+    wanted = job("j", 1, labels={"app": "x"}, affinity={"podAffinity": {REQUIRED: terms}})
+    assert not proves(zoned(1, 1), wanted)
+    assert explore(open_case(gang(wanted), room(zoned(1, 1))).board) is Outcome.SAFE
 
 
 def test_an_affinity_bound_to_hold_is_no_obstacle():

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._policy import steer
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import open_case
-from ansible_collections.muster.kube.plugins.module_utils._policy.proof import Budget
+from ansible_collections.muster.kube.plugins.module_utils._policy.proof import MOST_PODS, Budget
 from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
     STRATEGIES,
     emptiest,
@@ -113,6 +113,17 @@ def test_order_free_sees_room_dead_ends_and_safety():
     assert not order_free(board_of(two, pair, three), Budget())
     assert order_free(board_of(two, pair), Budget())
     assert not order_free(board_of(two, job("four", 2, requests={"cpu": "4"})), Budget())
+
+
+def test_too_many_pods_are_only_counted():
+    half = MOST_PODS // 2 + 1
+    jobs = [job(name, half, requests={"cpu": "1"}) for name in ("i", "j")]
+    budget = Budget()
+    assert order_free(board_of([node("a", cpu=str(2 * half), pods="999")], *jobs), budget)
+    tight = board_of([node("a", cpu=str(half), pods="999"), node("b", cpu=str(half), pods="999")], *jobs)
+    tight.pieces[1].conflicts.append((0, HOST))
+    assert not order_free(tight, budget)
+    assert budget.left == Budget().left
 
 
 def test_steering_names_nodes_per_podset():
