@@ -182,3 +182,38 @@ def test_nodes_in_shared_domains_are_told_apart_by_the_domain():
     assert kinds[0] == kinds[1] != kinds[2] == kinds[3]
     alone = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity", HOST))), room(nodes)).board
     assert len(set(alike_nodes(alone).values())) == 1
+
+
+def test_one_large_rival_can_take_several_slots():
+    # The rival has a node of its own, but may just as well take three of the four slots here.
+    small = job("small", 2, requests={"cpu": "1"}, nodeSelector={ZONE: "0"})
+    large = job("large", 1, requests={"cpu": "3"})
+    assert not proves(zoned(4, 3), small, large)
+    assert proves(zoned(5, 3), small, large)
+
+
+def test_domains_that_hold_different_pods_are_not_alike():
+    rule = {**selector("x"), "topologyKey": ZONE, "maxSkew": 1}
+    standing = [pod("p0", on="n0", labels={"app": "x"}), pod("p1", on="n1", labels={"app": "z"})]
+    wanted = job("j", 1, labels={"app": "x"}, topologySpreadConstraints=[rule])
+    kinds = alike_nodes(open_case(gang(wanted), room(zoned(1, 1), standing)).board)
+    assert kinds[0] != kinds[1]
+    joining = [job(name, 1, labels={"app": "x"}, affinity=rules("podAffinity")) for name in ("i", "j")]
+    kinds = alike_nodes(open_case(gang(*joining), room(zoned(1, 1), standing)).board)
+    assert kinds[0] != kinds[1]
+
+
+def test_nodes_that_count_for_a_spread_are_not_like_those_that_do_not():
+    taint = [{"key": "t", "effect": "NoSchedule"}]
+    nodes = [
+        node("open", labels={ZONE: "0", "disk": "ssd"}),
+        node("counted", labels={ZONE: "1", "disk": "ssd"}, taints=taint),
+        node("ignored", labels={ZONE: "2"}, taints=taint),
+    ]
+    rule = {**selector("x"), "topologyKey": ZONE, "maxSkew": 1}
+    spread = job("i", 1, labels={"app": "x"}, nodeSelector={"disk": "ssd"}, topologySpreadConstraints=[rule])
+    other = job("j", 1, labels={"app": "x"}, tolerations=[{"operator": "Exists"}])
+    board = open_case(gang(spread, other), room(nodes)).board
+    assert [piece.allowed for piece in board.pieces] == [(0,), (0, 1, 2)]
+    kinds = alike_nodes(board)
+    assert kinds[1] != kinds[2]
