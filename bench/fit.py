@@ -118,6 +118,7 @@ def ask(kubeconfig: str) -> None:
     from ansible_collections.muster.kube.plugins.module_utils._flow.fit import gang_of
     from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+    from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
     from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
     from ansible_collections.muster.kube.plugins.module_utils._policy.advice import with_advice
     from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge
@@ -130,18 +131,19 @@ def ask(kubeconfig: str) -> None:
     room = Room(reading.snapshot)
     prepared = time.perf_counter() - started
     figures = {"list": reading.seconds_listing, "decode": reading.seconds_decoding, "prepare": prepared, "gangs": {}}
-    for request in requests:
-        gang = gang_of(request, reading.snapshot)
-        started = time.perf_counter()
-        verdict = judge(room, gang)
-        decided = time.perf_counter()
-        advised = with_advice(room, gang, verdict)
-        figures["gangs"][request.name] = {
-            "answer": f"{verdict.answer} ({verdict.how or verdict.reason})",
-            "decide_ms": (decided - started) * 1000,
-            "advice_ms": (time.perf_counter() - decided) * 1000,
-            "advice": [item.change for item in advised.advice],
-        }
+    with without_gc():
+        for request in requests:
+            gang = gang_of(request, reading.snapshot)
+            started = time.perf_counter()
+            verdict = judge(room, gang)
+            decided = time.perf_counter()
+            advised = with_advice(room, gang, verdict)
+            figures["gangs"][request.name] = {
+                "answer": f"{verdict.answer} ({verdict.how or verdict.reason})",
+                "decide_ms": (decided - started) * 1000,
+                "advice_ms": (time.perf_counter() - decided) * 1000,
+                "advice": [item.change for item in advised.advice],
+            }
     figures["peak_mib"] = peak_memory_mib()
     print(json.dumps(figures))
 

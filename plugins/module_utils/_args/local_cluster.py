@@ -15,8 +15,8 @@ from ansible.module_utils.basic import env_fallback
 from ansible.module_utils.common.text.converters import to_text
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_argument_spec, auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.duration import parse_duration
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
     ClusterRequest,
     ClusterSpec,

@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest, own_claims
 from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import Reading, needs_of, read_snapshot
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, declared_podsets, infer_podsets
@@ -53,7 +54,9 @@ def answer_fit(client: KubeClient, requests: t.Sequence[GangRequest], *, cumulat
     reading = read_snapshot(client, needs_of(rough))
     gangs = [gang_of(request, reading.snapshot) for request in requests]
     started = time.perf_counter()
-    verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice)
+    # One walk of the garbage collector over a large snapshot takes longer than most decisions.
+    with without_gc():
+        verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice)
     return FitAnswer(tuple(verdicts), reading, time.perf_counter() - started)
 
 

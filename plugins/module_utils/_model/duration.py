@@ -22,5 +22,7 @@ def parse_duration(value: str | int | float, where: str) -> float:
     if re.fullmatch(r"\d+(?:\.\d+)?", text):
         return float(text)
     if not _WHOLE.fullmatch(text):
-        raise BadInput("read", where, f"{text!r} is not a duration; give seconds, or hours, minutes, seconds as in 1h30m")
+        raise BadInput(
+            "read", where, f"{text!r} is not a duration; give seconds, or hours, minutes, seconds as in 1h30m"
+        )
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -61,11 +61,18 @@ class SpreadRule:
     hits: tuple[bool, ...]
     own: int
     takes_part: frozenset[int]
+    lowest: int | None = None
 
     def allows(self, domain: str) -> bool:
         """Whether one more pod in the domain keeps the skew."""
-        lowest = min(self.counts.values()) if len(self.counts) >= self.min_domains and self.counts else 0
-        return self.counts.get(domain, 0) + self.own - lowest <= self.max_skew
+        if self.lowest is None:
+            self.lowest = min(self.counts.values()) if len(self.counts) >= self.min_domains and self.counts else 0
+        return self.counts.get(domain, 0) + self.own - self.lowest <= self.max_skew
+
+    def add(self, domain: str, step: int) -> None:
+        """Count pods that come to a domain or leave it."""
+        self.counts[domain] += step
+        self.lowest = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -199,7 +206,7 @@ class Board:
         for other in self.pieces:
             for spread in other.spreads:
                 if spread.hits[p] and n in spread.takes_part:
-                    spread.counts[t.cast(str, self.domain[spread.key][n])] += step
+                    spread.add(t.cast(str, self.domain[spread.key][n]), step)
             rule = other.affinity
             if rule and rule.hits[p] and any(self.domain[key][n] is not None for key in rule.keys):
                 rule.anyone += step
