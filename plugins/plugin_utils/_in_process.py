@@ -10,6 +10,7 @@ possible where the module would run in this very place anyway; everywhere else t
 
 from __future__ import annotations
 
+import abc
 import collections.abc
 import contextlib
 import os
@@ -32,14 +33,15 @@ class InProcessAction(ActionBase):  # type: ignore[misc]  # Ansible carries no t
     _supports_check_mode = True
     _supports_async = True
 
+    @abc.abstractmethod
     def argument_spec(self) -> dict[str, t.Any]:
         """The same specification as the module's."""
-        raise NotImplementedError
 
     def argument_rules(self) -> dict[str, t.Any]:
         """Rules between options, by the names AnsibleModule gives them (mutually_exclusive and so on)."""
         return {}
 
+    @abc.abstractmethod
     def check_libraries(self) -> None:
         """Raise MissingLibrary when this process cannot do the module's work."""
 
@@ -51,9 +53,9 @@ class InProcessAction(ActionBase):  # type: ignore[misc]  # Ansible carries no t
         """The task's options, completed by what only the controller knows."""
         return args
 
+    @abc.abstractmethod
     def work(self, params: Result, report: collections.abc.Callable[[str], None]) -> Result:
         """Do the module's work with validated options and return its result; a MusterError becomes a failure."""
-        raise NotImplementedError
 
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
         """Do the work here if possible, else execute the module."""

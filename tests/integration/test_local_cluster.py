@@ -238,8 +238,10 @@ def test_jobs_complete_and_deleted_ones_leave_no_pod(runner, name):
         }
         spec = {"completions": 2, "parallelism": 2, "podReplacementPolicy": "Failed", "template": template}
         create(client, jobs, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job}, "spec": spec})
-    wait_until("the job to complete", lambda: get_object(client, f"{jobs}/done")["status"].get("succeeded") == 2)
-    wait_until("the other to be active", lambda: get_object(client, f"{jobs}/stays")["status"].get("active") == 2)
+    assert wait_until("the job to complete", lambda: get_object(client, f"{jobs}/done")["status"].get("succeeded") == 2)
+    assert wait_until(
+        "the other to be active", lambda: get_object(client, f"{jobs}/stays")["status"].get("active") == 2
+    )
     for job in ("done", "stays"):
         delete(client, f"{jobs}/{job}")
     wait_until("the pods to go", lambda: not list_objects(client, pods, keep=lambda item: item).items)
@@ -457,7 +459,7 @@ def test_ray_pods_run(cluster: LiveCluster, namespace):
         },
     }
     _with_nodes(cluster, namespace, ray, template["spec"])
-    wait_until("head and workers to run", lambda: _running(cluster, namespace) == 3)
+    assert wait_until("head and workers to run", lambda: _running(cluster, namespace) == 3)
 
 
 def test_training_pods_run_and_bad_jobs_are_refused(cluster: LiveCluster, namespace):
@@ -479,7 +481,7 @@ def test_training_pods_run_and_bad_jobs_are_refused(cluster: LiveCluster, namesp
     with pytest.raises(ApiError, match=r"(?i)webhook .* denied the request"):
         cluster.create(bad)
     _with_nodes(cluster, namespace, job, spec)
-    wait_until("master and workers to run", lambda: _running(cluster, namespace) == 3)
+    assert wait_until("master and workers to run", lambda: _running(cluster, namespace) == 3)
 
 
 @pytest.mark.full
@@ -500,7 +502,7 @@ def test_jobset_pods_run(cluster: LiveCluster, namespace):
         },
     }
     _with_nodes(cluster, namespace, jobset, spec)
-    wait_until("the pods of both jobs to run", lambda: _running(cluster, namespace) == 4)
+    assert wait_until("the pods of both jobs to run", lambda: _running(cluster, namespace) == 4)
 
 
 def _with_nodes(cluster: LiveCluster, namespace: str, obj: dict[str, t.Any], spec: dict[str, t.Any]) -> None:

@@ -154,7 +154,7 @@ def describe_clusters(cache: pathlib.Path, name: str | None) -> list[Result]:
         layout = Layout(cache, item)
         state = read_state(layout)
         if state is not None:
-            components = Components(layout, state, ClusterSpec(item), pathlib.Path(), _silent)
+            components = Components(layout, state, ClusterSpec(item), pathlib.Path(), lambda _text: None)
             found.append(_describe(layout, state, components, _live_nodes(layout, components)))
     return found
 
@@ -402,9 +402,5 @@ def _describe(layout: Layout, state: ClusterState, components: Components, nodes
 def _nothing(layout: Layout) -> Result:
     """The keys of a cluster that is not there."""
     state = ClusterState.new(layout.name)
-    components = Components(layout, state, ClusterSpec(layout.name), pathlib.Path(), _silent)
+    components = Components(layout, state, ClusterSpec(layout.name), pathlib.Path(), lambda _text: None)
     return {**_describe(layout, state, components, {}), "kubeconfig": None, "directory": None}
-
-
-def _silent(_text: str) -> None:
-    """For runs that take no time worth a word."""

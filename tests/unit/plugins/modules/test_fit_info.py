@@ -6,20 +6,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from ansible.module_utils import basic
-from ansible.module_utils.common.text.converters import to_bytes
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.modules import fit_info
+from ansible_collections.muster.kube.tests.support.module_call import call_module
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-
-
-class Answer(BaseException):
-    """What a module exits with."""
 
 
 class Result:
@@ -35,14 +28,6 @@ def call(monkeypatch):
 
     def run(options, work=None, check_mode=False):
         calls = []
-        modules = []
-
-        def leave(self, **result):
-            modules.append(self)
-            raise Answer(result)
-
-        def fail(self, **result):
-            leave(self, failed=True, **result)
 
         def answer(client, requests, **settings):
             calls.append((client, requests, settings))
@@ -50,23 +35,10 @@ def call(monkeypatch):
                 raise work
             return Result()
 
-        monkeypatch.setattr(basic.AnsibleModule, "exit_json", leave)
-        monkeypatch.setattr(basic.AnsibleModule, "fail_json", fail)
-        arguments = {
-            "ANSIBLE_MODULE_ARGS": {
-                "_ansible_remote_tmp": "/tmp",
-                "_ansible_keep_remote_files": False,
-                "_ansible_check_mode": check_mode,
-                **options,
-            }
-        }
-        monkeypatch.setattr(basic, "_ANSIBLE_ARGS", to_bytes(json.dumps(arguments)))
-        monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)
         monkeypatch.setattr(fit_info, "connect", lambda auth: ("client", auth))
         monkeypatch.setattr(fit_info, "answer_fit", answer)
-        with pytest.raises(Answer) as caught:
-            fit_info.main()
-        return caught.value.args[0], calls, modules[0]
+        answered = call_module(monkeypatch, fit_info, {"_ansible_check_mode": check_mode, **options})
+        return answered.result, calls, answered.module
 
     return run
 

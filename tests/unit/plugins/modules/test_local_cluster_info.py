@@ -6,19 +6,13 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 
 import pytest
-from ansible.module_utils import basic
-from ansible.module_utils.common.text.converters import to_bytes
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.modules import local_cluster_info
-
-
-class Answer(BaseException):
-    """What a module exits with."""
+from ansible_collections.muster.kube.tests.support.module_call import call_module
 
 
 @pytest.fixture
@@ -26,23 +20,8 @@ def call(monkeypatch):
     """Runs the module with the flow replaced by a function."""
 
     def run(options, work):
-        def leave(_self, **result):
-            raise Answer(result)
-
-        def fail(_self, **result):
-            raise Answer({"failed": True, **result})
-
-        monkeypatch.setattr(basic.AnsibleModule, "exit_json", leave)
-        monkeypatch.setattr(basic.AnsibleModule, "fail_json", fail)
-        arguments = {
-            "ANSIBLE_MODULE_ARGS": {"_ansible_remote_tmp": "/tmp", "_ansible_keep_remote_files": False, **options}
-        }
-        monkeypatch.setattr(basic, "_ANSIBLE_ARGS", to_bytes(json.dumps(arguments)))
-        monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)
         monkeypatch.setattr(local_cluster_info, "describe_clusters", work)
-        with pytest.raises(Answer) as answer:
-            local_cluster_info.main()
-        return answer.value.args[0]
+        return call_module(monkeypatch, local_cluster_info, options).result
 
     return run
 
