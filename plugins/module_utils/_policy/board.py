@@ -61,7 +61,7 @@ class SpreadRule:
     hits: tuple[bool, ...]
     own: int
     takes_part: frozenset[int]
-    lowest: int | None = None
+    lowest: int | None = dataclasses.field(default=None, compare=False)
 
     def allows(self, domain: str) -> bool:
         """Whether one more pod in the domain keeps the skew."""
