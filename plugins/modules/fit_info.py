@@ -286,14 +286,14 @@ error:
   sample:
     action: read
     object: "Job default/train: spec.template.spec.containers[0].resources.requests.cpu"
-    cause: "quantity 'lots': it is not a number with an optional suffix"
+    cause: "quantity 'lots': it does not begin with a number, such as 2, 1.5 or 500m"
 """
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
 from ansible_collections.muster.kube.plugins.module_utils._args.fit import FIT_RULES, fit_argument_spec
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import read_gang
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit, rough_gangs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
@@ -307,6 +307,7 @@ def main() -> None:
     try:
         gangs = params["gangs"] if params["gangs"] is not None else [params]
         requests = [read_gang(gang, index, params["namespace"]) for index, gang in enumerate(gangs)]
+        rough_gangs(requests)
         client = connect(auth_from_params(params))
         answer = answer_fit(client, requests, cumulative=params["cumulative"], advice=params["advice"])
     except MissingLibrary as error:

@@ -50,14 +50,18 @@ class FitAnswer:
 
 def answer_fit(client: KubeClient, requests: t.Sequence[GangRequest], *, cumulative: bool, advice: bool) -> FitAnswer:
     """Read what the gangs need to know and judge them in order."""
-    rough = [gang_of(request, Snapshot()) for request in requests]
-    reading = read_snapshot(client, needs_of(rough))
+    reading = read_snapshot(client, needs_of(rough_gangs(requests)))
     gangs = [gang_of(request, reading.snapshot) for request in requests]
     started = time.perf_counter()
     # One walk of the garbage collector over a large snapshot takes longer than most decisions.
     with without_gc():
         verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice)
     return FitAnswer(tuple(verdicts), reading, time.perf_counter() - started)
+
+
+def rough_gangs(requests: t.Sequence[GangRequest]) -> list[Gang]:
+    """The gangs as far as they are known without a cluster; whatever is wrong with them shows here already."""
+    return [gang_of(request, Snapshot()) for request in requests]
 
 
 def decide(snapshot: Snapshot, gangs: t.Sequence[Gang], *, cumulative: bool, advice: bool) -> list[Verdict]:

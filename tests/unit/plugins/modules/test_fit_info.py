@@ -12,7 +12,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import M
 from ansible_collections.muster.kube.plugins.modules import fit_info
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
+}
 
 
 class Result:
@@ -63,6 +68,12 @@ def test_many_gangs_share_a_namespace_and_keep_their_order(call):
     assert [(item.name, item.namespace) for item in requests] == [("p", "team"), ("second", "own")]
     assert requests[1].podsets[0]["count"] == 1
     assert settings == {"cumulative": False, "advice": False}
+
+
+def test_bad_input_is_told_before_any_connection_is_tried(call):
+    answer, calls, _module = call({"podsets": [{"requests": {"cpu": "lots"}}], "kubeconfig": "/missing"})
+    assert answer["error"]["object"] == "podsets[0].requests.cpu"
+    assert calls == []
 
 
 def test_errors_name_action_object_and_cause(call):
