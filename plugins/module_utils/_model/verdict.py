@@ -315,7 +315,8 @@ def _podset_line(podset: t.Mapping[str, t.Any], total_nodes: int) -> str:
         dropped = ", ".join(f"{count} by {reason}" for reason, count in sorted(podset["dropped"].items()))
         parts.append(f"{podset['usable_nodes']} of {total_nodes} nodes usable (dropped: {dropped})")
     nearest = podset["nearest"]
-    if podset["short"] and podset["usable_nodes"]:
+    told_by_nearest = bool(nearest) and nearest["short"] == podset["short"]
+    if podset["short"] and podset["usable_nodes"] and not told_by_nearest:
         short = ", ".join(f"{_said(name, text)} {name}" for name, text in podset["short"].items())
         parts.append(f"its nodes together are short {short}")
     if nearest and nearest["short"]:
