@@ -1,0 +1,162 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What no gang may hold: a dispatcher creates objects for others, so a record must not be a way around their rights."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Iterator, Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds import describe_object, pod_templates
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
+from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL, GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import TICKET_LABEL, is_kept
+
+Store = t.Literal["configmap", "appwrapper"]
+# Says of (apiVersion, kind) whether it lives in a namespace; None or missing when nobody knows.
+Scopes = Callable[[str, str], "bool | None"] | Mapping[tuple[str, str], bool]
+Object = Mapping[str, t.Any]
+Complaint = tuple[str, str]
+
+_RIGHTS_GROUPS = ("rbac.authorization.k8s.io", "authorization.openshift.io", "authorization.k8s.io")
+_ADMISSION_GROUP = "admissionregistration.k8s.io"
+_WRAPPER_GROUPS = ("workload.codeflare.dev", "mcad.ibm.com")
+
+_CLUSTER_KINDS: dict[str, tuple[str, ...]] = {
+    "": ("ComponentStatus", "Namespace", "Node", "PersistentVolume"),
+    "apiextensions.k8s.io": ("CustomResourceDefinition",),
+    "apiregistration.k8s.io": ("APIService",),
+    "authentication.k8s.io": ("SelfSubjectReview", "TokenReview"),
+    "cert-manager.io": ("ClusterIssuer",),
+    "certificates.k8s.io": ("CertificateSigningRequest", "ClusterTrustBundle"),
+    "cluster.x-k8s.io": ("ClusterClass",),
+    "external-secrets.io": ("ClusterExternalSecret", "ClusterSecretStore"),
+    "flowcontrol.apiserver.k8s.io": ("FlowSchema", "PriorityLevelConfiguration"),
+    "gateway.networking.k8s.io": ("GatewayClass",),
+    "internal.apiserver.k8s.io": ("StorageVersion",),
+    "kueue.x-k8s.io": (
+        "AdmissionCheck",
+        "ClusterQueue",
+        "Cohort",
+        "MultiKueueCluster",
+        "MultiKueueConfig",
+        "ProvisioningRequestConfig",
+        "ResourceFlavor",
+        "Topology",
+        "WorkloadPriorityClass",
+    ),
+    "kyverno.io": ("ClusterPolicy",),
+    "networking.k8s.io": ("IPAddress", "IngressClass", "ServiceCIDR"),
+    "node.k8s.io": ("RuntimeClass",),
+    "policy": ("PodSecurityPolicy",),
+    "resource.k8s.io": ("DeviceClass", "DeviceTaintRule", "ResourceSlice"),
+    "scheduling.k8s.io": ("PriorityClass",),
+    "scheduling.volcano.sh": ("Queue",),
+    "security.openshift.io": ("SecurityContextConstraints",),
+    "storage.k8s.io": ("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"),
+    "storagemigration.k8s.io": ("StorageVersionMigration",),
+}
+
+
+def refuse_objects(spec: GangSpec, *, store: Store, namespaced: Scopes | None = None) -> None:
+    """Raise BadInput for the first object that no gang, or no record of this store, may hold."""
+    for index, obj in enumerate(spec.objects):
+        for field, cause in _complaints(spec, obj, store, namespaced):
+            where = describe_object(obj, spec.namespace, index)
+            raise BadInput("accept", f"{where} in gang {spec.namespace}/{spec.name}: objects[{index}].{field}", cause)
+
+
+def object_warnings(spec: GangSpec, *, store: Store) -> tuple[str, ...]:
+    """What is allowed but should be known: an AppWrapper shows a Secret to everybody who may read the wrapper."""
+    if store != "appwrapper":
+        return ()
+    return tuple(
+        f"{describe_object(obj, spec.namespace, index)} can be read by everybody who may read the AppWrapper "
+        f"{spec.namespace}/{spec.name}; better refer to a Secret that exists already"
+        for index, obj in enumerate(spec.objects)
+        if _group_and_kind(obj) == ("", "Secret")
+    )
+
+
+def _complaints(spec: GangSpec, obj: Object, store: Store, namespaced: Scopes | None) -> Iterator[Complaint]:
+    """Field and cause of everything that is wrong with one object."""
+    yield from _kind_complaints(obj, namespaced)
+    metadata = obj["metadata"]
+    yield from _gang_complaints(obj)
+    namespace = metadata.get("namespace")
+    if namespace is not None and namespace != spec.namespace:
+        yield (
+            "metadata.namespace",
+            f"a gang starts objects in its own namespace {spec.namespace} only, not in {namespace}; leave the field "
+            "out, or queue another gang there",
+        )
+    if metadata.get("ownerReferences"):
+        yield (
+            "metadata.ownerReferences",
+            "objects of a gang are owned by the gang's ticket; remove the field",
+        )
+    if store == "configmap":
+        yield from _store_complaints(spec, obj)
+    if is_kept(obj) and _makes_pods(obj):
+        yield (
+            "metadata.annotations",
+            "a kept object survives when the gang is undone, so it may make no pods; remove muster.kube/keep",
+        )
+
+
+def _kind_complaints(obj: Object, namespaced: Scopes | None) -> Iterator[Complaint]:
+    """Kinds that give rights, change requests of others, or lie outside of namespaces."""
+    group, kind = _group_and_kind(obj)
+    if group in _RIGHTS_GROUPS:
+        yield "kind", f"a gang cannot grant rights; have an administrator create the {kind} beforehand"
+    if group == _ADMISSION_GROUP:
+        yield "kind", f"a gang cannot change how requests are admitted; have an administrator create the {kind}"
+    if kind in _CLUSTER_KINDS.get(group, ()) or _scope(obj, namespaced) is False:
+        yield "kind", f"{kind} is cluster-scoped and a gang lives in one namespace; create it beforehand"
+
+
+def _gang_complaints(obj: Object) -> Iterator[Complaint]:
+    """Gangs inside of gangs, and objects that pretend to be ours."""
+    group, kind = _group_and_kind(obj)
+    if kind == "AppWrapper" and group in _WRAPPER_GROUPS:
+        yield "kind", "a gang cannot hold another gang; list the wrapped objects themselves"
+    for label in (RECORD_LABEL, TICKET_LABEL):
+        if label in (obj["metadata"].get("labels") or {}):
+            yield f"metadata.labels.{label}", "a gang cannot hold another gang; remove the label"
+
+
+def _store_complaints(spec: GangSpec, obj: Object) -> Iterator[Complaint]:
+    """What a ConfigMap as record rules out: secrets in the open, and an object with the record's own name."""
+    group_and_kind = _group_and_kind(obj)
+    if group_and_kind == ("", "Secret"):
+        yield (
+            "kind",
+            "the record is a ConfigMap, which more people may read; create the Secret beforehand and refer to it",
+        )
+    if group_and_kind == ("", "ConfigMap") and obj["metadata"].get("name") == spec.name:
+        yield "metadata.name", "the gang's record is a ConfigMap of this name; rename the object or the gang"
+
+
+def _makes_pods(obj: Object) -> bool:
+    """Whether pods are known to come from this object."""
+    try:
+        return bool(pod_templates(obj, ""))
+    except NeedsPodsets:
+        return False
+
+
+def _scope(obj: Object, namespaced: Scopes | None) -> bool | None:
+    """Whether the kind lives in a namespace, as far as the caller knows."""
+    key = (str(obj["apiVersion"]), str(obj["kind"]))
+    if namespaced is None:
+        return None
+    return namespaced.get(key) if isinstance(namespaced, Mapping) else namespaced(*key)
+
+
+def _group_and_kind(obj: Object) -> tuple[str, str]:
+    """The object's API group and kind."""
+    return str(obj["apiVersion"]).rpartition("/")[0], str(obj["kind"])

@@ -1,0 +1,93 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Order: which waiting gang is asked first, how far down the queue one looks, and how long a requeued gang pauses."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Callable, Iterable
+
+Policy = t.Literal["strict", "best_effort"]
+Growth = t.Literal["exponential", "linear", "none"]
+
+# Doubling beyond this is longer than anybody waits, and a float ends somewhere.
+_MOST_DOUBLINGS = 62
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuedGang:
+    """What the order needs to know of a waiting gang; times are seconds on the server's clock."""
+
+    uid: str
+    priority: int
+    slope: float
+    submitted: float
+    queue: str | None = None
+    eligible_at: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Waiting:
+    """A gang that stays in the queue; blocked_by is the uid of the gang before it that it has to wait for, if any."""
+
+    gang: QueuedGang
+    blocked_by: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decisions:
+    """What one walk down the queue came to, both in the queue's order."""
+
+    started: tuple[QueuedGang, ...]
+    waiting: tuple[Waiting, ...]
+
+
+def effective_priority(gang: QueuedGang, now: float) -> float:
+    """Base priority plus what the gang gained by waiting; a submission in the future gained nothing yet."""
+    return gang.priority + gang.slope * max(0.0, now - gang.submitted)
+
+
+def ordered(gangs: Iterable[QueuedGang], now: float) -> list[QueuedGang]:
+    """The gangs that may be asked now: highest effective priority first, then oldest, then by uid.
+
+    Gangs that pause after a requeue are left out; they keep their submission time and with it their place.
+    """
+    eligible = [gang for gang in gangs if gang.eligible_at <= now]
+    return sorted(eligible, key=lambda gang: (-effective_priority(gang, now), gang.submitted, gang.uid))
+
+
+def walk(policy: Policy, gangs: Iterable[QueuedGang], judge: Callable[[QueuedGang], bool]) -> Decisions:
+    """Ask for each gang in the order given whether it fits now.
+
+    judge has to count what it has agreed to before. strict stops at the first gang that does not fit, and nobody behind
+    it is asked; best_effort asks all.
+    """
+    started: list[QueuedGang] = []
+    waiting: list[Waiting] = []
+    blocker: str | None = None
+    for gang in gangs:
+        if blocker is not None:
+            waiting.append(Waiting(gang, blocker))
+        elif judge(gang):
+            started.append(gang)
+        else:
+            waiting.append(Waiting(gang, None))
+            if policy == "strict":
+                blocker = gang.uid
+    return Decisions(tuple(started), tuple(waiting))
+
+
+def back_off(time: float, growth: Growth, n: int, max_time: float | None = None) -> float:
+    """Seconds to wait the nth time, counted from 1: T, 2T, 4T or T, 2T, 3T or always T; max_time 0 means no cap."""
+    steps = max(0, n - 1)
+    factor = 1.0
+    if growth == "exponential":
+        factor = 2.0 ** min(steps, _MOST_DOUBLINGS)
+    elif growth == "linear":
+        factor = 1.0 + steps
+    wait = time * factor
+    return min(wait, max_time) if max_time else wait
