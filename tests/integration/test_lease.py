@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import (
-    BATCH_ANNOTATION,
     Epoch,
     LeaseTerms,
     Ledger,
@@ -32,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_replace,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION
 
 # Never reached when things work.
 PATIENCE = 60.0

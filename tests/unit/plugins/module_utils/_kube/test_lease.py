@@ -15,14 +15,13 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import (
-    BATCH_ANNOTATION,
-    BATCH_BYTES,
     Epoch,
     LeaseTerms,
     Ledger,
     LostLeadership,
     steady_seconds,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, BATCH_BYTES
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases"
 LEASE = f"{LEASES}/dispatch"
