@@ -100,9 +100,10 @@ def read_snapshot(client: KubeClient, needs: Needs) -> Reading:
     elapsed = time.perf_counter() - started
     lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
     missing = tuple(sorted(name for name in wanted if name not in lists))
-    decoding = sum(listing.seconds_decoding for listing in lists.values())
+    # The lists are read side by side, so the longest wait is what the answer had to wait for; the rest is decoding.
+    waiting = max((listing.seconds_waiting for listing in lists.values()), default=0.0)
     snapshot = _assemble(lists, needs, missing)
-    return Reading(snapshot, max(0.0, elapsed - decoding), decoding)
+    return Reading(snapshot, min(waiting, elapsed), max(0.0, elapsed - waiting))
 
 
 def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:

@@ -18,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import T
 
 Store = t.Literal["configmap", "appwrapper"]
 # Says of (apiVersion, kind) whether it lives in a namespace; None or missing when nobody knows.
-Scopes = Callable[[str, str], "bool | None"] | Mapping[tuple[str, str], bool]
+Scopes: t.TypeAlias = "Callable[[str, str], bool | None] | Mapping[tuple[str, str], bool]"
 Object = Mapping[str, t.Any]
 Complaint = tuple[str, str]
 

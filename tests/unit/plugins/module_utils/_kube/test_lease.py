@@ -649,7 +649,7 @@ class Threaded:
 
     def __init__(self, stub: t.Any, seconds: float) -> None:
         address = {"host": stub.url, "api_key": "sesame"}
-        self.client, self.renewals = (connect(address, environ={}) for _ in range(2))
+        self.client, self.renewals = (connect(address, environ={}) for _number in range(2))
         terms = LeaseTerms(seconds=seconds)
         self.ledger = Ledger(self.client, terms, "anna", renewal_client=self.renewals)
 
@@ -691,7 +691,7 @@ def test_commits_and_renewals_never_refuse_each_other(server: LeaseServer, stub:
 
     def renew_often() -> None:
         try:
-            for _ in range(40):
+            for _turn in range(40):
                 anna.ledger.renew()
         except KubeError as error:
             failures.append(error)
