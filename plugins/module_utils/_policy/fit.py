@@ -195,7 +195,7 @@ def _podset_fit(case: Case, p: int) -> PodsetFit:
     free = {name: sum(have for have in column if have > 0) for name, column in columns.items()}
     short = {name: podset.count * amount - free[name] for name, amount in podset.requests.items()}
     full = [n for n, here in slots.items() if not here] if found < podset.count else []
-    nearest = min(full, key=lambda n: (_lack(case.room, podset, n), n), default=None)
+    nearest = min(full, key=lambda n: (_lack(board, p, n), n), default=None)
     return PodsetFit(
         name=podset.name,
         needed=podset.count,
@@ -210,10 +210,14 @@ def _podset_fit(case: Case, p: int) -> PodsetFit:
     )
 
 
-def _lack(room: Room, podset: PodSet, n: int) -> float:
-    """How far a node is from taking one more pod, over all resources as shares of the request."""
-    free = room.free[n]
-    return sum(max(0.0, (want - max(0, free.get(name, 0))) / want) for name, want in podset.requests.items() if want)
+def _lack(board: Board, p: int, n: int) -> float:
+    """How far a node is from taking one more pod, over all resources as shares of what one pod takes."""
+    free = board.free[n]
+    lack = 0.0
+    for r, cost in board.pieces[p].needs:
+        if free[r] < cost:
+            lack += (cost - max(0, free[r])) / cost
+    return lack
 
 
 def _short_on(room: Room, podset: PodSet, n: int) -> Resources:
