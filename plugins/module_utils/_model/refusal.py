@@ -18,7 +18,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import T
 
 Store = t.Literal["configmap", "appwrapper"]
 # Says of (apiVersion, kind) whether it lives in a namespace; None or missing when nobody knows.
-Scopes: t.TypeAlias = "Callable[[str, str], bool | None] | Mapping[tuple[str, str], bool]"
+ScopeLookup = Callable[[str, str], "bool | None"]
+ScopeTable = Mapping[tuple[str, str], bool]
 Object = Mapping[str, t.Any]
 Complaint = tuple[str, str]
 
@@ -62,7 +63,7 @@ _CLUSTER_KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def refuse_objects(spec: GangSpec, *, store: Store, namespaced: Scopes | None = None) -> None:
+def refuse_objects(spec: GangSpec, *, store: Store, namespaced: ScopeLookup | ScopeTable | None = None) -> None:
     """Raise BadInput for the first object that no gang, or no record of this store, may hold."""
     for index, obj in enumerate(spec.objects):
         for field, cause in _complaints(spec, obj, store, namespaced):
@@ -82,7 +83,9 @@ def object_warnings(spec: GangSpec, *, store: Store) -> tuple[str, ...]:
     )
 
 
-def _complaints(spec: GangSpec, obj: Object, store: Store, namespaced: Scopes | None) -> Iterator[Complaint]:
+def _complaints(
+    spec: GangSpec, obj: Object, store: Store, namespaced: ScopeLookup | ScopeTable | None
+) -> Iterator[Complaint]:
     """Field and cause of everything that is wrong with one object."""
     yield from _kind_complaints(obj, namespaced)
     metadata = obj["metadata"]
@@ -108,7 +111,7 @@ def _complaints(spec: GangSpec, obj: Object, store: Store, namespaced: Scopes | 
         )
 
 
-def _kind_complaints(obj: Object, namespaced: Scopes | None) -> Iterator[Complaint]:
+def _kind_complaints(obj: Object, namespaced: ScopeLookup | ScopeTable | None) -> Iterator[Complaint]:
     """Kinds that give rights, change requests of others, or lie outside of namespaces."""
     group, kind = _group_and_kind(obj)
     if group in _RIGHTS_GROUPS:
@@ -149,7 +152,7 @@ def _makes_pods(obj: Object) -> bool:
         return False
 
 
-def _scope(obj: Object, namespaced: Scopes | None) -> bool | None:
+def _scope(obj: Object, namespaced: ScopeLookup | ScopeTable | None) -> bool | None:
     """Whether the kind lives in a namespace, as far as the caller knows."""
     key = (str(obj["apiVersion"]), str(obj["kind"]))
     if namespaced is None:
