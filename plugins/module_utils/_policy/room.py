@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import
 
 # Taints the cluster sets for a condition that passes: nodes that carry them are out now, not for ever.
 PASSING_TAINT_PREFIX = "node.kubernetes.io/"
-LabelGroup = tuple[str, tuple[tuple[str, str], ...], bool]
+LabelGroup = tuple[str, frozenset[tuple[str, str]], bool]
 
 
 class Room:
@@ -161,4 +161,4 @@ def _opened(node: Node) -> Node:
 
 def _group_of(pod: Pod) -> LabelGroup:
     """Key under which pods are alike for every selector."""
-    return pod.namespace, tuple(sorted(pod.labels.items())), pod.terminating
+    return pod.namespace, frozenset(pod.labels.items()), pod.terminating
