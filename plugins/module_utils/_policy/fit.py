@@ -44,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
     order_free,
     place_as_many,
     play,
+    played,
 )
 
 MOST_VICTIMS_NAMED = 20
@@ -345,7 +346,7 @@ def _hopeless(board: Board) -> bool:
     """Whether the gang could not even be placed on this board, where every node is ready and empty."""
     if board.overdrawn():
         return True
-    if find_packing(board) is not None:
+    if next(played(board), None) is not None:
         return False
     placement, exhaustive = find_full(board)
     return placement is None and exhaustive

@@ -119,20 +119,26 @@ def _some_with_room(board: Board, p: int) -> list[int]:
     return found
 
 
-def packings(board: Board, budget: Budget | None = None) -> t.Iterator[Placement]:
-    """Different ways to place the whole gang, likely good ones first; at the end, on small boards, a full search."""
-    found = False
+def played(board: Board) -> t.Iterator[Placement]:
+    """Different ways to place the whole gang, found by playing; likely good ones first."""
     for base in _bases(board):
         for order in _orders(base):
             for strategy in STRATEGIES:
                 placement = play(base, order, strategy)
                 if placement is not None:
-                    found = True
                     yield placement
+
+
+def packings(board: Board, budget: Budget | None = None) -> t.Iterator[Placement]:
+    """Different ways to place the whole gang; where playing finds none, on small boards, a full search."""
+    found = False
+    for placement in played(board):
+        found = True
+        yield placement
     if not found:
-        placement, _exhaustive = find_full(board, budget)
-        if placement is not None:
-            yield placement
+        searched, _exhaustive = find_full(board, budget)
+        if searched is not None:
+            yield searched
 
 
 def find_packing(board: Board) -> Placement | None:
