@@ -12,7 +12,12 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest, own_claims
-from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import Reading, needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import (
+    Reading,
+    needs_of,
+    read_snapshot,
+    require_namespace,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -50,7 +55,10 @@ class FitAnswer:
 
 def answer_fit(client: KubeClient, requests: t.Sequence[GangRequest], *, cumulative: bool, advice: bool) -> FitAnswer:
     """Read what the gangs need to know and judge them in order."""
-    reading = read_snapshot(client, needs_of(rough_gangs(requests)))
+    needs = needs_of(rough_gangs(requests))
+    for namespace in needs.namespaces:
+        require_namespace(client, namespace)
+    reading = read_snapshot(client, needs)
     gangs = [gang_of(request, reading.snapshot) for request in requests]
     started = time.perf_counter()
     # One walk of the garbage collector over a large snapshot takes longer than most decisions.

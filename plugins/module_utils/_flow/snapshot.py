@@ -33,8 +33,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import
 
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
+Observer = t.Callable[[dict[str, t.Any]], None]
 PAGE = 1000
 CORE = "/api/v1/"
+# From so many namespaces on, their rules are read in two lists of the whole cluster instead of two lists each.
+MANY_NAMESPACES = 4
+RULE_KINDS = ("resourcequotas", "limitranges")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,9 +81,12 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
         "webhooks": (resource_path("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"), _whole),
         "policies": (resource_path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies"), _whole),
     }
-    for namespace in needs.namespaces:
-        wanted[f"resourcequotas {namespace}"] = (resource_path("v1", "resourcequotas", namespace), _whole)
-        wanted[f"limitranges {namespace}"] = (resource_path("v1", "limitranges", namespace), _whole)
+    for kind in RULE_KINDS:
+        if len(needs.namespaces) >= MANY_NAMESPACES:
+            wanted[kind] = (resource_path("v1", kind), _whole)
+        else:
+            for namespace in needs.namespaces:
+                wanted[f"{kind} {namespace}"] = (resource_path("v1", kind, namespace), _whole)
     if needs.claims:
         wanted["persistentvolumeclaims"] = (resource_path("v1", "persistentvolumeclaims"), claim_from_api)
         wanted["persistentvolumes"] = (resource_path("v1", "persistentvolumes"), volume_from_api)
@@ -90,11 +97,14 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     return wanted
 
 
-def read_snapshot(client: KubeClient, needs: Needs) -> Reading:
-    """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged."""
-    for namespace in needs.namespaces:
-        _require_namespace(client, namespace)
+def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = None) -> Reading:
+    """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
+
+    on_pod sees every pod as the server sent it, finished ones too, for callers that want to know more of some pods.
+    """
     wanted = _wanted(needs)
+    if on_pod is not None:
+        wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod))
     started = time.perf_counter()
     results = parallel([_reader(client, path, keep) for path, keep in wanted.values()])
     elapsed = time.perf_counter() - started
@@ -104,6 +114,16 @@ def read_snapshot(client: KubeClient, needs: Needs) -> Reading:
     waiting = max((listing.seconds_waiting for listing in lists.values()), default=0.0)
     snapshot = _assemble(lists, needs, missing)
     return Reading(snapshot, min(waiting, elapsed), max(0.0, elapsed - waiting))
+
+
+def _observed(on_pod: Observer) -> Keep:
+    """Keep a pod as usual, after showing it to somebody."""
+
+    def keep(raw: dict[str, t.Any]) -> t.Any:
+        on_pod(raw)
+        return pod_from_api(raw)
+
+    return keep
 
 
 def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:
@@ -125,7 +145,7 @@ def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing
     return read
 
 
-def _require_namespace(client: KubeClient, namespace: str) -> None:
+def require_namespace(client: KubeClient, namespace: str) -> None:
     """A gang cannot start in a namespace that does not exist; not being allowed to look is no proof of that."""
     try:
         found = get_object(client, resource_path("v1", "namespaces", name=namespace))
@@ -141,6 +161,10 @@ def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tupl
     def items(name: str) -> list[t.Any]:
         return lists[name].items if name in lists else []
 
+    def rules(kind: str, namespace: str) -> tuple[t.Any, ...]:
+        own = items(f"{kind} {namespace}")
+        return (*own, *(item for item in items(kind) if item["metadata"]["namespace"] == namespace))
+
     namespaces = dict(items("namespaces"))
     classes = {item["metadata"]["name"]: item for item in items("priorityclasses")}
     visible = "nodes" in lists and "pods" in lists
@@ -149,8 +173,7 @@ def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tupl
         pods=tuple(items("pods")) if visible else (),
         namespaces=namespaces,
         rules={
-            name: NamespaceRules(tuple(items(f"resourcequotas {name}")), tuple(items(f"limitranges {name}")))
-            for name in needs.namespaces
+            name: NamespaceRules(rules("resourcequotas", name), rules("limitranges", name)) for name in needs.namespaces
         },
         storage=Storage(
             claims=dict(items("persistentvolumeclaims")),
@@ -167,9 +190,18 @@ def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tupl
         default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
         webhooks=_pod_changers(items("webhooks"), items("policies"), needs, namespaces),
         nodes_visible=visible,
-        unread=frozenset(missing),
+        unread=frozenset(_per_namespace(missing, needs)),
         notes=tuple(f"this account may not list {name}" for name in missing),
     )
+
+
+def _per_namespace(missing: t.Iterable[str], needs: Needs) -> t.Iterator[str]:
+    """Names of unread lists; rules of the whole cluster are those of each namespace."""
+    for name in missing:
+        if name in RULE_KINDS:
+            yield from (f"{name} {namespace}" for namespace in needs.namespaces)
+        else:
+            yield name
 
 
 def _whole(raw: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -138,6 +138,15 @@ class Transport:
         """One GET whose body is read while it comes."""
         return Stream(self._open("GET", url, headers, None, timeout, preload=False))
 
+    def acting_as(self, user: str, groups: t.Sequence[str]) -> Transport:
+        """The same pool and credentials, in somebody else's name; who is somebody else already cannot go on."""
+        if self._headers:
+            cause = "the connection options impersonate somebody already; leave impersonate_user out"
+            raise BadConnection("act as", user, cause)
+        other = copy.copy(self)
+        other._headers = _impersonation({"impersonate_user": user, "impersonate_groups": groups})
+        return other
+
     def close(self) -> None:
         """Close the idle connections of the pool."""
         self._pool.clear()

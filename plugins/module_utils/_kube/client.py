@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import email.utils
 import json
@@ -71,6 +72,21 @@ class Response:
         return json.loads(self.body) if self.body else None
 
 
+class _Shared:
+    """What a client and those that act as others through it have in common."""
+
+    def __init__(self) -> None:
+        """Nothing sent, nothing known."""
+        self.lock = threading.Lock()
+        self.requests: Counter[str] = Counter()
+        self.writes = 0
+        self.dry_runs = 0
+        self.closed = False
+        self.discovered: dict[str, t.Any] = {}
+        self.streams: set[Stream] = set()
+        self.server_date: str | None = None
+
+
 class KubeClient:
     """The connection to one cluster; may be used by many threads at once."""
 
@@ -86,15 +102,8 @@ class KubeClient:
         self.retry = retry or RetryPolicy()
         self.sleep = sleep
         self.clock = clock
-        self.requests: Counter[str] = Counter()
-        self.writes = 0
-        self.dry_runs = 0
-        self.closed = False
-        self.discovered: dict[str, t.Any] = {}
         self._transport = transport
-        self._lock = threading.Lock()
-        self._streams: set[Stream] = set()
-        self._server_date: str | None = None
+        self._shared = _Shared()
         # On a loopback connection compressing costs both sides more than it saves.
         local = urlsplit(transport.base_url).hostname in _LOOPBACK
         self._encoding = {} if local else {"Accept-Encoding": "gzip"}
@@ -105,12 +114,43 @@ class KubeClient:
         return self._transport.base_url
 
     @property
+    def requests(self) -> Counter[str]:
+        """Requests sent so far, by method."""
+        return self._shared.requests
+
+    @property
+    def writes(self) -> int:
+        """Requests sent that can have changed the cluster."""
+        return self._shared.writes
+
+    @property
+    def dry_runs(self) -> int:
+        """Writes sent that the server was asked only to pretend."""
+        return self._shared.dry_runs
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._shared.closed
+
+    @property
+    def discovered(self) -> dict[str, t.Any]:
+        """What is known about the kinds the server serves, by group version."""
+        return self._shared.discovered
+
+    def acting_as(self, user: str, groups: t.Sequence[str] = ()) -> KubeClient:
+        """A client that does everything in this user's name; connections, counts and discovery stay shared."""
+        other = copy.copy(self)
+        other._transport = self._transport.acting_as(user, groups)
+        return other
+
+    @property
     def server_time(self) -> datetime.datetime | None:
         """The server's clock at its last answer; None before the first."""
-        if self._server_date is None:
+        if self._shared.server_date is None:
             return None
         try:
-            return email.utils.parsedate_to_datetime(self._server_date)
+            return email.utils.parsedate_to_datetime(self._shared.server_date)
         except ValueError:
             return None
 
@@ -173,22 +213,22 @@ class KubeClient:
     def streaming(self, path: str, query: Query, read_timeout: float) -> t.Iterator[Stream]:
         """A stream that close() of the client can end, given up when the block is left."""
         stream = self.open_stream(path, query, read_timeout)
-        with self._lock:
-            self._streams.add(stream)
+        with self._shared.lock:
+            self._shared.streams.add(stream)
         try:
             if self.closed:
                 stream.abort()
             yield stream
         finally:
-            with self._lock:
-                self._streams.discard(stream)
+            with self._shared.lock:
+                self._shared.streams.discard(stream)
             stream.close()
 
     def close(self) -> None:
         """End every running stream, so that threads blocked in a watch return, and drop idle connections."""
-        with self._lock:
-            self.closed = True
-            streams = list(self._streams)
+        with self._shared.lock:
+            self._shared.closed = True
+            streams = list(self._shared.streams)
         for stream in streams:
             stream.abort()
         self._transport.close()
@@ -223,17 +263,17 @@ class KubeClient:
 
     def _count(self, method: str, query: Query | None) -> None:
         """Note one request before it leaves; each further try counts again."""
-        with self._lock:
-            self.requests[method] += 1
+        with self._shared.lock:
+            self._shared.requests[method] += 1
             if method not in ("GET", "HEAD"):
                 if query and query.get("dryRun") == "All":
-                    self.dry_runs += 1
+                    self._shared.dry_runs += 1
                 else:
-                    self.writes += 1
+                    self._shared.writes += 1
 
     def _note_date(self, headers: t.Mapping[str, str]) -> None:
         """Keep the server's clock reading."""
-        self._server_date = headers.get("Date") or self._server_date
+        self._shared.server_date = headers.get("Date") or self._shared.server_date
 
     def _unreachable(self, action: str, target: str, fault: TransportFault) -> Unreachable:
         """The family's error for a request without an answer."""

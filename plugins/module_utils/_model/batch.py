@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.record import Data, canonical_json, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json, parse_json
 
 Op = t.Literal["start", "stop", "evict", "resize"]
 Demand = Sequence[Mapping[str, t.Any]]

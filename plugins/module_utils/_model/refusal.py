@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds import describe_object, pod_templates
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL, GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import TICKET_LABEL, is_kept
 
 Store = t.Literal["configmap", "appwrapper"]

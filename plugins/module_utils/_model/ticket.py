@@ -18,6 +18,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import (
@@ -25,12 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.podset import (
     declared_podsets,
     infer_podsets,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.record import (
-    Data,
-    GangSpec,
-    canonical_json,
-    parse_json,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 
 Key = tuple[str, str, str, str]
 Owner = t.Literal["ticket", "record", "foreign", "none"]
@@ -93,7 +89,8 @@ def plan_objects(spec: GangSpec, record_uid: str, attempt: int) -> Plan:
             template = template[step]
         if template.get("metadata") is None:
             template["metadata"] = {}
-        _add_labels(template["metadata"], {GANG_LABEL: record_uid, **({PODSET_LABEL: name} if name else {})})
+        own = {} if name is None else {PODSET_LABEL: podset_label(name)}
+        _add_labels(template["metadata"], {GANG_LABEL: record_uid, **own})
     planned = tuple(_planned(spec, obj, index, record_uid, attempt) for index, obj in enumerate(objects))
     _refuse_duplicates(spec, planned)
     return planned
@@ -202,8 +199,15 @@ def _planned(spec: GangSpec, obj: Data, index: int, record_uid: str, attempt: in
     return PlannedObject(index, obj, (obj["apiVersion"], obj["kind"], spec.namespace, metadata["name"]), keep)
 
 
+def named_templates(spec: GangSpec) -> Iterator[PodSet]:
+    """The podsets whose template lies inside an object and has a name that counts in the gang's demand."""
+    for podset, name in _reachable_templates(spec):
+        if name is not None:
+            yield dataclasses.replace(podset, name=name)
+
+
 def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
-    """The podsets whose template lies inside an object, each with the value of its label.
+    """The podsets whose template lies inside an object, each with its name in the gang's demand.
 
     Where podsets are declared, theirs are the names that count: equal names are taken, else the order if there are as
     many; a template that belongs to no declared podset has no name.
@@ -218,8 +222,7 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
             names = {name: name for name in names if name in declared}
     for podset in inferred:
         if podset.path is not None:
-            name = names.get(podset.name)
-            yield podset, None if name is None else podset_label(name)
+            yield podset, names.get(podset.name)
 
 
 def _inferred(spec: GangSpec) -> list[PodSet]:

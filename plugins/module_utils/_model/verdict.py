@@ -37,6 +37,15 @@ REASONS = {
     "claim_in_use": "a ReadWriteOncePod claim can serve one pod only",
     "runtime_class_missing": "a RuntimeClass does not exist",
     "priority_class_missing": "a PriorityClass does not exist",
+    "reserved": "it would fit, but the nodes are held for a gang that has waited longer",
+    "after_others": "it fits, but only after the pods of gangs started before it are bound",
+    "behind": "a gang before it has to start first",
+    "paused": "it pauses after its last attempt",
+    "max_starts": "as many gangs as allowed were started in this cycle",
+    "name_taken": "an object of that name exists already",
+    "no_identity": "nobody may create its objects",
+    "declared_too_small": "its pods turned out larger than declared",
+    "QuotaRefused": "the namespace's quota refuses its objects",
 }
 # Reasons that lie with the nodes; the others stop pods before any node is looked at.
 NODE_REASONS = ("insufficient", "fragmentation", "no_matching_node", "constraints", "order_dependent")

@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 from collections.abc import Callable, Iterable
 
-Policy = t.Literal["strict", "best_effort"]
+Policy = t.Literal["strict", "best_effort", "reserve"]
 Growth = t.Literal["exponential", "linear", "none"]
 
 # Doubling beyond this is longer than anybody waits, and a float ends somewhere.
@@ -60,11 +60,17 @@ def ordered(gangs: Iterable[QueuedGang], now: float) -> list[QueuedGang]:
     return sorted(eligible, key=lambda gang: (-effective_priority(gang, now), gang.submitted, gang.uid))
 
 
-def walk(policy: Policy, gangs: Iterable[QueuedGang], judge: Callable[[QueuedGang], bool]) -> Decisions:
+def walk(
+    policy: Policy,
+    gangs: Iterable[QueuedGang],
+    judge: Callable[[QueuedGang], bool],
+    blocked_by: Callable[[QueuedGang], str | None] | None = None,
+) -> Decisions:
     """Ask for each gang in the order given whether it fits now.
 
     judge has to count what it has agreed to before. strict stops at the first gang that does not fit, and nobody behind
-    it is asked; best_effort asks all.
+    it is asked; best_effort asks all. reserve asks all too: there judge keeps later gangs off the nodes held for an
+    earlier one, and blocked_by tells for a gang that does not fit whose reservation stopped it, if any.
     """
     started: list[QueuedGang] = []
     waiting: list[Waiting] = []
@@ -75,7 +81,8 @@ def walk(policy: Policy, gangs: Iterable[QueuedGang], judge: Callable[[QueuedGan
         elif judge(gang):
             started.append(gang)
         else:
-            waiting.append(Waiting(gang, None))
+            stopped = blocked_by(gang) if policy == "reserve" and blocked_by is not None else None
+            waiting.append(Waiting(gang, stopped))
             if policy == "strict":
                 blocker = gang.uid
     return Decisions(tuple(started), tuple(waiting))

@@ -7,7 +7,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import (
+    MANY_NAMESPACES,
+    needs_of,
+    read_snapshot,
+    require_namespace,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod
@@ -118,8 +123,32 @@ def test_without_nodes_or_pods_neither_is_used(hidden):
 
 
 def test_a_namespace_that_does_not_exist_is_named():
-    with pytest.raises(BadInput, match="namespace nowhere"):
-        read(cluster(), gang(job("j", 1), namespace="nowhere"))
+    with SmallApi(cluster()).client() as client:
+        require_namespace(client, "default")
+        with pytest.raises(BadInput, match="namespace nowhere"):
+            require_namespace(client, "nowhere")
+
+
+def test_rules_of_many_namespaces_are_read_in_two_lists():
+    spaces = [f"n{number}" for number in range(MANY_NAMESPACES)]
+    quotas = [{"metadata": {"name": "q", "namespace": name}} for name in (*spaces, "other")]
+    lists = cluster(**{"/api/v1/resourcequotas": quotas, "/api/v1/limitranges": []})
+    reading, paths = read(lists, *(gang(job("j", 1), namespace=name) for name in spaces))
+    found = {name: reading.snapshot.rules[name].quotas for name in spaces}
+    assert {name: [item["metadata"]["namespace"] for item in items] for name, items in found.items()} == {
+        name: [name] for name in spaces
+    }
+    assert not [path for path in paths if "/n0/" in path]
+    hidden = read(lists, *(gang(job("j", 1), namespace=name) for name in spaces), forbidden={"/api/v1/resourcequotas"})
+    assert {f"resourcequotas {name}" for name in spaces} <= hidden[0].snapshot.unread
+
+
+def test_an_observer_sees_finished_pods_too():
+    seen = []
+    with SmallApi(cluster()).client() as client:
+        snapshot = read_snapshot(client, needs_of([gang(job("j", 1))]), seen.append).snapshot
+    assert [item["metadata"]["name"] for item in seen] == ["runs", "done"]
+    assert [item.name for item in snapshot.pods] == ["runs"]
 
 
 def test_not_being_allowed_to_look_at_a_namespace_is_no_proof_against_it():

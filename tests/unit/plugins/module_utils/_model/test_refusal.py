@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.record import read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import object_warnings, refuse_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
 
 FINE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc"}}
 

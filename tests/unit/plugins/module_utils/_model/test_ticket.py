@@ -13,7 +13,8 @@ import re
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record, digest, read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest, read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     adopts,
     build_ticket,

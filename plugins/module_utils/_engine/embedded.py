@@ -1,0 +1,404 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine that needs nothing in the cluster: it starts gangs whole and takes them back whole.
+
+Every write is recovered from the cluster alone: whoever holds the Lease next finds a record that says what was going
+on and a ticket that says what was created. Lost leadership ends everything at once, without even an undo.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run as pretending
+from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation
+from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, taken
+from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed, place
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import (
+    Removal,
+    attempt_of_ticket,
+    remove_ticket,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_state, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    Created,
+    ObjectGone,
+    OutcomeUnknown,
+    Ownership,
+    Superseded,
+    settle_create,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.record import require_headroom
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    CHOSEN,
+    REFUSED,
+    REQUEUED,
+    STARTED,
+    TAKEN_OVER,
+    Changes,
+    GangState,
+    Phase,
+    advance,
+    new_state,
+    state_text,
+    why_undone,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, Plan, adopts, build_ticket
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
+
+Object = dict[str, t.Any]
+Data = dict[str, t.Any]
+DryRun = pretending.DryRun
+
+# A gang that the server refused for a passing reason is not asked again sooner.
+RETRY_SECONDS = 30.0
+
+# What an undo may lead to; anybody can write anything into an annotation.
+_ENDS: tuple[Phase, ...] = ("queued", "failed", "suspended", "complete")
+_REBASES = 5
+_UID_LENGTH = 36
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """What the committed batch gives a gang: the batch's id, what is reserved, where it is steered, and why."""
+
+    batch: str
+    reserved: tuple[Data, ...] = ()
+    steering: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    verdict: Data | None = None
+
+
+class Embedded:
+    """Starts and undoes gangs under one epoch of the ledger; may be used by several threads for different gangs."""
+
+    def __init__(
+        self, client: KubeClient, ledger: Ledger, act_as: Callable[[str], KubeClient], now: Callable[[], str]
+    ) -> None:
+        """act_as gives the client for user objects of a namespace, now the server's time as RFC 3339 text."""
+        self._client = client
+        self._ledger = ledger
+        self._act_as = act_as
+        self._now = now
+        # Records for which a request of an attempt may still be on its way to the server.
+        self._doubtful: set[str] = set()
+
+    # Starting.
+
+    def dry_run(self, record: Record, plan: Plan) -> DryRun:
+        """What the server would refuse, asked before anything is decided; one request for each object."""
+        placed = place(self._client, plan)
+        if isinstance(placed, Refusal):
+            return DryRun(placed)
+        actor = self._act_as(record.namespace)
+        return pretending.dry_run(actor, record.raw, record.attempt, placed, self._ledger.write_timeout)
+
+    def start(self, record: Record, plan: Plan, claim: Claim) -> Record:
+        """Start a queued gang whose batch is committed: k objects take k + 3 requests.
+
+        Returns it dispatched; undoing, if an object was refused; or failed or queued, if not even the ticket could be
+        made. Raises Superseded or ObjectGone when the record changed or went; BadInput when its state would not fit;
+        OutcomeUnknown and other errors when nobody can tell: the record then stays as it is for the next cycle.
+        """
+        state = self._chosen(record, claim)
+        placed = place(self._client, plan)
+        if isinstance(placed, Refusal):
+            return self._refuse_unstarted(record, placed, claim)
+        self._doubtful.add(record.uid)
+        ticket = self._make_ticket(record, plan, state)
+        if isinstance(ticket, Refusal):
+            return self._refuse_unstarted(record, ticket, claim)
+        uid = ticket["metadata"]["uid"]
+        try:
+            record = self._put(record, dataclasses.replace(state, ticket_uid=uid), rebase=False)
+        except ApiError:
+            # The record does not name the ticket, so nothing may follow it.
+            self._drop_ticket(record, ticket)
+            raise
+        return self._carry_out(record, placed, all_ours=True)
+
+    def _chosen(self, record: Record, claim: Claim) -> GangState:
+        """The state `dispatching`, proved to fit into the record before anything is created."""
+        if record.spec is None:
+            raise BadInput("start", f"gang {record.key}", record.spec_problem or "its record holds no gang")
+        state = self._next(
+            record,
+            "dispatching",
+            CHOSEN,
+            "",
+            batch=claim.batch,
+            ticket_uid="-" * _UID_LENGTH,
+            digest=digest(record.spec),
+            reserved=claim.reserved,
+            steering=dict(claim.steering),
+            verdict=claim.verdict,
+            not_before=None,
+            started_at=None,
+            then=None,
+            holding=False,
+        )
+        require_headroom(record.raw["metadata"].get("annotations"), str(record))
+        state_text(state)
+        return state
+
+    def _make_ticket(self, record: Record, plan: Plan, state: GangState) -> Object | Refusal:
+        """Create the attempt's ticket, or adopt the one that was created for the same attempt and objects."""
+        wanted = state.digest or ""
+        body = build_ticket(record.raw, state.attempt, wanted, plan)
+        path = resource_path("v1", "configmaps", record.namespace)
+
+        def judge(found: Object) -> Ownership:
+            """Ours if it is what we wanted; one of this record with other contents was never named by it."""
+            if adopts(found, record.uid, state.attempt, wanted):
+                return Ownership.OURS
+            own = attempt_of_ticket(found, record.uid) == state.attempt
+            return Ownership.OLDER_ATTEMPT if own else Ownership.FOREIGN
+
+        for _round in range(2):
+            try:
+                outcome = settle_create(self._client, path, body, is_ours=judge, allowance=self._ledger.write_timeout)
+            except ApiError as error:
+                refusal = refusal_of(error, body)
+                if refusal is None:
+                    raise
+                return refusal
+            if isinstance(outcome, Created):
+                return outcome.obj
+            if outcome.ownership is Ownership.FOREIGN:
+                break
+            self._drop_ticket(record, outcome.obj)
+        return dataclasses.replace(taken(body, outcome.obj), kind="failed", reason=REFUSED)
+
+    def _carry_out(self, record: Record, placed: Iterable[Placed], *, all_ours: bool) -> Record:
+        """Create the objects of a record that is `dispatching` and names its ticket.
+
+        all_ours tells that nobody else ever sent a request for this attempt, so that none can be on its way.
+        """
+        state = _state_of(record)
+        creation = Creation(
+            self._act_as(record.namespace),
+            self._ledger.write_timeout,
+            record,
+            state.attempt,
+            state.ticket_uid or "",
+        )
+        refusal = creation.create_all(placed)
+        if refusal is not None:
+            if all_ours:
+                self._settled(record)
+            return self._undo_refused(record, refusal)
+        started = self._next(record, "dispatched", STARTED, "", started_at=self._now())
+        try:
+            record = self._put(record, started)
+        except ObjectGone:
+            self._try_removal(record, state.attempt)
+            raise
+        self._settled(record)
+        return record
+
+    def _undo_refused(self, record: Record, refusal: Refusal) -> Record:
+        """Take back what was created before an object was refused."""
+        changes: Changes = {"then": refusal.then, "not_before": self._retry_time(refusal)}
+        return self.undo(record, refusal.reason, refusal.message, **changes)
+
+    def _refuse_unstarted(self, record: Record, refusal: Refusal, claim: Claim) -> Record:
+        """Settle the batch's entry of a gang of which nothing was created."""
+        self._settled(record)
+        state = self._next(
+            record,
+            refusal.then,
+            refusal.reason,
+            refusal.message,
+            batch=claim.batch,
+            not_before=self._retry_time(refusal),
+        )
+        return self._put(record, state)
+
+    def _retry_time(self, refusal: Refusal) -> str | None:
+        """When a gang that was refused may be asked again; None when never, or when nobody knows the time."""
+        now = read_time(self._now())
+        return None if refusal.kind == "failed" or now is None else time_text(now + RETRY_SECONDS)
+
+    # Taking back.
+
+    def undo(self, record: Record, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
+        """Begin to take a gang back: PUT `undoing`, delete the ticket, then what it lists.
+
+        `then` names the phase it leads to (queued if not given), batch the batch that decided it; None leaves the
+        batch. Trouble with a deletion is left to finish_undo, which repeats it. A record that is gone needs none.
+        """
+        if changes.get("batch", "") is None:
+            del changes["batch"]
+        changes.setdefault("then", "queued")
+        attempt = record.attempt
+        with contextlib.suppress(ObjectGone):
+            record = self._put(record, self._next(record, "undoing", reason, message, **changes))
+        self._try_removal(record, attempt)
+        return record
+
+    def _try_removal(self, record: Record, attempt: int) -> None:
+        """Remove an attempt as far as the server lets us; lost leadership ends even that."""
+        try:
+            self._removal(record).remove_attempt(attempt)
+        except (ApiError, Unreachable, OutcomeUnknown):
+            self._doubtful.add(record.uid)
+
+    def finish_undo(self, record: Record, plan: Plan) -> Record | None:
+        """End an undo: None while objects or pods remain (they are deleted again), else the record in its next phase.
+
+        Where a request of the attempt may still be under way, for example after a takeover, one write timeout is
+        waited for. A record that was deleted meanwhile is returned as it was.
+        """
+        state = _state_of(record)
+        if not self._removal(record).nothing_left(plan, state.attempt) or not self._quiet(record, state):
+            return None
+        why = why_undone(state)
+        phase: Phase = next((end for end in _ENDS if end == state.then), "queued")
+        reason = REQUEUED if phase == "queued" or why is None else why.reason
+        changes: Changes = {"ticket_uid": None, "reserved": (), "then": None, "holding": False}
+        if phase in ("queued", "suspended"):
+            changes.update({"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None})
+        try:
+            record = self._put(record, self._next(record, phase, reason, why.message if why else "", **changes))
+        except ObjectGone:
+            return record
+        self._settled(record)
+        return record
+
+    def _quiet(self, record: Record, state: GangState) -> bool:
+        """Whether no request of the attempt can still be on its way."""
+        ours = state.write_id.rpartition("/")[0] == self._ledger.next_write_id().rpartition("/")[0]
+        if ours and record.uid not in self._doubtful:
+            return True
+        why = why_undone(state)
+        began, now = read_time(why.at) if why else None, read_time(self._now())
+        # Both times are cut to whole seconds.
+        return began is None or now is None or now - began >= self._ledger.terms.seconds / 2 + 1
+
+    def remove_ticket(self, ticket: Object) -> None:
+        """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
+        uid = str((ticket["metadata"].get("labels") or {}).get(GANG_LABEL))
+        remove_ticket(self._client, ticket, uid, self._ledger.write_timeout)
+
+    # Taking over.
+
+    def resume(self, record: Record, plan: Plan) -> Record:
+        """Take over a record that is `dispatching`: make it ours, then finish the same attempt, else undo it.
+
+        The first PUT ends what the former holder could still write to the record. Raises as start does.
+        """
+        self._doubtful.add(record.uid)
+        record = self._put(record, self._next(record, "dispatching", "", ""))
+        state = _state_of(record)
+        ticket = self._removal(record).find_ticket(state.attempt)
+        problem = _no_adoption(record, state, ticket)
+        if problem is not None:
+            return self.undo(record, TAKEN_OVER, problem, then="queued")
+        placed = place(self._client, plan)
+        if isinstance(placed, Refusal):
+            return self._undo_refused(record, placed)
+        return self._carry_out(record, placed, all_ours=False)
+
+    def rebuild(self, record: Record, ticket: Object, reserved: tuple[Data, ...] = ()) -> Record:
+        """Restore the state of a record that lost it while a ticket of it lives.
+
+        The record becomes `dispatching`, for resume to finish, if its objects are still what the ticket was made for;
+        else the attempt is undone. A ticket that owns nothing was made for a start that never began: it is deleted and
+        the record stays as it is, as it does for a ticket that is not this record's.
+        """
+        attempt = attempt_of_ticket(ticket, record.uid)
+        if attempt is None:
+            return record
+        if not self._removal(record).owns_anything(ticket):
+            self._drop_ticket(record, ticket)
+            return record
+        self._doubtful.add(record.uid)
+        changes: Changes = {
+            "attempt": attempt,
+            "ticket_uid": ticket["metadata"]["uid"],
+            "digest": str((ticket.get("data") or {}).get("digest") or "") or None,
+            "reserved": reserved or (record.state.reserved if record.state is not None else ()),
+            "then": None,
+        }
+        message = f"the state was lost or changed after attempt {attempt} was started; it was restored from the ticket"
+        record = self._put(record, self._next(record, "dispatching", TAKEN_OVER, message, **changes))
+        problem = _no_adoption(record, _state_of(record), ticket)
+        return record if problem is None else self.undo(record, TAKEN_OVER, problem, then="queued")
+
+    def reclaim(self, record: Record, batch: str | None = None) -> Record:
+        """Put our write id, and the batch if given, into the record; nothing else changes."""
+        self._doubtful.add(record.uid)
+        changes: Changes = {} if batch is None else {"batch": batch}
+        return self._put(record, self._next(record, record.phase, "", "", **changes))
+
+    # Writing the state.
+
+    def _next(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> GangState:
+        """The record's next state under a new write id; a record without one gets its first."""
+        write_id, now = self._ledger.next_write_id(), self._now()
+        state = record.state or new_state(time_text(record.submitted), write_id)
+        return advance(state, phase, now, reason, message, write_id, **changes)
+
+    def _put(self, record: Record, state: GangState, *, rebase: bool = True) -> Record:
+        """Write a state; a change that others made to the rest of the record is kept and does not stand in the way.
+
+        The state itself belongs to whoever wrote it last: when it is not the one we read, Superseded is raised.
+        """
+        rebases_left = _REBASES if rebase else 0
+        while True:
+            try:
+                return put_state(self._client, record, state, allowance=self._ledger.write_timeout)
+            except Superseded as error:
+                found = record_from_api(error.found)
+                if not rebases_left or _write_id(found) != _write_id(record):
+                    raise
+                record, rebases_left = found, rebases_left - 1
+
+    def _removal(self, record: Record) -> Removal:
+        """The means to remove what belongs to a record."""
+        return Removal(self._client, self._act_as(record.namespace), self._ledger.write_timeout, record)
+
+    def _drop_ticket(self, record: Record, ticket: Object) -> None:
+        """Delete a ticket of this record."""
+        remove_ticket(self._client, ticket, record.uid, self._ledger.write_timeout)
+
+    def _settled(self, record: Record) -> None:
+        """Note that every request for this record was answered."""
+        self._doubtful.discard(record.uid)
+
+
+def _state_of(record: Record) -> GangState:
+    """The state of a record that must have one."""
+    if record.state is None:
+        raise BadInput("read", f"the state of gang {record.key}", record.state_problem or "it is missing")
+    return record.state
+
+
+def _write_id(record: Record) -> str | None:
+    """Which write made the record's state; None when it has none that can be read."""
+    return record.state.write_id if record.state is not None else None
+
+
+def _no_adoption(record: Record, state: GangState, ticket: Object | None) -> str | None:
+    """Why an attempt cannot be finished; None when ticket, state and specification agree."""
+    if ticket is None or ticket["metadata"]["uid"] != state.ticket_uid:
+        return f"the ticket of attempt {state.attempt} is gone"
+    if record.spec is None:
+        return f"the specification cannot be read any more: {record.spec_problem}"
+    if state.digest != digest(record.spec):
+        return "the specification was changed while the gang was being started"
+    if not adopts(ticket, record.uid, state.attempt, state.digest):
+        return f"the ticket of attempt {state.attempt} was changed or is being deleted"
+    return None

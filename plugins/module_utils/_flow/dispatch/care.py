@@ -1,0 +1,106 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Looking after gangs: running, complete, failed, too few pods, out of time; those that have to end are returned."""
+
+from __future__ import annotations
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Stop
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, pods_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.jmespath_search import search
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, delete_record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import HOSTNAME_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase
+from ansible_collections.muster.kube.plugins.module_utils._policy.health import (
+    Advance,
+    Expire,
+    HealthTerms,
+    Stay,
+    Step,
+    Subject,
+    Undo,
+    judge_health,
+)
+
+_ACTIONS: dict[Phase, Action] = {
+    "running": "running",
+    "complete": "complete",
+    "failed": "fail",
+    "queued": "queue",
+    "suspended": "suspend",
+}
+
+
+def look_after(cycle: Cycle, world: World) -> list[Stop]:
+    """Judge the health of every gang this run is for; small steps are taken at once, undos are left for the batch."""
+    terms = cycle.office.terms
+    rules = HealthTerms(terms.bind_timeout, terms.start_timeout)
+    nodes = (
+        {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.snapshot.nodes}
+        if world.snapshot.nodes_visible
+        else None
+    )
+    now = cycle.office.clock.now()
+    stops: list[Stop] = []
+    for record in list(cycle.records.values()):
+        if record.uid in cycle.skipped or record.terminating or not terms.may_touch(record.uid):
+            continue
+        subject = _subject(record, world, nodes)
+        if subject is None:
+            continue
+        try:
+            step = judge_health(subject, now, rules)
+        except BadInput as error:
+            cycle.warnings.append(f"{record.key}: {error}")
+            continue
+        if isinstance(step, Undo):
+            stops.append(Stop(record, step.reason, step.message, step.then, step.changes()))
+        else:
+            _take(cycle, record, step)
+    return stops
+
+
+def _subject(record: Record, world: World, nodes: dict[str, str] | None) -> Subject | None:
+    """Everything the judgement needs; None for records that have no state or cannot be read."""
+    gang = world.gangs.get(record.uid)
+    if record.spec is None or gang is None:
+        return None
+    if record.state is None and not record.spec.suspended:
+        return None
+    items = world.items.get(record.uid, {})
+    return Subject(record.spec, record.state, gang.podsets, pods_of(record, world), items, nodes, search)
+
+
+def _take(cycle: Cycle, record: Record, step: Step) -> None:
+    """Take a step that needs no room and so no batch."""
+    if isinstance(step, Advance):
+        written = cycle.carry_out(
+            record, lambda old: cycle.advance(old, step.phase, step.reason, step.message, **step.changes())
+        )
+        if written is not None:
+            cycle.decide(written, _ACTIONS[step.phase], step.reason, step.message)
+    elif isinstance(step, Expire):
+        _expire(cycle, record)
+    elif isinstance(step, Stay):
+        if step.next_check is not None:
+            known = cycle.next_check
+            cycle.next_check = step.next_check if known is None else min(known, step.next_check)
+        if record.state is not None and step.holding != record.state.holding:
+            cycle.carry_out(record, lambda old: cycle.advance(old, old.phase, "", "", holding=step.holding))
+
+
+def _expire(cycle: Cycle, record: Record) -> None:
+    """Delete a finished gang whose time to live is over; the collector takes what it owns."""
+
+    def remove(old: Record) -> None:
+        """Through the ledger's own limits, as every write."""
+        delete_record(cycle.office.client, old, allowance=cycle.office.ledger.write_timeout)
+
+    cycle.carry_out(record, remove)
+    if record.uid not in cycle.skipped:
+        cycle.records.pop(record.uid, None)
+        cycle.decide(record, "expire", "Expired", "its time to live is over")

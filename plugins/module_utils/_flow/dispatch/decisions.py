@@ -1,0 +1,68 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decisions: what a cycle did or left, one line each, on the screen, in the result and in the decision log."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+Action = t.Literal[
+    "start", "wait", "stop", "running", "complete", "fail", "queue", "suspend", "expire", "recover", "refuse"
+]
+
+# Waiting is the usual state of a queue; it is told in results but changes nothing.
+SILENT: tuple[Action, ...] = ("wait",)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision about one gang and why."""
+
+    gang: str
+    uid: str
+    action: Action
+    reason: str
+    message: str
+    attempt: int
+    phase: str
+    at: str
+    verdict: dict[str, t.Any] | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Plain values for results and the log."""
+        return dataclasses.asdict(self)
+
+    def line(self) -> str:
+        """One line for people."""
+        words = f"{self.gang}: {self.action}"
+        if self.attempt > 1:
+            words += f" (attempt {self.attempt})"
+        told = "; ".join(part for part in (self.reason, self.message.partition("\n")[0]) if part)
+        return f"{words}: {told}" if told else words
+
+
+class DecisionLog:
+    """A file with one JSON line per decision; lines are only ever added."""
+
+    def __init__(self, path: str | None) -> None:
+        """None keeps no log."""
+        self._path = None if path is None else pathlib.Path(path)
+
+    def add(self, decisions: t.Iterable[Decision]) -> None:
+        """Append the decisions of a cycle."""
+        lines = [json.dumps(item.as_dict(), sort_keys=True) + "\n" for item in decisions]
+        if self._path is None or not lines:
+            return
+        try:
+            with self._path.open("a", encoding="utf-8") as log:
+                log.writelines(lines)
+        except OSError as error:
+            raise MusterError("write", f"decision log {self._path}", str(error)) from error

@@ -1,0 +1,78 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Gangs of records: how large they are in this cluster, and the objects of one attempt as they will be created."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import own_claims
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, steer_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, declared_podsets, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan, named_templates, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.verdict import texts
+from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import raised
+
+Data = dict[str, t.Any]
+Steering = t.Mapping[str, t.Sequence[str]]
+
+
+def spec_of(record: Record) -> GangSpec:
+    """The specification of a record; one that cannot be read is refused with what is wrong."""
+    if record.spec is None:
+        raise BadInput("read", f"the gang {record.key}", record.spec_problem or "its record holds no gang")
+    return record.spec
+
+
+def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
+    """The gang's podsets: declared or inferred, with what namespace and RuntimeClasses add."""
+    spec = spec_of(record)
+    podsets: list[PodSet]
+    if spec.podsets is not None:
+        podsets = declared_podsets(spec.podsets, namespace=spec.namespace)
+    else:
+        rules = snapshot.rules.get(spec.namespace, NamespaceRules())
+        podsets = infer_podsets(
+            spec.objects,
+            namespace=spec.namespace,
+            limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
+            overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
+        )
+    return Gang(record.key, spec.namespace, tuple(podsets), own_claims(spec.objects))
+
+
+def demand_of(record: Record, gang: Gang) -> Gang:
+    """The gang no smaller than earlier attempts turned out to be."""
+    observed = record.state.observed if record.state is not None else ()
+    return dataclasses.replace(gang, podsets=raised(gang.podsets, observed)) if observed else gang
+
+
+def reserved_of(gang: Gang) -> tuple[Data, ...]:
+    """A gang's demand as records and batches keep it."""
+    return tuple(
+        {"name": podset.name, "count": podset.count, "requests": texts(podset.requests)} for podset in gang.podsets
+    )
+
+
+def plan_of(record: Record, attempt: int, steering: Steering) -> Plan:
+    """The objects of one attempt; the same for whoever carries it out."""
+    spec = spec_of(record)
+    plan = plan_objects(spec, record.uid, attempt)
+    if not steering:
+        return plan
+    named = Gang(record.key, spec.namespace, tuple(named_templates(spec)))
+    objects = steer_objects([item.object for item in plan], named, steering)
+    return tuple(dataclasses.replace(item, object=obj) for item, obj in zip(plan, objects, strict=True))
+
+
+def steerable(record: Record, steering: Steering) -> bool:
+    """Whether each podset to be steered has a template in the gang's objects that can carry the affinity."""
+    return not steering or set(steering) <= {podset.name for podset in named_templates(spec_of(record))}

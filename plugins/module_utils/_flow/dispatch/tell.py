@@ -1,0 +1,125 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Telling: AppWrapper status, Events, and when a waiting gang's verdict is worth a write."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, pods_of
+from ansible_collections.muster.kube.plugins.module_utils._kube.events import EventType, post_event
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_status
+from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, count_pods
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._model.wrapper_status import wrapper_status
+
+Data = Mapping[str, t.Any]
+
+# Numbers that changed but mean the same are written no more often than this.
+VERDICT_SECONDS = 60.0
+COUNT_SECONDS = 10.0
+_COUNTS = ("pending", "running", "Succeeded", "failed", "pendingpodconditions")
+_WARNINGS = ("failed", "undoing")
+
+
+def worth_writing(told: Data | None, verdict: Data, now: float) -> bool:
+    """Whether a record should carry the new verdict: another answer, layer or short resource, or old numbers."""
+    if told is None or _gist(told) != _gist(verdict):
+        return True
+    written = read_time(told.get("decided_at")) or 0.0
+    before = {key: value for key, value in told.items() if key != "decided_at"}
+    return before != verdict and now - written > VERDICT_SECONDS
+
+
+def _gist(verdict: Data) -> tuple[t.Any, ...]:
+    """What a reader has to know at once."""
+    failing = [layer["layer"] for layer in verdict.get("layers") or () if not layer.get("passed")]
+    short = {
+        name
+        for layer in verdict.get("layers") or ()
+        for name, total in (layer.get("totals") or {}).items()
+        if total.get("short") not in (None, "0")
+    }
+    return verdict.get("answer"), verdict.get("reason"), tuple(failing), tuple(sorted(short))
+
+
+def project_status(cycle: Cycle, world: World) -> None:
+    """Bring the status of AppWrappers in line with their state, all at once."""
+    wrappers = [
+        record
+        for uid, record in list(cycle.records.items())
+        if record.store == "appwrapper"
+        and record.state is not None
+        and record.spec is not None
+        and uid not in cycle.skipped
+        and cycle.office.terms.may_touch(uid)
+    ]
+    cycle.in_parallel([partial(_project, cycle, world, record) for record in wrappers])
+
+
+def _project(cycle: Cycle, world: World, record: Record) -> None:
+    """Write one status if it is behind; pod counts alone may lag a little."""
+    if record.state is None or record.spec is None:
+        return
+    previous = record.raw.get("status") or {}
+    pods = pods_of(record, world)
+    status = wrapper_status(
+        previous, record.spec, record.state, count_pods(pods), cycle.office.now_text(), _pending(pods)
+    )
+    if status == previous:
+        return
+    now = cycle.office.clock.now()
+    only_counts = _without_counts(status) == _without_counts(previous)
+    if only_counts and now - cycle.office.told.get(record.uid, 0.0) < COUNT_SECONDS:
+        return
+    cycle.office.told[record.uid] = now
+    cycle.carry_out(
+        record, lambda old: put_status(cycle.office.client, old, status, allowance=cycle.office.ledger.write_timeout)
+    )
+
+
+def _pending(pods: t.Iterable[GangPod]) -> list[dict[str, t.Any]]:
+    """The pods that cannot be scheduled, as a status lists them."""
+    return [
+        {
+            "podname": pod.name,
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": pod.unschedulable_message,
+                }
+            ],
+        }
+        for pod in pods
+        if pod.live and pod.unschedulable_since is not None
+    ]
+
+
+def _without_counts(status: Data) -> dict[str, t.Any]:
+    """A status without what changes with every pod."""
+    return {key: value for key, value in status.items() if key not in _COUNTS}
+
+
+def tell_events(cycle: Cycle) -> None:
+    """One Event for each transition of this cycle; best effort, so trouble is silent."""
+    client = cycle.office.client
+    posts: list[t.Callable[[], bool]] = []
+    for before, after in cycle.changed():
+        if after.state is None:
+            continue
+        last = before.state.transitions[-1] if before.state is not None and before.state.transitions else None
+        news = list(after.state.transitions)
+        if last is not None and last in news:
+            news = news[news.index(last) + 1 :]
+        for item in news:
+            kind: EventType = "Warning" if item.phase in _WARNINGS else "Normal"
+            posts.append(partial(post_event, client, after.raw, item.reason, item.message, kind, item.at))
+    cycle.in_parallel(posts)

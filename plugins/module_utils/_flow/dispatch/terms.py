@@ -1,0 +1,45 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The terms of a dispatcher: everything a user can set, as values."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
+
+Policy = t.Literal["strict", "best_effort", "reserve"]
+Hold = t.Literal["soft", "hard"]
+
+ACCOUNT = "muster"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DispatchTerms:
+    """How one run of the dispatcher behaves.
+
+    namespaces None means all of them; then objects are created as the ServiceAccount `muster` of their namespace, else
+    with the caller's own rights. only names the records that may be started or stopped; others just keep their place.
+    """
+
+    policy: Policy = "reserve"
+    reserve_after: float = 3600.0
+    hold: Hold = "soft"
+    lease: LeaseTerms = dataclasses.field(default_factory=LeaseTerms)
+    lease_wait: float = 0.0
+    namespaces: tuple[str, ...] | None = None
+    only: frozenset[str] | None = None
+    max_starts: int | None = None
+    bind_timeout: float = 60.0
+    start_timeout: float = 300.0
+    duration: float | None = None
+    decision_log: str | None = None
+    adopt: bool = False
+
+    def may_touch(self, uid: str) -> bool:
+        """Whether a record is one of those this run is for."""
+        return self.only is None or uid in self.only

@@ -1,0 +1,238 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One reading of the cluster for one cycle: records, tickets, nodes, pods and the live objects of started gangs."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import sized_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import Reading, needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
+from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, gang_pod_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
+    PodIndex,
+    index_pods,
+    pods_of_gang,
+    started_moment,
+)
+
+Object = dict[str, t.Any]
+Kind = tuple[str, str]
+
+# Phases in which objects of a gang may exist.
+STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
+FINISHED: tuple[Phase, ...] = ("complete", "failed")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class World:
+    """What one cycle decides on; gangs holds the demand of every readable record, problems why others have none."""
+
+    reading: Reading
+    gangs: t.Mapping[str, Gang]
+    problems: t.Mapping[str, str]
+    tickets: t.Mapping[str, tuple[Object, ...]]
+    pods: PodIndex
+    items: t.Mapping[str, t.Mapping[int, Object | None]]
+    accounts: frozenset[str] | None
+    kinds: tuple[Kind, ...]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Nodes, pods and rules."""
+        return self.reading.snapshot
+
+
+def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms) -> World:
+    """Read everything the records make it necessary to read; lists only, all after the epoch began."""
+    rough, problems = _sized(records, Snapshot())
+    gang_pods: list[GangPod] = []
+
+    def observe(raw: Object) -> None:
+        """Keep more of pods that may belong to a gang."""
+        pod = gang_pod_from_api(raw)
+        if pod is not None:
+            gang_pods.append(pod)
+
+    reading = read_snapshot(client, needs_of(list(rough.values())), observe)
+    if "pods" in reading.snapshot.unread:
+        _observe_namespaces(client, sorted({record.namespace for record in records}), observe)
+    items, kinds = _read_items(client, records, terms)
+    gangs, late_problems = _sized([record for record in records if record.uid in rough], reading.snapshot)
+    return World(
+        reading=reading,
+        gangs=gangs,
+        problems={**problems, **late_problems},
+        tickets=_read_tickets(client, terms),
+        pods=index_pods(gang_pods, _read_parents(client, records, terms)),
+        items=items,
+        accounts=_read_accounts(client) if terms.namespaces is None else None,
+        kinds=kinds,
+    )
+
+
+def pods_of(record: Record, world: World) -> tuple[GangPod, ...]:
+    """The pods of a record's present attempt."""
+    items = world.items.get(record.uid, {})
+    uids = [obj["metadata"]["uid"] for obj in items.values() if obj is not None]
+    return tuple(
+        pods_of_gang(
+            record.uid,
+            record.namespace,
+            uids,
+            world.pods,
+            attempt=record.attempt,
+            since=started_moment(record.state) if record.state is not None else None,
+        )
+    )
+
+
+def _sized(records: t.Iterable[Record], snapshot: Snapshot) -> tuple[dict[str, Gang], dict[str, str]]:
+    """Demand by record, and what is wrong where it cannot be told; a broken record never stops the others."""
+    gangs: dict[str, Gang] = {}
+    problems: dict[str, str] = {}
+    for record in records:
+        try:
+            gangs[record.uid] = sized_gang(record, snapshot)
+        except BadInput as error:
+            problems[record.uid] = str(error)
+    return gangs, problems
+
+
+def _observe_namespaces(client: KubeClient, namespaces: t.Sequence[str], observe: t.Callable[[Object], None]) -> None:
+    """Without the right to list all pods, those of the gangs' own namespaces must do."""
+    for namespace in namespaces:
+        list_objects(client, resource_path("v1", "pods", namespace), keep=observe)
+
+
+def scopes(terms: DispatchTerms) -> tuple[str | None, ...]:
+    """The namespaces to list in; None stands for the whole cluster."""
+    return (None,) if terms.namespaces is None else terms.namespaces
+
+
+def _read_tickets(client: KubeClient, terms: DispatchTerms) -> dict[str, tuple[Object, ...]]:
+    """All tickets by the uid of the record that owns them; those without an owner are nobody's business any more."""
+    found: dict[str, list[Object]] = collections.defaultdict(list)
+    for namespace in scopes(terms):
+        path = resource_path("v1", "configmaps", namespace)
+        for ticket in list_objects(client, path, keep=_whole, label_selector=TICKET_LABEL).items:
+            for owner in ticket["metadata"].get("ownerReferences") or ():
+                found[str(owner.get("uid"))].append(ticket)
+    return {uid: tuple(tickets) for uid, tickets in found.items()}
+
+
+def _read_accounts(client: KubeClient) -> frozenset[str]:
+    """Namespaces that have the account objects are created with."""
+    path = resource_path("v1", "serviceaccounts")
+    listing = list_objects(client, path, keep=_whole, field_selector=f"metadata.name={ACCOUNT}")
+    return frozenset(item["metadata"]["namespace"] for item in listing.items)
+
+
+def _read_items(
+    client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms
+) -> tuple[dict[str, dict[int, Object | None]], tuple[Kind, ...]]:
+    """The live objects of started gangs by their place, None where one was not found; and the kinds that were read.
+
+    Only kinds that make pods or that completion asks about are read, each in one list.
+    """
+    watched = {record.uid: _watched_items(record) for record in records if record.phase in ("dispatched", "running")}
+    kinds = sorted({kind for items in watched.values() for kind, _name in items.values()})
+    live: dict[tuple[str, str, str], Object] = {}
+    readable: set[Kind] = set()
+    readers = [_kind_reader(client, kind, terms) for kind in kinds]
+    for kind, objects in zip(kinds, parallel(readers), strict=True):
+        if objects is not None:
+            readable.add(kind)
+            live.update({(_gang_label(obj), obj["kind"], obj["metadata"]["name"]): obj for obj in objects})
+    found = {
+        uid: {index: live.get((uid, kind[1], name)) for index, (kind, name) in items.items() if kind in readable}
+        for uid, items in watched.items()
+    }
+    return found, tuple(kinds)
+
+
+def _gang_label(obj: Object) -> str:
+    """The gang an object says it belongs to."""
+    return str((obj["metadata"].get("labels") or {}).get(GANG_LABEL))
+
+
+def _read_parents(client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms) -> dict[str, tuple[str, ...]]:
+    """Owners of Jobs that are no items themselves: the submitter of a RayJob carries no label of ours."""
+    ray = any(
+        record.phase in ("dispatched", "running") and any(obj.get("kind") == "RayJob" for obj in record.spec.objects)
+        for record in records
+        if record.spec is not None
+    )
+    if not ray:
+        return {}
+    return {
+        job["metadata"]["uid"]: tuple(str(owner.get("uid")) for owner in job["metadata"].get("ownerReferences") or ())
+        for namespace in scopes(terms)
+        for job in list_objects(client, resource_path("batch/v1", "jobs", namespace), keep=_whole).items
+    }
+
+
+def _watched_items(record: Record) -> dict[int, tuple[Kind, str]]:
+    """Kind and name of the items that tell how a started gang is doing, by their place."""
+    if record.spec is None:
+        return {}
+    asked = {entry["item"] for entry in record.spec.completion or () if "item" in entry}
+    try:
+        plan = plan_objects(record.spec, record.uid, record.attempt)
+    except BadInput:
+        return {}
+    return {
+        item.index: ((item.key[0], item.key[1]), item.key[3])
+        for item in plan
+        if item.index in asked or _may_make_pods(item.object)
+    }
+
+
+def _may_make_pods(obj: Object) -> bool:
+    """Whether pods come from this object, or nobody knows."""
+    try:
+        return bool(pod_templates(obj, ""))
+    except NeedsPodsets:
+        return True
+
+
+def _kind_reader(client: KubeClient, kind: Kind, terms: DispatchTerms) -> t.Callable[[], list[Object] | None]:
+    """The objects of a kind that belong to gangs; None when they may not be read."""
+
+    def read() -> list[Object] | None:
+        """Called in a thread."""
+        info = find_resource(client, *kind)
+        if info is None:
+            return None
+        found: list[Object] = []
+        try:
+            for namespace in scopes(terms):
+                found += list_objects(client, info.path(namespace), keep=_whole, label_selector=GANG_LABEL).items
+        except (Forbidden, NotFound):
+            return None
+        return found
+
+    return read
+
+
+def _whole(raw: Object) -> Object:
+    """Keep an object as it is."""
+    return raw

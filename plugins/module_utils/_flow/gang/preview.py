@@ -1,0 +1,232 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check mode: what a submission would do, whether the gang would fit, what would be created, and its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
+    list_records,
+    positions,
+    queued_gang,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
+    Found,
+    Step,
+    decide,
+    draft_gang,
+    left_alone,
+    refusal,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import Action, GangTerms, Outcome, words_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Wanted, check_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import declared_podsets, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import PlannedObject, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._policy.order import QueuedGang
+
+# Stands for the uid that a record gets when it is created.
+_NO_UID = "00000000-0000-0000-0000-000000000000"
+_ACTIONS: dict[Step, Action] = {
+    "create": "created",
+    "leave": "unchanged",
+    "change": "changed",
+    "recreate": "recreated",
+    "later": "changed",
+}
+
+
+def preview(
+    client: KubeClient, terms: GangTerms, wanted: t.Sequence[Wanted], found: t.Sequence[Found]
+) -> list[Outcome]:
+    """What a real run would do with each gang; dry runs are the only writes that are sent."""
+    outcomes = [_predict(client, terms, item, place) for item, place in zip(wanted, found, strict=True)]
+    missing = _missing_namespaces(client, outcomes)
+    outcomes = [_without_namespace(outcome) if outcome.namespace in missing else outcome for outcome in outcomes]
+    waiting = [outcome for outcome in outcomes if _would_wait(outcome) and outcome.namespace not in missing]
+    verdicts = _verdicts(client, waiting)
+    places = _places(client, waiting)
+    return [
+        _completed(client, outcome, verdicts.get(_key(outcome)), places.get(_key(outcome)))
+        if outcome in waiting
+        else outcome
+        for outcome in outcomes
+    ]
+
+
+def _predict(client: KubeClient, terms: GangTerms, wanted: Wanted, found: Found) -> Outcome:
+    """The action for one gang; what a real run refuses is refused here too."""
+    spec = draft_gang(wanted, found, terms.state == "suspended").spec
+    step = decide(found.record, spec, replace=terms.replace, rerun=terms.rerun)
+    if step == "refuse":
+        raise refusal(wanted, found.record)
+    warnings: tuple[str, ...] = ()
+    message = left_alone(found.record, spec) if step == "leave" else None
+    if step != "leave":
+        warnings = check_objects(client, spec, found.store)
+    if step == "later" and found.record is not None:
+        message = f"the gang is {found.record.phase}; a real run waits until it is started or queued again"
+    return Outcome(
+        wanted.name,
+        wanted.namespace,
+        _ACTIONS[step],
+        found.record,
+        found.store,
+        found.store_reason,
+        message,
+        found.record.spec if found.record else None,
+        spec,
+        warnings=warnings,
+    )
+
+
+def _missing_namespaces(client: KubeClient, outcomes: t.Sequence[Outcome]) -> set[str]:
+    """Namespaces that are not there yet, perhaps because an earlier task only pretended to create them."""
+    missing = set()
+    for namespace in sorted({outcome.namespace for outcome in outcomes if outcome.record is None}):
+        try:
+            found = get_object(client, resource_path("v1", "namespaces", name=namespace))
+        except Forbidden:
+            continue
+        if found is None:
+            missing.add(namespace)
+    return missing
+
+
+def _without_namespace(outcome: Outcome) -> Outcome:
+    """A gang of which nothing can be checked."""
+    message = f"namespace {outcome.namespace} does not exist; a real run fails unless it is created before"
+    extra = {"would_create": [], "not_checked": [message]}
+    return dataclasses.replace(outcome, message=message, extra=extra)
+
+
+def _would_wait(outcome: Outcome) -> bool:
+    """Whether the gang would be in the queue after a real run."""
+    fresh = outcome.action in ("created", "recreated")
+    queued = outcome.record is not None and outcome.record.phase == "queued"
+    return (fresh or queued) and outcome.after is not None and not outcome.after.suspended
+
+
+def _key(outcome: Outcome) -> str:
+    """What stands for the gang while it may have no uid."""
+    return f"{outcome.namespace}/{outcome.name}"
+
+
+def _verdicts(client: KubeClient, waiting: t.Sequence[Outcome]) -> dict[str, Data]:
+    """The answers of fit_info, one gang after the other; a gang without pods needs none."""
+    asked = {_key(item): _request(item.after) for item in waiting if item.after is not None and _has_pods(item.after)}
+    if not asked:
+        return {}
+    answer = answer_fit(client, list(asked.values()), cumulative=True, advice=True)
+    return {key: verdict.as_dict() for key, verdict in zip(asked, answer.verdicts, strict=True)}
+
+
+def _request(spec: GangSpec) -> GangRequest:
+    """The question of fit_info for a specification."""
+    return GangRequest(spec.name, spec.namespace, spec.objects, spec.podsets)
+
+
+def _has_pods(spec: GangSpec) -> bool:
+    """Whether any pod comes from the gang."""
+    if spec.podsets is not None:
+        podsets = declared_podsets(spec.podsets, namespace=spec.namespace)
+    else:
+        podsets = infer_podsets(spec.objects, namespace=spec.namespace)
+    return any(podset.count for podset in podsets)
+
+
+def _places(client: KubeClient, waiting: t.Sequence[Outcome]) -> dict[str, tuple[int, str]]:
+    """Place and scope of each gang among all records there are, new ones as if they were submitted now."""
+    if not waiting:
+        return {}
+    records, scope = list_records(client, sorted({item.namespace for item in waiting}))
+    now = client.server_time.timestamp() if client.server_time else 0.0
+    uids = {_key(item): _uid(item, turn) for turn, item in enumerate(waiting)}
+    taken = {item.record.uid for item in waiting if item.record is not None}
+    others = [queued_gang(record) for record in records if record.uid not in taken]
+    own = [_as_queued(item, uids[_key(item)], now) for item in waiting]
+    found = positions([*others, *own], now)
+    return {key: (found[uid], scope) for key, uid in uids.items() if uid in found}
+
+
+def _uid(outcome: Outcome, turn: int) -> str:
+    """The uid of a record that stays; one that will be new sorts behind all of the same second, in its turn."""
+    if outcome.record is not None and outcome.action != "recreated":
+        return outcome.record.uid
+    return f"~{turn:06}"
+
+
+def _as_queued(outcome: Outcome, uid: str, now: float) -> QueuedGang | None:
+    """The gang as the order would see it after a real run."""
+    spec = outcome.after
+    if spec is None:
+        return None
+    kept = outcome.record is not None and uid == outcome.record.uid
+    submitted = outcome.record.submitted if kept and outcome.record is not None else now
+    return QueuedGang(uid, spec.priority, spec.priority_slope, submitted, spec.queue)
+
+
+def _completed(client: KubeClient, outcome: Outcome, verdict: Data | None, place: tuple[int, str] | None) -> Outcome:
+    """An outcome with everything a preview adds."""
+    spec = outcome.after
+    if spec is None:
+        return outcome
+    fresh = outcome.action in ("created", "recreated") or outcome.record is None
+    uid, attempt = (_NO_UID, 1) if fresh or outcome.record is None else (outcome.record.uid, outcome.record.attempt)
+    plan = plan_objects(spec, uid, attempt)
+    tries = [_try_object(client, item) for item in plan]
+    extra: Data = {
+        "verdict": verdict,
+        "verdict_text": words_of(verdict),
+        "position": place[0] if place else None,
+        "position_scope": place[1] if place else None,
+        "would_create": [_entry(item, told) for item, told in zip(plan, tries, strict=True)],
+        "not_checked": [told.not_checked for told in tries if told.not_checked],
+        "phase": "queued",
+        "attempt": attempt,
+    }
+    return dataclasses.replace(outcome, extra={**outcome.extra, **extra})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tried:
+    """One dry run: the object as the server would store it, or why it would not, or why that cannot be known."""
+
+    obj: Data | None = None
+    error: str | None = None
+    not_checked: str | None = None
+
+
+def _try_object(client: KubeClient, item: PlannedObject) -> _Tried:
+    """Ask the server to pretend to create an object with the caller's own rights."""
+    api_version, kind, namespace, name = item.key
+    info = find_resource(client, api_version, kind)
+    if info is None:
+        return _Tried(error=f"the server does not serve {api_version} {kind}")
+    if item.keep and get_object(client, info.path(namespace, name)) is not None:
+        return _Tried(not_checked=f"{kind} {name}: it exists and is kept")
+    try:
+        return _Tried(obj=create(client, info.path(namespace), item.object, dry_run=True))
+    except ApiError as error:
+        if "dry run" in error.message.lower() or "dryrun" in error.message.lower():
+            return _Tried(not_checked=f"{kind} {name}: {error.message}")
+        return _Tried(error=error.cause)
+
+
+def _entry(item: PlannedObject, tried: _Tried) -> Data:
+    """One object that would be created."""
+    names = dict(zip(("apiVersion", "kind", "namespace", "name"), item.key, strict=True))
+    return {**names, "object": tried.obj, "error": tried.error}

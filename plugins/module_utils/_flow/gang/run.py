@@ -1,0 +1,272 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The use case behind gang: records to what is wanted, then wait for the gangs or start them, then tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
+    list_records,
+    positions,
+    queued_gang,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Found, Submission, find_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import (
+    REACHED,
+    GangTerms,
+    Outcome,
+    Report,
+    words_of,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Stores, Wanted, read_wanted
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, read_record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+
+Connect = t.Callable[[], KubeClient]
+Phases = t.Mapping[str, str]
+
+
+class NotReached(MusterError):
+    """A gang failed, went away, or needed longer than the task waits; the results say where each one stands."""
+
+    def __init__(self, target: str, cause: str, results: list[Data]) -> None:
+        """Keep what is known about all gangs of the task."""
+        super().__init__("wait for", target, cause)
+        self.results = results
+
+    def as_result(self) -> Data:
+        """The family's keys and the gangs."""
+        return {**super().as_result(), "gangs": self.results}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangAnswer:
+    """What became of all gangs of a task."""
+
+    outcomes: tuple[Outcome, ...]
+    dispatched: DispatchResult | None = None
+    started: frozenset[str] = frozenset()
+
+    @property
+    def changed(self) -> bool:
+        """Whether a record was written or a gang started."""
+        return bool(self.started) or any(outcome.changed for outcome in self.outcomes)
+
+    def entries(self) -> list[Data]:
+        """The gangs as the result shows them."""
+        return [self._entry(outcome) for outcome in self.outcomes]
+
+    def _entry(self, outcome: Outcome) -> Data:
+        """One gang; one that was started has changed though its record was left alone by the task itself."""
+        told = outcome.as_result()
+        return {**told, "changed": told["changed"] or told["uid"] in self.started}
+
+    def as_result(self, *, diff: bool = False) -> Data:
+        """The keys of the module's result."""
+        result: Data = {"changed": self.changed, "gangs": self.entries()}
+        warnings = [text for outcome in self.outcomes for text in outcome.warnings]
+        if self.dispatched is not None:
+            result |= {"coordination": self.dispatched.coordination, "holder": self.dispatched.holder}
+            warnings += self.dispatched.warnings
+        if warnings:
+            result["warnings"] = warnings
+        if diff:
+            result["diff"] = [outcome.difference() for outcome in self.outcomes if outcome.changed]
+        return result
+
+
+def run_gangs(connect_again: Connect, terms: GangTerms, report: Report) -> GangAnswer:
+    """Do what the task asks; connect_again opens one more connection to the same cluster each time."""
+    wanted = read_wanted(terms)
+    client = connect_again()
+    stores = Stores(client, terms.store)
+    end = client.clock() + terms.wait_timeout
+    found = parallel([_finder(client, stores, item) for item in wanted])
+    if terms.state == "absent":
+        return GangAnswer(tuple(_remove_all(client, terms, wanted, found, end, report)))
+    if terms.check_mode:
+        return GangAnswer(tuple(preview(client, terms, wanted, found)))
+    submission = Submission(client, terms, stores, report, end)
+    outcomes = [submission.submit(item, place) for item, place in zip(wanted, found, strict=True)]
+    pursuit = _Pursuit(client, connect_again, terms, end, report)
+    return pursuit.follow(outcomes)
+
+
+def _finder(client: KubeClient, stores: Stores, wanted: Wanted) -> t.Callable[[], Found]:
+    """One search to be made in a thread."""
+    return lambda: find_gang(client, stores, wanted)
+
+
+def _remove_all(
+    client: KubeClient,
+    terms: GangTerms,
+    wanted: t.Sequence[Wanted],
+    found: t.Sequence[Found],
+    end: float,
+    report: Report,
+) -> t.Iterator[Outcome]:
+    """Remove each gang that is there."""
+    for item, place in zip(wanted, found, strict=True):
+        if place.record is None:
+            yield Outcome(item.name, item.namespace, "unchanged", None, None)
+            continue
+        warnings: tuple[str, ...] = ()
+        if not terms.check_mode:
+            warnings = remove_record(client, place.record, terms, end, report)
+        before = place.record.spec
+        yield Outcome(item.name, item.namespace, "deleted", None, place.store, before=before, warnings=warnings)
+
+
+class _Pursuit:
+    """What happens after the records are right: starting the gangs ourselves, or watching others do it."""
+
+    def __init__(
+        self, client: KubeClient, connect_again: Connect, terms: GangTerms, end: float, report: Report
+    ) -> None:
+        """Nothing is sent yet."""
+        self._client = client
+        self._connect_again = connect_again
+        self._terms = terms
+        self._end = end
+        self._report = report
+
+    def follow(self, outcomes: t.Sequence[Outcome]) -> GangAnswer:
+        """Wait for the goal if there is one; a gang that is there already costs nothing."""
+        goal = self._terms.goal
+        if self._terms.state == "suspended":
+            goal = "suspended" if self._terms.dispatch else None
+        if goal is None or self._all_there(goal, outcomes):
+            return GangAnswer(tuple(outcomes))
+        if not self._terms.dispatch:
+            return GangAnswer(tuple(self._watch(goal, outcomes)))
+        self._fail_early(GangAnswer(tuple(outcomes)))
+        return self._start(goal, outcomes)
+
+    def _all_there(self, goal: str, outcomes: t.Sequence[Outcome]) -> bool:
+        """Whether nothing is left to wait for; a failed gang is an error when somebody waits for it."""
+        phases = [outcome.record.phase if outcome.record else "gone" for outcome in outcomes]
+        return all(phase in REACHED.get(goal, (goal, "complete", "failed")) for phase in phases)
+
+    def _start(self, goal: str, outcomes: t.Sequence[Outcome]) -> GangAnswer:
+        """Run cycles for these gangs alone until they are where they should be or time is over."""
+        before = {outcome.record.uid: outcome.record.phase for outcome in outcomes if outcome.record}
+        left = max(0.0, self._end - self._client.clock())
+        terms = DispatchTerms(
+            lease=self._terms.lease,
+            lease_wait=left,
+            namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
+            only=frozenset(before),
+            duration=left if self._terms.wait else None,
+        )
+        result = run_dispatch(self._client, self._connect_again(), terms, self._report, until=_until(goal, set(before)))
+        told = [self._fresh(outcome) for outcome in outcomes]
+        started = frozenset(
+            decision.uid for decision in result.decisions if decision.action == "start" and decision.uid in before
+        )
+        answer = GangAnswer(tuple(self._with_places(told)), result, started)
+        self._fail_early(answer)
+        if self._terms.wait and self._terms.wait_for not in (None, "queued") and self._terms.state == "present":
+            self._require(goal, answer)
+        return answer
+
+    def _watch(self, goal: str, outcomes: t.Sequence[Outcome]) -> list[Outcome]:
+        """Look at the records until some dispatcher has brought them to the goal."""
+        current = list(outcomes)
+        shown: dict[str, str] = {}
+        while True:
+            for outcome in current:
+                if outcome.record and shown.get(outcome.record.uid) != outcome.record.phase:
+                    shown[outcome.record.uid] = outcome.record.phase
+                    self._report(f"gang {outcome.namespace}/{outcome.name}: {outcome.record.phase}")
+            answer = GangAnswer(tuple(current))
+            self._fail_early(answer)
+            if self._all_there(goal, current):
+                return current
+            if self._client.clock() >= self._end:
+                answer = GangAnswer(tuple(self._with_places(current)))
+                self._require(goal, answer)
+            self._client.sleep(self._terms.wait_sleep)
+            current = [outcome if self._all_there(goal, [outcome]) else self._fresh(outcome) for outcome in current]
+
+    def _fresh(self, outcome: Outcome) -> Outcome:
+        """The outcome with the record as it is now; None when it was deleted or replaced meanwhile."""
+        record = outcome.record
+        if record is None:
+            return outcome
+        found = read_record(self._client, record.store, record.namespace, record.name, every_wrapper=True)
+        return dataclasses.replace(outcome, record=found if found and found.uid == record.uid else None)
+
+    def _with_places(self, outcomes: t.Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes with the places of those that still wait; the queue is read only if there are any."""
+        waiting = [item for item in outcomes if item.record is not None and queued_gang(item.record) is not None]
+        if not waiting:
+            return list(outcomes)
+        records, scope = list_records(self._client, sorted({item.namespace for item in waiting}))
+        now = self._client.server_time.timestamp() if self._client.server_time else 0.0
+        places = positions(map(queued_gang, records), now)
+        return [
+            dataclasses.replace(
+                item, extra={**item.extra, "position": places.get(item.record.uid), "position_scope": scope}
+            )
+            if item in waiting and item.record is not None
+            else item
+            for item in outcomes
+        ]
+
+    def _fail_early(self, answer: GangAnswer) -> None:
+        """A gang that failed or was deleted will not get there, however long one waits."""
+        for outcome in answer.outcomes:
+            if outcome.record is None:
+                raise NotReached(_target(outcome), "its record was deleted meanwhile", answer.entries())
+            if outcome.record.phase == "failed":
+                raise NotReached(_target(outcome), f"it failed: {_last_words(outcome.record)}", answer.entries())
+
+    def _require(self, goal: str, answer: GangAnswer) -> None:
+        """Fail for the first gang that is not where the task wants it."""
+        self._fail_early(answer)
+        for outcome in answer.outcomes:
+            if outcome.record is not None and not self._all_there(goal, [outcome]):
+                words = words_of(outcome.record.state.verdict if outcome.record.state else None)
+                cause = f"after {self._terms.wait_timeout:g} s it is {outcome.record.phase}, not {goal}"
+                holder = answer.dispatched.holder if answer.dispatched else None
+                cause += (
+                    f"; {holder} holds the Lease {self._terms.lease.namespace}/{self._terms.lease.name}"
+                    if holder
+                    else ""
+                )
+                raise NotReached(_target(outcome), f"{cause}\n{words}" if words else cause, answer.entries())
+
+
+def _target(outcome: Outcome) -> str:
+    """The gang in words for messages."""
+    return f"gang {outcome.namespace}/{outcome.name}"
+
+
+def _last_words(record: Record) -> str:
+    """What the last transition says."""
+    if record.state is None or not record.state.transitions:
+        return "its record does not say why"
+    last = record.state.transitions[-1]
+    return f"{last.reason}: {last.message}" if last.message else last.reason
+
+
+def _until(goal: str, uids: set[str]) -> t.Callable[[Phases], bool]:
+    """Says of the phases after a cycle whether all is done that can be done; deleted gangs are waited for no more."""
+    ends = {*REACHED.get(goal, (goal, "complete")), "failed"}
+
+    def done(phases: Phases) -> bool:
+        """Whether every gang of ours is at an end."""
+        return all(phases.get(uid, "failed") in ends for uid in uids)
+
+    return done

@@ -1,0 +1,272 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Submitting a gang: its record is created, replaced where that is safe, or left as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import (
+    FINISHED,
+    MOVING,
+    Action,
+    GangTerms,
+    Outcome,
+    Report,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import (
+    Draft,
+    Stores,
+    Wanted,
+    check_objects,
+    draft_record,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import (
+    Record,
+    RecordExists,
+    create_record,
+    read_record,
+    replace_record,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import (
+    declared_podsets,
+    infer_podsets,
+    total_demand,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+    QUEUE_LABEL,
+    RECORD_LABEL,
+    require_headroom,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, spec_data
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import SUSPENDED_ANNOTATION
+
+Step = t.Literal["create", "leave", "change", "recreate", "later", "refuse"]
+
+# Read with the creation time by whoever orders the queue: a gang that grew has its place from here.
+SUBMITTED_ANNOTATION = "muster.kube/submitted"
+
+
+class Refused(MusterError):
+    """What was asked for would disturb something that runs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """Where a gang's record is, or would be."""
+
+    record: Record | None
+    store: Store
+    store_reason: str | None
+
+
+def find_gang(client: KubeClient, stores: Stores, wanted: Wanted) -> Found:
+    """The gang's record if there is one; one request for a gang that is there or that a ConfigMap would hold."""
+    if wanted.spec is None:
+        return _find_by_name(client, stores, wanted)
+    store, reason = stores.choose(wanted)
+    record = read_record(client, store, wanted.namespace, wanted.name, every_wrapper=store == "appwrapper")
+    if record is None and store == "appwrapper":
+        older = read_record(client, "configmap", wanted.namespace, wanted.name)
+        if older is not None:
+            return Found(older, "configmap", "the gang is queued in a ConfigMap already")
+    return Found(record, store, reason)
+
+
+def _find_by_name(client: KubeClient, stores: Stores, wanted: Wanted) -> Found:
+    """A gang of which only the name is given; its record may be of either kind."""
+    record = read_record(client, "configmap", wanted.namespace, wanted.name)
+    if record is None and stores.served():
+        ours = stores.wrapper_problem() is None
+        wrapper = read_record(client, "appwrapper", wanted.namespace, wanted.name, every_wrapper=ours)
+        if wrapper is not None:
+            return Found(wrapper, "appwrapper", None)
+    return Found(record, "configmap", None)
+
+
+def decide(record: Record | None, spec: GangSpec, *, replace: bool, rerun: bool) -> Step:
+    """What a submission does, given what is there: running work is never disturbed unless the user says so."""
+    if record is None:
+        return "create"
+    if record.terminating:
+        return "later"
+    same = record.spec is not None and _plain(record.spec) == _plain(spec)
+    if record.phase in FINISHED:
+        return "recreate" if rerun else "leave"
+    if same:
+        return "leave"
+    if record.spec is not None and _plain(dataclasses.replace(record.spec, suspended=spec.suspended)) == _plain(spec):
+        return "change"
+    if record.phase in ("queued", "suspended"):
+        return "change"
+    if record.phase in MOVING:
+        return "later"
+    return "recreate" if replace else "refuse"
+
+
+def _plain(spec: GangSpec) -> str:
+    """The specification as it is stored, so that what a server adds makes no difference."""
+    return canonical_json(spec_data(spec))
+
+
+def demand_grew(before: GangSpec | None, after: GangSpec) -> bool:
+    """Whether the gang asks for more than before; then others that queued meanwhile come first."""
+    if before is None:
+        return True
+    old, new = _demand(before), _demand(after)
+    return any(amount > old.get(name, 0) for name, amount in new.items())
+
+
+def _demand(spec: GangSpec) -> t.Mapping[str, int]:
+    """All that the pods of a gang ask for."""
+    if spec.podsets is not None:
+        return total_demand(declared_podsets(spec.podsets, namespace=spec.namespace))
+    return total_demand(infer_podsets(spec.objects, namespace=spec.namespace))
+
+
+def draft_gang(wanted: Wanted, found: Found, suspended: bool) -> Draft:
+    """The record as it is to be; a gang known by name only keeps all but whether it is suspended."""
+    record = found.record
+    if wanted.spec is not None:
+        return draft_record(wanted, wanted.spec, found.store, record)
+    if record is None:
+        cause = "there is none of this name; give definition or src to queue it"
+        raise BadInput("find", wanted.target, cause)
+    if record.spec is None:
+        raise BadInput("change", wanted.target, f"its record cannot be read: {record.spec_problem}")
+    return draft_record(wanted, dataclasses.replace(record.spec, suspended=suspended), found.store, record)
+
+
+class Submission:
+    """The submission of gangs under one deadline."""
+
+    def __init__(self, client: KubeClient, terms: GangTerms, stores: Stores, report: Report, end: float) -> None:
+        """Nothing is sent yet; end is on the client's clock."""
+        self._client = client
+        self._terms = terms
+        self._stores = stores
+        self._report = report
+        self._end = end
+
+    def submit(self, wanted: Wanted, found: Found) -> Outcome:
+        """Bring one gang's record to what is wanted; whoever else writes it meanwhile makes us look again."""
+        while True:
+            draft = draft_gang(wanted, found, self._terms.state == "suspended")
+            step = decide(found.record, draft.spec, replace=self._terms.replace, rerun=self._terms.rerun)
+            try:
+                outcome = self._take(step, wanted, found, draft)
+            except (Superseded, ObjectGone):
+                outcome = None
+            if outcome is not None:
+                return outcome
+            if self._client.clock() >= self._end:
+                raise Refused("change", wanted.target, f"after {self._terms.wait_timeout:g} s {_why_not(found.record)}")
+            if step == "later":
+                self._client.sleep(self._terms.wait_sleep)
+            found = find_gang(self._client, self._stores, wanted)
+
+    def _take(self, step: Step, wanted: Wanted, found: Found, draft: Draft) -> Outcome | None:
+        """One step; None when the record has to be looked at again."""
+        record = found.record
+        if step == "later":
+            return None
+        if step == "refuse":
+            raise refusal(wanted, record)
+        if step == "leave":
+            return _told(wanted, found, "unchanged", record, draft.spec)
+        warnings = check_objects(self._client, draft.spec, found.store)
+        if step == "change" and record is not None:
+            return _told(wanted, found, "changed", self._change(wanted, record, draft), draft.spec, warnings)
+        action: Action = "created"
+        if record is not None:
+            self._report(f"{wanted.target}: removing what is there")
+            remove_record(self._client, record, self._terms, self._end, self._report)
+            action = "recreated"
+        try:
+            made = create_record(self._client, draft.body)
+        except RecordExists as error:
+            labels = error.found["metadata"].get("labels") or {}
+            if found.store == "configmap" and labels.get(RECORD_LABEL) != "gang":
+                cause = "a ConfigMap of this name exists and is no record of a gang; give the gang another name"
+                raise BadInput("queue", wanted.target, cause) from error
+            # Somebody else queued it first; what is there is compared like any other.
+            return None
+        return _told(wanted, found, action, made, draft.spec, warnings)
+
+    def _change(self, wanted: Wanted, record: Record, draft: Draft) -> Record:
+        """Replace the specification of a record that is still as it was read; uid and place in the queue stay."""
+        now = self._client.server_time
+        grown = now is not None and demand_grew(record.spec, draft.spec)
+        body = merged_body(record, draft.body, time_text(now.timestamp()) if now is not None and grown else None)
+        require_headroom(body["metadata"]["annotations"], wanted.target)
+        return replace_record(self._client, record, body)
+
+
+def _told(
+    wanted: Wanted,
+    found: Found,
+    action: Action,
+    record: Record | None,
+    spec: GangSpec,
+    warnings: tuple[str, ...] = (),
+) -> Outcome:
+    """The outcome, with what the user should know about a gang that was left alone."""
+    return Outcome(
+        wanted.name,
+        wanted.namespace,
+        action,
+        record,
+        found.store,
+        found.store_reason,
+        left_alone(record, spec) if action == "unchanged" else None,
+        found.record.spec if found.record else None,
+        spec,
+        warnings=warnings,
+    )
+
+
+def merged_body(record: Record, body: Data, submitted: str | None) -> Data:
+    """The new contents in the place of the old, with what others added to the record kept."""
+    old, new = record.raw["metadata"], body["metadata"]
+    own = {*(record.spec.labels if record.spec else ()), QUEUE_LABEL}
+    foreign = {key: value for key, value in record.labels.items() if key not in own}
+    kept = {key: text for key, text in (old.get("annotations") or {}).items() if key != SUSPENDED_ANNOTATION}
+    annotations = {**kept, **(new.get("annotations") or {})}
+    if submitted is not None:
+        annotations[SUBMITTED_ANNOTATION] = submitted
+    metadata = {**old, "labels": {**foreign, **(new.get("labels") or {})}, "annotations": annotations}
+    return {**record.raw, **body, "metadata": metadata}
+
+
+def left_alone(record: Record | None, spec: GangSpec) -> str | None:
+    """Why a record that differs was not changed; None when it does not differ."""
+    if record is None or (record.spec is not None and _plain(record.spec) == _plain(spec)):
+        return None
+    return (
+        f"the gang is {record.phase} and stays as it is, though its definition changed; use rerun: true to run it again"
+    )
+
+
+def refusal(wanted: Wanted, record: Record | None) -> Refused:
+    """The error for a change of something that runs."""
+    phase = record.phase if record else "gone"
+    cause = f"it is {phase} and its definition changed; use replace: true to stop it and start the new one"
+    return Refused("change", wanted.target, cause)
+
+
+def _why_not(record: Record | None) -> str:
+    """What kept a gang from being changed."""
+    if record is not None and record.phase in MOVING:
+        return f"it is still {record.phase}; is a dispatcher running?"
+    return "somebody else still keeps changing it"

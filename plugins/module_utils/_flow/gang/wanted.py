@@ -1,0 +1,234 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The gangs a task wants: their specifications, and in which kind of record they are to be kept."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import DEFAULT_NAMESPACE, read_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import declared_podsets, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+    RECORD_BYTES,
+    build_record,
+    require_headroom,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store, object_warnings, refuse_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, read_spec, spec_data
+from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_BYTES
+from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import (
+    MANAGED_LABEL,
+    SUSPENDED_ANNOTATION,
+    WRAPPER_API,
+    WRAPPER_KIND,
+    spec_of_wrapper,
+    wrap,
+)
+
+_GROUP, _VERSION = WRAPPER_API.split("/")
+_OTHER_VERSION = "v1beta2"
+_CRD = f"appwrappers.{_GROUP}"
+# What read_gang turns into objects; the rest of a gang's options are fields of its specification.
+_SOURCES = ("name", "namespace", "definition", "src", "podsets")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """One gang as the task describes it; without objects (spec None) only its name is known.
+
+    wrapper is the AppWrapper the user wrote, whatever the record will be; overridden when options of the task changed
+    what it says.
+    """
+
+    name: str
+    namespace: str
+    spec: GangSpec | None
+    wrapper: Data | None = None
+    overridden: bool = False
+
+    @property
+    def target(self) -> str:
+        """The gang in words for messages."""
+        return f"gang {self.namespace}/{self.name}"
+
+
+def read_wanted(terms: GangTerms) -> list[Wanted]:
+    """All gangs of the task; whatever is wrong with them shows here, before anything is asked of a cluster."""
+    wanted = [_one(raw, index, terms.state == "suspended") for index, raw in enumerate(terms.gangs)]
+    seen: dict[tuple[str, str], int] = {}
+    for index, item in enumerate(wanted):
+        first = seen.setdefault((item.namespace, item.name), index)
+        if first != index:
+            raise BadInput("read", f"gangs[{index}]", f"{item.target} is gangs[{first}] too; give it another name")
+    return wanted
+
+
+def _one(raw: t.Mapping[str, t.Any], index: int, suspended: bool) -> Wanted:
+    """One gang from its options."""
+    if raw.get("definition") is None and raw.get("src") is None:
+        name = raw.get("name")
+        if not name:
+            raise BadInput("read", f"gangs[{index}]", "give definition or src, or the name of a gang that exists")
+        return Wanted(name, raw.get("namespace") or DEFAULT_NAMESPACE, None)
+    request = read_gang(raw, index, None)
+    where = f"gang {request.namespace}/{request.name}"
+    options: Data = {key: value for key, value in raw.items() if key not in _SOURCES}
+    if request.podsets is not None:
+        options["podsets"] = list(request.podsets)
+    wrapper = _only_wrapper(request.objects)
+    if wrapper is None:
+        base: Data = {"objects": list(request.objects)}
+    else:
+        wrapper["metadata"] = {**wrapper["metadata"], "name": request.name, "namespace": request.namespace}
+        base = spec_data(spec_of_wrapper(wrapper))
+    named = {"name": request.name, "namespace": request.namespace, "suspended": suspended}
+    spec = read_spec({**base, **options, **named}, where)
+    # Of the two stores this one allows more; the rest is checked when the store is known.
+    refuse_objects(spec, store="appwrapper")
+    _require_sizes(spec)
+    return Wanted(request.name, request.namespace, spec, wrapper, bool(options))
+
+
+def _only_wrapper(objects: t.Sequence[t.Mapping[str, t.Any]]) -> Data | None:
+    """A copy of the AppWrapper when the definition is exactly one."""
+    if len(objects) != 1 or (objects[0].get("apiVersion"), objects[0].get("kind")) != (WRAPPER_API, WRAPPER_KIND):
+        return None
+    if not isinstance(objects[0].get("metadata"), t.Mapping):
+        raise BadInput("read", "AppWrapper: metadata", "it is missing")
+    return copy.deepcopy(dict(objects[0]))
+
+
+def _require_sizes(spec: GangSpec) -> None:
+    """A gang whose pods cannot be counted could never be judged; better told to the user than to a dispatcher."""
+    if spec.podsets is None:
+        infer_podsets(spec.objects, namespace=spec.namespace)
+    else:
+        declared_podsets(spec.podsets, namespace=spec.namespace)
+
+
+class Stores:
+    """Which kind of record a gang gets; what was found out about the cluster is asked once."""
+
+    def __init__(self, client: KubeClient, option: str) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+        self._option = option
+        self._problem: str | None = None
+        self._asked = False
+
+    def choose(self, wanted: Wanted) -> tuple[Store, str | None]:
+        """The store and, where it is not what the definition suggests, why."""
+        if self._option == "configmap":
+            return "configmap", "store is configmap" if wanted.wrapper else None
+        if self._option == "auto" and wanted.wrapper is None:
+            return "configmap", None
+        problem = self.wrapper_problem() or _inexpressible(wanted)
+        if problem is None:
+            return "appwrapper", None
+        if self._option == "appwrapper":
+            raise BadInput("keep", f"{wanted.target} in an AppWrapper", f"{problem}; use store: configmap")
+        return "configmap", problem
+
+    def served(self) -> bool:
+        """Whether AppWrappers of the version we know exist at all on this server."""
+        return find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+
+    def wrapper_problem(self) -> str | None:
+        """Why AppWrappers cannot be records here; None when they can."""
+        if not self._asked:
+            self._problem = self._find_problem()
+            self._asked = True
+        return self._problem
+
+    def _find_problem(self) -> str | None:
+        """Ask the server whose AppWrapper it serves: two products share the name with schemas of their own."""
+        group = get_object(self._client, f"/apis/{_GROUP}") or {}
+        versions = [item.get("version") for item in group.get("versions") or ()]
+        if _OTHER_VERSION in versions:
+            return f"the cluster serves AppWrapper {_OTHER_VERSION}, whose schema is another one"
+        if _VERSION not in versions:
+            return f"the cluster does not serve AppWrapper {_VERSION}; the role muster.kube.dispatcher installs it"
+        path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=_CRD)
+        try:
+            crd = get_object(self._client, path) or {}
+        except Forbidden:
+            return f"this account may not read the CustomResourceDefinition {_CRD}, so that its owner is unknown"
+        labels = (crd.get("metadata") or {}).get("labels") or {}
+        if labels.get(MANAGED_LABEL) != "true":
+            return (
+                f"the CustomResourceDefinition {_CRD} was not installed by this collection (it has no label "
+                f"{MANAGED_LABEL}), so that another program may act on AppWrappers"
+            )
+        return None
+
+
+def _inexpressible(wanted: Wanted) -> str | None:
+    """Why the gang cannot be written as an AppWrapper; None when it can, or is one."""
+    if wanted.spec is None or (wanted.wrapper is not None and not wanted.overridden):
+        return None
+    try:
+        wrap(wanted.spec)
+    except BadInput as error:
+        return f"{error.target}: {error.cause}"
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A record as it is to be written: the object, without what a server adds, and the gang it then holds."""
+
+    body: Data
+    spec: GangSpec
+
+
+def draft_record(wanted: Wanted, spec: GangSpec, store: Store, current: Record | None) -> Draft:
+    """The record that is to hold the gang; what it cannot hold is refused.
+
+    An AppWrapper is kept as its user wrote it; only where options of the task say otherwise it is written anew.
+    """
+    if store == "configmap":
+        return Draft(build_record(spec), spec)
+    if wanted.wrapper is not None and not wanted.overridden:
+        body = copy.deepcopy(wanted.wrapper)
+    elif wanted.spec is None and current is not None:
+        body = copy.deepcopy({key: current.raw[key] for key in ("apiVersion", "kind", "metadata", "spec")})
+    else:
+        body = wrap(spec)
+    metadata = body["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), MANAGED_LABEL: "true"}
+    others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != SUSPENDED_ANNOTATION}
+    metadata["annotations"] = {**others, **({SUSPENDED_ANNOTATION: "true"} if spec.suspended else {})}
+    require_headroom(metadata["annotations"], wanted.target)
+    size = len(canonical_json(body)) + STATE_BYTES
+    if size > RECORD_BYTES:
+        cause = (
+            f"its AppWrapper would need {size} bytes (with {STATE_BYTES} for its state) of at most {RECORD_BYTES}; put "
+            "large files into ConfigMaps or volumes of their own that the objects refer to, or split the gang"
+        )
+        raise BadInput("queue", wanted.target, cause)
+    return Draft(body, spec_of_wrapper(body))
+
+
+def check_objects(client: KubeClient, spec: GangSpec, store: Store) -> tuple[str, ...]:
+    """Refuse what no gang may hold, by the scopes the server knows; returns what the user should be warned of."""
+
+    def namespaced(api_version: str, kind: str) -> bool | None:
+        """Whether the kind lives in a namespace; None when the server does not serve it (yet)."""
+        info = find_resource(client, api_version, kind)
+        return None if info is None else info.namespaced
+
+    refuse_objects(spec, store=store, namespaced=namespaced)
+    return object_warnings(spec, store=store)

@@ -1,0 +1,66 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Bars of a gang timeline: where they lie and what is written into them; arithmetic only."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.axis import Axis, duration_text
+from ansible_collections.muster.kube.plugins.module_utils._model.report import Cause, GangRow, Span
+
+# Nothing is too short to be seen: about two pixels of the usual width.
+THINNEST = 0.25
+# The width of the axis from which on texts are shown in bars, and of a letter and the space around a text, in pixels.
+_AXIS_WIDTH, _LETTER_WIDTH, _TEXT_MARGIN = 760, 6.6, 12
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bar:
+    """One span laid out, in percent of the axis; the end of a gang is a mark without width."""
+
+    span: Span
+    left: float
+    width: float
+    text: str
+    open: bool
+
+
+def lay_bars(gang: GangRow, axis: Axis, until: float) -> list[Bar]:
+    """The bars of a gang, the longest first, so that a short one is drawn over its neighbors and stays visible."""
+    ordered = sorted(gang.spans, key=lambda span: (span.final, -span.seconds(until)))
+    return [_bar(span, axis, until) for span in ordered]
+
+
+def _bar(span: Span, axis: Axis, until: float) -> Bar:
+    """One span from its start to its end, or to the last moment known."""
+    left = axis.place(span.start)
+    if span.final:
+        return Bar(span, left, 0.0, "", False)
+    right = axis.place(until if span.end is None else span.end)
+    width = min(max(right - left, THINNEST), 100 - left)
+    return Bar(span, left, width, _fitting(_texts(span, until), width), span.end is None)
+
+
+def _texts(span: Span, until: float) -> list[str]:
+    """What could be written into a bar, the most telling first."""
+    if span.phase == "running":
+        return [duration_text(span.seconds(until))]
+    return cause_texts(span.cause) if span.cause is not None else []
+
+
+def cause_texts(cause: Cause) -> list[str]:
+    """A cause in fewer and fewer words: the amounts that are short, the first of them, or the reason without any."""
+    if not cause.short:
+        return [cause.reason]
+    more = f" +{len(cause.short) - 1}" if len(cause.short) > 1 else ""
+    return [", ".join(cause.short), cause.short[0] + more]
+
+
+def _fitting(texts: list[str], width: float) -> str:
+    """The first text for which a bar has room, empty if none."""
+    room = width / 100 * _AXIS_WIDTH - _TEXT_MARGIN
+    return next((text for text in texts if len(text) * _LETTER_WIDTH <= room), "")

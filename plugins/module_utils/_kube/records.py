@@ -1,0 +1,322 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records as the API server keeps them: listed, read without ever failing, and written by compare-and-swap."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    Allowance,
+    Existing,
+    Ownership,
+    Propagation,
+    settle_create,
+    settle_delete,
+    settle_replace,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL, spec_of_record
+from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    STATE_ANNOTATION,
+    GangState,
+    Phase,
+    read_state,
+    state_problem,
+    state_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+
+from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import (
+    MANAGED_LABEL,
+    WRAPPER_API,
+    spec_of_wrapper,
+)
+
+Object = dict[str, t.Any]
+
+STORES: tuple[Store, ...] = t.get_args(Store)
+
+_WRAPPER_KIND = "AppWrapper"
+_WRAPPER_PLURAL = "appwrappers"
+_SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper": f"{MANAGED_LABEL}=true"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A queued gang as it was last read; what cannot be understood is None, and the problem says why."""
+
+    store: Store
+    raw: Object
+    spec: GangSpec | None
+    spec_problem: str | None
+    state: GangState | None
+    state_problem: str | None
+
+    @property
+    def uid(self) -> str:
+        """What tells this record from a later one of the same name."""
+        return str(self.raw["metadata"]["uid"])
+
+    @property
+    def namespace(self) -> str:
+        """Where the record and all of its gang lie."""
+        return str(self.raw["metadata"]["namespace"])
+
+    @property
+    def name(self) -> str:
+        """The gang's name."""
+        return str(self.raw["metadata"]["name"])
+
+    @property
+    def key(self) -> str:
+        """Namespace and name as one text."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def submitted(self) -> float:
+        """When the record was created, in seconds since 1970 by the server's clock."""
+        return read_time(self.raw["metadata"].get("creationTimestamp")) or 0.0
+
+    @property
+    def phase(self) -> Phase:
+        """The gang's phase; without a state it was never started."""
+        return self.state.phase if self.state is not None else "queued"
+
+    @property
+    def attempt(self) -> int:
+        """The number of the present or next attempt."""
+        return self.state.attempt if self.state is not None else 1
+
+    @property
+    def resource_version(self) -> str:
+        """The version that the next write must still find."""
+        return str(self.raw["metadata"]["resourceVersion"])
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The record's labels."""
+        return self.raw["metadata"].get("labels") or {}
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the record is being deleted and only waits for others to let it go."""
+        return bool(self.raw["metadata"].get("deletionTimestamp"))
+
+    @property
+    def path(self) -> str:
+        """The record's address."""
+        return record_path(self.store, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        """The record in words for messages."""
+        return describe_object(self.raw)
+
+
+# Inside of a class that has a method called list, the name means that method.
+RecordList = list[Record]
+
+
+class RecordExists(Conflict):
+    """The name is taken; found is the object that has it."""
+
+    def __init__(self, found: Object) -> None:
+        """Keep what was found."""
+        target = describe_object(found)
+        super().__init__("create", target, status=409, reason="AlreadyExists", message="another object has this name")
+        self.found = found
+
+
+def record_path(store: Store, namespace: str | None, name: str | None = None) -> str:
+    """The address of a record, or of all records of a namespace or of the cluster."""
+    if store == "configmap":
+        return resource_path("v1", "configmaps", namespace, name)
+    return resource_path(WRAPPER_API, _WRAPPER_PLURAL, namespace, name)
+
+
+def record_from_api(raw: Object) -> Record:
+    """Read what a record holds; a record that others broke is a record too."""
+    store: Store = "appwrapper" if raw.get("kind") == _WRAPPER_KIND else "configmap"
+    spec, problem = None, None
+    try:
+        spec = spec_of_wrapper(raw) if store == "appwrapper" else spec_of_record(raw)
+    except BadInput as error:
+        problem = str(error)
+    return _record(store, raw, spec, problem)
+
+
+def _record(store: Store, raw: Object, spec: GangSpec | None, problem: str | None) -> Record:
+    """A record whose specification is known already."""
+    annotations = raw["metadata"].get("annotations")
+    state = read_state(annotations)
+    return Record(store, raw, spec, problem, state, state_problem(annotations) if state is None else None)
+
+
+def read_record(
+    client: KubeClient, store: Store, namespace: str, name: str, *, every_wrapper: bool = False
+) -> Record | None:
+    """One record by its name; None when there is no object of that name, or one that is no record of ours.
+
+    Every AppWrapper is ours where the definition of that kind is; elsewhere only those that are marked.
+    """
+    raw = get_object(client, record_path(store, namespace, name))
+    label, _equals, value = _SELECTORS[store].partition("=")
+    marked = raw is not None and (raw["metadata"].get("labels") or {}).get(label) == value
+    if raw is None or not (marked or (every_wrapper and store == "appwrapper")):
+        return None
+    return record_from_api(raw)
+
+
+class Records:
+    """All records of a cluster; those that did not change since the last list are not read anew."""
+
+    def __init__(self, client: KubeClient, *, every_wrapper: bool = False) -> None:
+        """Nothing listed yet; every_wrapper takes AppWrappers without our mark too."""
+        self._client = client
+        self._selectors: dict[Store, str | None] = {**_SELECTORS}
+        if every_wrapper:
+            self._selectors["appwrapper"] = None
+        self._known: dict[str, Record] = {}
+
+    def list(self, namespaces: Sequence[str] | None, stores: Iterable[Store] = STORES) -> RecordList:
+        """The records of these namespaces (None: of all) by namespace and name; terminating ones too."""
+        paths = [
+            (record_path(store, namespace), self._selectors[store])
+            for store in stores
+            if self._served(store)
+            for namespace in ((None,) if namespaces is None else sorted(set(namespaces)))
+        ]
+        found = [record for records in parallel(self._reader(*path) for path in paths) for record in records]
+        self._known = {record.uid: record for record in found}
+        return sorted(found, key=lambda record: (record.namespace, record.name, record.store))
+
+    def _served(self, store: Store) -> bool:
+        """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
+        return store == "configmap" or find_resource(self._client, WRAPPER_API, _WRAPPER_KIND) is not None
+
+    def _reader(self, path: str, selector: str | None) -> t.Callable[[], RecordList]:
+        """One list to be made in a thread."""
+        return lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
+
+    def _keep(self, raw: Object) -> Record:
+        """The record of an object, the known one if it did not change."""
+        metadata = raw["metadata"]
+        known = self._known.get(metadata["uid"])
+        if known is not None and known.resource_version == metadata["resourceVersion"]:
+            return known
+        if raw["kind"] != _WRAPPER_KIND:
+            # Only those of wrappers tell something: who else writes their status.
+            metadata.pop("managedFields", None)
+        return record_from_api(raw)
+
+
+def put_state(
+    client: KubeClient, record: Record, state: GangState, *, allowance: Allowance | None = None, tries: int | None = 5
+) -> Record:
+    """Write a state to the record as it was read; returns the record as stored.
+
+    Raises Superseded when anybody changed the record meanwhile and ObjectGone when it was deleted.
+    """
+    body = _writable(record.raw)
+    if record.store == "appwrapper":
+        # A wrapper that was written without the mark is ours from the first write on.
+        body["metadata"]["labels"] = {**record.labels, MANAGED_LABEL: "true"}
+    body["metadata"]["annotations"] = {
+        **(body["metadata"].get("annotations") or {}),
+        STATE_ANNOTATION: state_text(state),
+    }
+    stored = settle_replace(
+        client, record.path, body, state.write_id, _state_write_id, allowance=allowance, tries=tries
+    )
+    return _reread(record, stored)
+
+
+def put_status(client: KubeClient, record: Record, status: Object, *, allowance: Allowance | None = None) -> Record:
+    """Write the status of an AppWrapper; returns the record as stored. A status is known by what it says."""
+    body = {**_writable(record.raw), "status": status}
+    path = resource_path(WRAPPER_API, _WRAPPER_PLURAL, record.namespace, record.name, "status")
+    text = canonical_json(status)
+    stored = settle_replace(client, path, body, text, _status_text, allowance=allowance)
+    return _reread(record, stored)
+
+
+def create_record(client: KubeClient, raw: Object, *, allowance: Allowance | None = None) -> Record:
+    """Create a record; one found with the same contents is taken for it, RecordExists tells of any other object."""
+    wanted = _contents(raw)
+    store: Store = "appwrapper" if raw["kind"] == _WRAPPER_KIND else "configmap"
+
+    def is_ours(found: Object) -> Ownership:
+        """Ours if it says what we wanted to say."""
+        return Ownership.OURS if _contents(found) == wanted else Ownership.FOREIGN
+
+    path = record_path(store, raw["metadata"]["namespace"])
+    outcome = settle_create(client, path, raw, is_ours=is_ours, allowance=allowance)
+    if isinstance(outcome, Existing):
+        raise RecordExists(outcome.obj)
+    return record_from_api(outcome.obj)
+
+
+def replace_record(client: KubeClient, record: Record, raw: Object, *, allowance: Allowance | None = None) -> Record:
+    """Replace a record as it was read by other contents; Superseded and ObjectGone as in put_state."""
+    body = _writable(raw)
+    body["metadata"].update(uid=record.uid, resourceVersion=record.resource_version)
+    stored = settle_replace(client, record.path, body, _contents(body), _contents, allowance=allowance)
+    return record_from_api(stored)
+
+
+def delete_record(
+    client: KubeClient,
+    record: Record,
+    *,
+    propagation: Propagation = "Background",
+    allowance: Allowance | None = None,
+) -> None:
+    """Delete this very record; the garbage collector takes its ticket and all that the ticket owns."""
+    settle_delete(client, record.path, record.uid, propagation=propagation, allowance=allowance)
+
+
+def _writable(raw: Mapping[str, t.Any]) -> Object:
+    """A copy to be changed and sent; managedFields left out mean unchanged to the server."""
+    metadata = {key: copy.deepcopy(value) for key, value in raw["metadata"].items() if key != "managedFields"}
+    return {**raw, "metadata": metadata}
+
+
+def _reread(record: Record, stored: Object) -> Record:
+    """The record as stored; its specification is read anew only if somebody changed it."""
+    same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
+    same_queue = (stored["metadata"].get("labels") or {}) == record.labels
+    if same and same_queue:
+        return _record(record.store, stored, record.spec, record.spec_problem)
+    return record_from_api(stored)
+
+
+def _state_write_id(raw: Object) -> str | None:
+    """Which write made the state what it is."""
+    state = read_state(raw["metadata"].get("annotations"))
+    return state.write_id if state is not None else None
+
+
+def _status_text(raw: Object) -> str | None:
+    """A status as text to compare by."""
+    return canonical_json(raw.get("status"))
+
+
+def _contents(raw: Object) -> str:
+    """What a writer said of a record: its data or spec, its labels and annotations."""
+    metadata = raw["metadata"]
+    said = [metadata.get("labels") or {}, metadata.get("annotations") or {}, raw.get("data"), raw.get("spec")]
+    return canonical_json(said)

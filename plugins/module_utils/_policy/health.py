@@ -1,0 +1,412 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Health: what to do next with a gang that was started, as its pods, its objects and the clock tell.
+
+Pure: a reading of the cluster in, one step out. Everything a rule needs can be read again by whoever takes over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model import state as words
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, Items, outcome_message
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.quantity import quantity_text
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.state import Changes, GangState, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.wanted import Wanted
+from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
+    pods_by_podset,
+    raised,
+    started_moment,
+    wanted_now,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.completion import Search, failed_items, is_done
+from ansible_collections.muster.kube.plugins.module_utils._policy.order import back_off
+
+CountsAs = t.Literal["lost_race", "requeue"]
+
+# After a lost race: this long, then twice as long each time, up to the most.
+RACE_PAUSE = 5.0
+LONGEST_RACE_PAUSE = 600.0
+# So many lost races in a row make one doubt the declaration rather than the cluster.
+DOUBTFUL_RACES = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealthTerms:
+    """How long pods of a started gang may find no node, and how long they may be missing, in seconds."""
+
+    bind_timeout: float = 60.0
+    start_timeout: float = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """One gang as it was read.
+
+    state is None for a gang nobody has looked at yet. podsets are those of the start, pods those of this attempt only.
+    nodes maps node names to host name labels, None when nodes cannot be read. search evaluates jmespath.
+    """
+
+    spec: GangSpec
+    state: GangState | None
+    podsets: tuple[PodSet, ...]
+    pods: tuple[GangPod, ...] = ()
+    items: Items = dataclasses.field(default_factory=dict)
+    nodes: Mapping[str, str] | None = None
+    search: Search | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stay:
+    """Nothing to do; next_check is when a rule about time may speak next, in seconds on the server's clock."""
+
+    holding: bool = False
+    next_check: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Advance:
+    """Go on to a phase; objects stay as they are."""
+
+    phase: Phase
+    reason: str
+    message: str
+    lost_races: int | None = None
+
+    def changes(self) -> Changes:
+        """What changes in the state besides its phase."""
+        changed: Changes = {"holding": False}
+        if self.lost_races is not None:
+            changed["lost_races"] = self.lost_races
+        return changed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Undo:
+    """Remove the gang's objects, then go on; lost_races and requeues are the new numbers."""
+
+    reason: str
+    message: str
+    then: Phase
+    counts_as: CountsAs | None
+    not_before: str | None
+    observed: tuple[Data, ...]
+    lost_races: int
+    requeues: int
+
+    def changes(self) -> Changes:
+        """What changes in the state besides its phase and what it leads to."""
+        return {
+            "not_before": self.not_before,
+            "observed": self.observed,
+            "lost_races": self.lost_races,
+            "requeues": self.requeues,
+            "holding": False,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expire:
+    """The gang ended long enough ago: delete what is left of it."""
+
+
+Step: t.TypeAlias = "Stay | Advance | Undo | Expire"
+
+
+def judge_health(subject: Subject, now: float, terms: HealthTerms | None = None) -> Step:
+    """The next step of a gang; phases in which others are at work are left alone."""
+    state = subject.state
+    if state is None or state.phase in ("queued", "suspended"):
+        return _follow_wish(subject.spec, "queued" if state is None else state.phase)
+    if state.phase in ("complete", "failed"):
+        return _judge_age(subject.spec, state, now)
+    if state.phase not in ("dispatched", "running"):
+        return Stay()
+    return _Exam(subject, state, now, terms or HealthTerms()).step()
+
+
+def declared_too_small(state: GangState, podsets: Iterable[PodSet]) -> str | None:
+    """Why a gang that lost races time and again should be declared larger; None when that is not the reason."""
+    if state.lost_races < DOUBTFUL_RACES:
+        return None
+    declared = [item for item in podsets if item.source_index < 0]
+    for before, after in zip(declared, raised(declared, state.observed), strict=True):
+        if after.count > before.count:
+            return f"podset {before.name} is declared with {before.count} pods, its objects make {after.count}"
+        for name, amount in after.requests.items():
+            have = before.requests.get(name, 0)
+            if amount > have:
+                told = f"{quantity_text(name, have)} of {name}, its pods ask for {quantity_text(name, amount)}"
+                return f"podset {before.name} is declared with {told}"
+    return None
+
+
+def _follow_wish(spec: GangSpec, phase: Phase) -> Step:
+    """Suspend or resume a gang that holds nothing."""
+    if spec.suspended and phase == "queued":
+        return Advance("suspended", words.SUSPENDED, "the gang was suspended")
+    if not spec.suspended and phase == "suspended":
+        return Advance("queued", words.RESUMED, "the gang was resumed")
+    return Stay()
+
+
+def _judge_age(spec: GangSpec, state: GangState, now: float) -> Step:
+    """Whether a gang that ended has outlived its ttl."""
+    ttl = spec.ttl
+    ended = _last_change(state)
+    if ttl is None or ended is None:
+        return Stay()
+    return Expire() if now >= ended + ttl else Stay(next_check=ended + ttl)
+
+
+def _last_change(state: GangState) -> float | None:
+    """When the phase changed last."""
+    return read_time(state.transitions[-1].at) if state.transitions else None
+
+
+class _Exam:
+    """One look at a started gang; its rules are asked in order, the first that has something to say decides."""
+
+    def __init__(self, subject: Subject, state: GangState, now: float, terms: HealthTerms) -> None:
+        """Sort the pods and ask the objects what they want."""
+        self.subject = subject
+        self.spec, self.state = subject.spec, state
+        self.now, self.terms = now, terms
+        self.pods = pods_by_podset(subject.podsets, subject.pods, subject.items)
+        self.wanted = wanted_now(subject.podsets, subject.spec, self._known_items())
+        self.done = is_done(self.spec, subject.podsets, self.pods, subject.items, subject.search)
+        self.started = read_time(state.started_at) or started_moment(state) or _last_change(state) or now
+        self.deadlines: list[float] = []
+
+    def _known_items(self) -> Items:
+        """The objects without those that are gone: somebody took them away, so their pods are missing, not unwanted."""
+        return {index: obj for index, obj in self.subject.items.items() if obj is not None}
+
+    def step(self) -> Step:
+        """What to do."""
+        if self.done:
+            return self._finish()
+        rules = (self._time_limit, self._suspended, self._failure, self._lost_node)
+        last = self._starting if self.state.phase == "dispatched" else self._below_minimum
+        for rule in (*rules, last):
+            step = rule()
+            if step is not None:
+                return step
+        return Stay(next_check=min(self.deadlines, default=None))
+
+    def _undo(
+        self, reason: str, message: str, then: Phase, counts_as: CountsAs | None = None, pause: float = 0.0
+    ) -> Undo:
+        """An undo with the numbers that follow from what it counts as."""
+        return Undo(
+            reason=reason,
+            message=message,
+            then=then,
+            counts_as=counts_as,
+            not_before=time_text(math.ceil(self.now + pause)) if pause else None,
+            observed=self._observed(),
+            lost_races=self.state.lost_races + (counts_as == "lost_race"),
+            requeues=self.state.requeues + (counts_as == "requeue"),
+        )
+
+    def _finish(self) -> Step:
+        """All is done: complete, or hold until the last pods have gone; a limit or a wish ends the waiting."""
+        left = sum(pod.live for pod in self.subject.pods)
+        if not left:
+            return Advance("complete", words.COMPLETED, "everything that has to be done is done")
+        limit = self._time_limit()
+        if limit is not None or self.spec.suspended:
+            reason = words.TIME_LIMIT if limit is not None else words.SUSPENDED
+            return self._undo(reason, f"everything is done; {left} pods were left", "complete")
+        return Stay(holding=True, next_check=min(self.deadlines, default=None))
+
+    def _time_limit(self) -> Undo | None:
+        """The gang ran for as long as it may."""
+        limit = self.spec.max_run_time
+        if limit is None or self._is_before(self.started + limit):
+            return None
+        return self._undo(words.TIME_LIMIT, f"the gang ran for {limit:g} seconds, as long as it may", "failed")
+
+    def _suspended(self) -> Undo | None:
+        """The user wants the gang to stop."""
+        return self._undo(words.SUSPENDED, "the gang was suspended", "suspended") if self.spec.suspended else None
+
+    def _failure(self) -> Step | None:
+        """An object failed for certain: exit codes and the limit decide whether the gang is tried again."""
+        failed = failed_items(self.spec, self.subject.items, self.subject.search)
+        if not failed:
+            return None
+        message = "; ".join(self._failure_text(index) for index in failed)
+        codes = {code for pod in self.subject.pods for code in pod.exit_codes}
+        terminal = sorted(codes & set(self.spec.exit_codes_terminal))
+        retryable = sorted(codes & set(self.spec.exit_codes_retryable))
+        if terminal:
+            return Advance("failed", words.ITEM_FAILED, f"{message}; exit code {terminal[0]} is not retried")
+        if self.spec.exit_codes_retryable and not retryable:
+            return Advance("failed", words.ITEM_FAILED, f"{message}; no exit code that is retried")
+        limit = self.spec.requeue.limit
+        if limit is None and not retryable:
+            return Advance("failed", words.ITEM_FAILED, message)
+        if self._limit_reached():
+            return Advance("failed", words.REQUEUE_LIMIT, f"{message}; {self._limit_text()}")
+        return self._undo(words.ITEM_FAILED, message, "queued", "requeue", self.spec.requeue.pause)
+
+    def _failure_text(self, index: int) -> str:
+        """Which object failed, and what it says."""
+        obj = self.subject.items[index] or {}
+        said = outcome_message(obj)
+        return f"{describe_object(obj, self.spec.namespace, index)} failed" + (f": {said}" if said else "")
+
+    def _limit_reached(self) -> bool:
+        """Whether the gang was requeued as often as it may."""
+        limit = self.spec.requeue.limit
+        return limit is not None and self.state.requeues >= limit
+
+    def _limit_text(self) -> str:
+        """The limit in words."""
+        return f"requeued {self.state.requeues} times, the limit is {self.spec.requeue.limit}"
+
+    def _lost_node(self) -> Undo | None:
+        """A podset is confined to hosts of which one is gone with its pod: nowhere else may the pod go."""
+        nodes = self.subject.nodes
+        if nodes is None:
+            return None
+        hosts = set(nodes.values())
+        for name, confined_to in sorted(self.state.steering.items()):
+            gone = sorted(set(confined_to) - hosts)
+            if not gone or name not in self.pods:
+                continue
+            safe = sum(pod.bound and pod.node in nodes for pod in self.pods[name])
+            if safe < self.wanted[name].prompt:
+                message = f"podset {name} was confined to node {gone[0]}, which is gone"
+                return self._undo(words.NODE_LOST, message, "queued")
+        return None
+
+    def _starting(self) -> Step | None:
+        """Running when every podset has its minimum bound; undone when that does not come in time."""
+        missing = self._unbound()
+        if not missing:
+            return Advance("running", words.PODS_BOUND, "every podset has its minimum bound", lost_races=0)
+        waiting = [
+            pod for pod in self.subject.pods if pod.live and pod.unschedulable_since is not None and not pod.node
+        ]
+        for pod in sorted(waiting, key=lambda pod: (pod.unschedulable_since or 0.0, pod.name)):
+            if not self._is_before((pod.unschedulable_since or 0.0) + self.terms.bind_timeout):
+                said = f": {pod.unschedulable_message}" if pod.unschedulable_message else ""
+                return self._lose(f"no node for pod {pod.name} in {self.terms.bind_timeout:g} seconds{said}")
+        if self._is_before(self.started + self.terms.start_timeout):
+            return None
+        return self._lose(f"{missing} after {self.terms.start_timeout:g} seconds")
+
+    def _lose(self, message: str) -> Undo:
+        """Somebody else was faster: back to the queue, and a pause that grows."""
+        pause = back_off(RACE_PAUSE, "exponential", self.state.lost_races + 1, LONGEST_RACE_PAUSE)
+        return self._undo(words.LOST_RACE, message, "queued", "lost_race", pause)
+
+    def _unbound(self) -> str:
+        """Which pods lack a node, in words; empty when the minimum is bound."""
+        minimum = self.spec.min_available
+        have = {item.name: self._with_finished(item, "bound") for item in self.subject.podsets}
+        need = {item.name: min(item.count, self._prompt(item)) for item in self.subject.podsets}
+        if isinstance(minimum, int):
+            got, wants = sum(have.values()), min(minimum, sum(need.values()))
+            return f"{got} of {wants} pods are bound" if got < wants else ""
+        if minimum is not None:
+            need.update({name: min(need[name], least) for name, least in minimum.items() if name in need})
+        short = [
+            f"{have[name]} of {wants} pods of {name} are bound" for name, wants in need.items() if have[name] < wants
+        ]
+        return "; ".join(short)
+
+    def _prompt(self, podset: PodSet) -> int:
+        """How many pods of a podset come without waiting for others; those that are not wanted any more have come."""
+        want = self.wanted[podset.name]
+        return want.prompt + max(0, podset.count - want.now)
+
+    def _with_finished(self, podset: PodSet, kind: t.Literal["bound", "running"]) -> int:
+        """Pods that are bound or running, and those that have done their work.
+
+        Of an object that counts its successes itself those are the ones it does not want any more.
+        """
+        want: Wanted = self.wanted[podset.name]
+        mine = self.pods[podset.name]
+        succeeded = sum(pod.phase == "Succeeded" for pod in mine) - want.spare
+        finished = max(0, podset.count - want.now, succeeded)
+        if kind == "running":
+            return finished + sum(pod.running for pod in mine)
+        # A pod that ran and failed had its node; until its object makes another one it is not missing.
+        failed = sum(pod.phase == "Failed" and pod.unavailable_since is not None for pod in mine)
+        gap = max(0, want.now - sum(pod.live for pod in mine))
+        return finished + min(failed, gap) + sum(pod.bound for pod in mine)
+
+    def _below_minimum(self) -> Step | None:
+        """Fewer pods than asked for, for too long: requeued, or failed when that happened too often."""
+        message = self._shortage()
+        if not message:
+            return None
+        rule = self.spec.requeue
+        patience = back_off(rule.time, rule.growth, self.state.requeues + 1, rule.max_time)
+        if self._is_before(self._below_since() + patience):
+            return None
+        if self._limit_reached():
+            return self._undo(words.REQUEUE_LIMIT, f"{message}; {self._limit_text()}", "failed")
+        return self._undo(words.BELOW_MINIMUM, message, "queued", "requeue", rule.pause)
+
+    def _shortage(self) -> str:
+        """Which minimum is missed, in words; empty when none is."""
+        minimum = self.spec.min_available
+        if minimum is None:
+            return ""
+        have = {item.name: self._with_finished(item, "running") for item in self.subject.podsets}
+        if isinstance(minimum, int):
+            total = sum(have.values())
+            wants = min(minimum, sum(item.count for item in self.subject.podsets))
+            return f"{total} of at least {wants} pods run or have succeeded" if total < wants else ""
+        counts = {item.name: item.count for item in self.subject.podsets}
+        needed = {name: min(counts[name], least) for name, least in minimum.items() if name in counts}
+        short = [
+            f"{have[name]} of at least {wants} pods of {name}" for name, wants in needed.items() if have[name] < wants
+        ]
+        return f"{'; '.join(short)} run or have succeeded" if short else ""
+
+    def _below_since(self) -> float:
+        """Since when the minimum can be missed: the last change of phase, or the last sign of a pod that went or came.
+
+        Nothing is kept in the state for this. Pods that vanished without a trace leave only the change of phase.
+        """
+        signs = [pod.unavailable_since for pod in self.subject.pods if pod.unavailable_since is not None]
+        return max([_last_change(self.state) or self.started, *signs])
+
+    def _observed(self) -> tuple[Data, ...]:
+        """The podsets that were ever seen larger than declared, by their pods' requests or their number."""
+        seen: list[Data] = []
+        before = raised(self.subject.podsets, self.state.observed)
+        for podset, known in zip(self.subject.podsets, before, strict=True):
+            requests = dict(known.requests)
+            for pod in self.pods[podset.name]:
+                for name, amount in pod.requests.items():
+                    requests[name] = max(requests.get(name, 0), amount)
+            count = max(known.count, self.wanted[podset.name].now) if self.state.phase == "dispatched" else known.count
+            if count > podset.count or requests != dict(podset.requests):
+                texts = {name: quantity_text(name, amount) for name, amount in sorted(requests.items())}
+                seen.append({"name": podset.name, "count": count, "requests": texts})
+        return tuple(seen)
+
+    def _is_before(self, deadline: float) -> bool:
+        """Whether a deadline lies ahead; if so it is noted as a time to look again."""
+        if self.now < deadline:
+            self.deadlines.append(deadline)
+            return True
+        return False

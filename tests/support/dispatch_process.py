@@ -1,0 +1,256 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A dispatcher in a process of its own, which tests can kill, stop and set to a wrong clock.
+
+Run as a script it reads its orders as JSON from the first argument and prints the result as one line of JSON. A wrong
+clock is made by replacing time.time, time.time_ns and the now functions of datetime before anything else is imported;
+clocks that only measure how much time passed are left as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+
+COLLECTIONS = pathlib.Path(__file__).resolve().parents[5]
+# Never reached when things work.
+PATIENCE = 120.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders:
+    """What one dispatcher shall do; the first fields are where, the others are those of DispatchTerms."""
+
+    kubeconfig: str
+    lease_namespace: str
+    namespaces: tuple[str, ...] | None
+    lease_name: str = "dispatch"
+    lease_seconds: float = 2.0
+    lease_wait: float = 60.0
+    duration: float | None = None
+    policy: str = "best_effort"
+    bind_timeout: float = 60.0
+    start_timeout: float = 300.0
+    max_starts: int | None = None
+    # Ends a run with a duration as soon as every record of its namespaces is in one of these phases.
+    until: tuple[str, ...] = ()
+    clock_offset: float = 0.0
+    # Whose code runs: the dispatcher, or the fixed writes with which the harness itself is tested.
+    program: str = "dispatch"
+
+
+class DispatchProcess:
+    """One such process; ended by its own id when the with block is left."""
+
+    def __init__(self, orders: Orders, log: pathlib.Path) -> None:
+        """Remember what to start; everything it says besides its result goes to the log."""
+        self.orders = orders
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> DispatchProcess:
+        """Start it."""
+        return self.start()
+
+    def __exit__(self, *ignored: object) -> None:
+        """End it if it still runs."""
+        self.end()
+
+    def start(self) -> DispatchProcess:
+        """Start it, in a session of its own so that a Ctrl-C of the test run does not reach it."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH", "KUBE"))}
+        environment["PYTHONPATH"] = str(COLLECTIONS)
+        text = json.dumps(dataclasses.asdict(self.orders))
+        with self.log.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [sys.executable, str(pathlib.Path(__file__).resolve()), text],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                env=environment,
+                start_new_session=True,
+            )
+        return self
+
+    @property
+    def running(self) -> subprocess.Popen[bytes]:
+        """The started process."""
+        if self._process is None:
+            raise AssertionError("the dispatcher process was not started")
+        return self._process
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended; a stopped process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it without warning; returns when nothing of it is left."""
+        self.running.send_signal(signal.SIGKILL)
+        self.running.wait(PATIENCE)
+
+    def interrupt(self, grace: float) -> None:
+        """Ctrl-C; returns when the process has ended, or has had the signal for so many seconds."""
+        self.running.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.running.wait(grace)
+
+    def stop(self) -> None:
+        """Freeze it; returns when the kernel says that all of it stands still."""
+        pid = self.running.pid
+        os.kill(pid, signal.SIGSTOP)
+        end = time.monotonic() + PATIENCE
+        while any(state not in "TtZX" for state in _thread_states(pid)):
+            if time.monotonic() > end:
+                raise AssertionError(f"process {pid} did not stop")
+            time.sleep(0.005)
+
+    def resume(self) -> None:
+        """Let a frozen process go on; one that has ended meanwhile is left alone."""
+        if self.alive:
+            os.kill(self.running.pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        """Make sure that it has ended."""
+        if self.alive:
+            self.kill()
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def result(self, seconds: float = PATIENCE) -> dict[str, t.Any]:
+        """Wait for its end and return what it printed; a process that failed is told with its log."""
+        printed, _nothing = self.running.communicate(timeout=seconds)
+        if self.running.returncode != 0 or not printed.strip():
+            raise AssertionError(
+                f"the dispatcher ended with {self.running.returncode}:\n{self.log.read_text()[-4000:]}"
+            )
+        return t.cast("dict[str, t.Any]", json.loads(printed.splitlines()[-1]))
+
+    def wait(self, seconds: float = PATIENCE) -> int:
+        """Wait for its end, whatever it is; returns the exit code."""
+        self.running.communicate(timeout=seconds)
+        return self.running.returncode
+
+
+def _thread_states(pid: int) -> list[str]:
+    """The state letter of every thread of a process, as the kernel names them."""
+    states = []
+    for entry in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            states.append((entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[0])
+    return states
+
+
+# The rest runs inside the process.
+
+
+def shift_clocks(seconds: float) -> None:
+    """Make every wall clock of this process wrong by so much."""
+    real_time, real_nanoseconds, real_datetime = time.time, time.time_ns, datetime.datetime
+
+    class ShiftedDatetime(real_datetime):
+        """The same type with another now."""
+
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> t.Any:
+            return real_datetime.fromtimestamp(real_time() + seconds, tz)
+
+        @classmethod
+        def utcnow(cls) -> t.Any:
+            return real_datetime.fromtimestamp(real_time() + seconds, datetime.UTC).replace(tzinfo=None)
+
+    time.time = lambda: real_time() + seconds
+    time.time_ns = lambda: real_nanoseconds() + int(seconds * 1e9)
+    datetime.datetime = ShiftedDatetime  # type: ignore[misc]
+
+
+def run_dispatcher(orders: Orders) -> dict[str, t.Any]:
+    """Run the dispatcher as ordered."""
+    # Imported here: the clocks must be wrong before.
+    from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
+    from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+    from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+    from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
+
+    terms = DispatchTerms(
+        policy=orders.policy,
+        lease=LeaseTerms(orders.lease_namespace, orders.lease_name, orders.lease_seconds),
+        lease_wait=orders.lease_wait,
+        namespaces=None if orders.namespaces is None else tuple(orders.namespaces),
+        max_starts=orders.max_starts,
+        bind_timeout=orders.bind_timeout,
+        start_timeout=orders.start_timeout,
+        duration=orders.duration,
+    )
+    auth = {"kubeconfig": orders.kubeconfig}
+
+    def finished(phases: t.Mapping[str, str]) -> bool:
+        return bool(orders.until) and bool(phases) and all(phase in orders.until for phase in phases.values())
+
+    result = run_dispatch(
+        connect(auth),
+        connect(auth),
+        terms,
+        lambda text: print(text, file=sys.stderr, flush=True),
+        until=finished,
+    )
+    return dict(result.as_result())
+
+
+def run_fixed_writes(orders: Orders) -> dict[str, t.Any]:
+    """A dispatcher's stand-in: takes the Lease, writes a few ConfigMaps, goes on past refusals; tells its clock."""
+    from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+    from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+    from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
+    from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+    from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
+
+    auth = {"kubeconfig": orders.kubeconfig}
+    client = connect(auth)
+    terms = LeaseTerms(orders.lease_namespace, orders.lease_name, orders.lease_seconds)
+    ledger = Ledger(client, terms, "fixed", renewal_client=connect(auth))
+    epoch = ledger.acquire(orders.lease_wait)
+    path = resource_path("v1", "configmaps", orders.lease_namespace)
+    errors = []
+    for number in range(3):
+        meta = {"name": f"fixed-{number}", "namespace": orders.lease_namespace}
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        try:
+            create(client, path, obj, dry_run=True)
+            create(client, path, obj)
+        except KubeError as error:
+            errors.append(str(error))
+    ledger.commit("done")
+    with contextlib.suppress(KubeError):
+        delete(client, f"{path}/fixed-0")
+    ledger.release()
+    clock = [time.time(), datetime.datetime.now(datetime.UTC).timestamp()]
+    return {"epoch": str(epoch), "errors": errors, "clock": clock}
+
+
+PROGRAMS = {"dispatch": run_dispatcher, "fixed_writes": run_fixed_writes}
+
+
+def main() -> None:
+    """Read the orders, set the clocks, run, print."""
+    # A shell that runs the tests in the background has made its children deaf to Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    orders = Orders(**json.loads(sys.argv[1]))
+    if orders.clock_offset:
+        shift_clocks(orders.clock_offset)
+    print(json.dumps(PROGRAMS[orders.program](orders), default=str))
+
+
+if __name__ == "__main__":
+    main()

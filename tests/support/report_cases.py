@@ -1,0 +1,156 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Gangs as gang_info returns them, and reports taken apart again with Python's own HTML parser."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import pathlib
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
+
+TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "roles" / "dispatcher" / "files" / "report.html"
+# 2026-11-16, 10:00:00 UTC
+START = 1_794_823_200
+Entry = dict[str, t.Any]
+VOID = ("meta", "input")
+
+
+def step(phase: str, after: float, reason: str = "", message: str = "") -> Entry:
+    """One entry of a timeline, so many seconds after the start."""
+    return {"phase": phase, "at": time_text(START + after), "reason": reason, "message": message}
+
+
+def waiting_verdict(reason: str = "insufficient", **short: str) -> Entry:
+    """A verdict of a gang that waits for these amounts."""
+    totals = {name: {"requested": amount, "free": "0", "short": amount} for name, amount in short.items()}
+    return {
+        "answer": "waits",
+        "reason": reason,
+        "detail": None,
+        "layers": [
+            {"layer": "namespace", "passed": True, "quotas": [], "problems": []},
+            {"layer": "slots", "passed": False, "totals": totals, "podsets": []},
+        ],
+    }
+
+
+def gang(name: str, *timeline: Entry, **more: t.Any) -> Entry:
+    """One gang; its phase is that of its last transition."""
+    phase = timeline[-1]["phase"] if timeline else "queued"
+    base = {"name": name, "namespace": "default", "queue": "research", "phase": phase, "attempt": 1}
+    return {**base, "timeline": list(timeline), "verdict": None, "verdict_text": "", "pods": [], **more}
+
+
+def two_gangs() -> list[Entry]:
+    """The demo: the second waits until the first is over."""
+    return [
+        gang(
+            "first",
+            step("queued", 0, "Submitted"),
+            step("dispatching", 1, "Fits", "fits now"),
+            step("dispatched", 2, "Started"),
+            step("running", 4, "PodsBound"),
+            step("complete", 31, "Completed"),
+            pods=[{"name": "a", "phase": "Succeeded"}, {"name": "b", "phase": "Succeeded"}],
+        ),
+        gang(
+            "second",
+            step("queued", 6, "Submitted"),
+            step("dispatching", 32, "Fits"),
+            step("dispatched", 33, "Started"),
+            step("running", 35, "PodsBound"),
+            verdict=waiting_verdict(cpu="1050m", memory="2924544Ki"),
+            verdict_text="second: waits: not enough free resources",
+            pods={"running": 2},
+        ),
+    ]
+
+
+def many_gangs(count: int, transitions: int) -> list[Entry]:
+    """As many gangs as one likes, each going round through the phases."""
+    phases = ("queued", "dispatching", "dispatched", "running", "undoing")
+    return [
+        gang(
+            f"gang-{number:03}",
+            *(step(phases[index % 5], 60 * number + 10 * index, "Round", "m" * 60) for index in range(transitions)),
+        )
+        for number in range(count)
+    ]
+
+
+def section(gangs: list[Entry], **more: t.Any) -> Entry:
+    """One section as the module hands it on."""
+    return {"type": "gang_timeline", "title": "Gangs", "gangs": gangs, "as_of": None, **more}
+
+
+@dataclasses.dataclass
+class Element:
+    """One element of a page."""
+
+    tag: str
+    attributes: dict[str, str | None]
+    children: list[Element | str] = dataclasses.field(default_factory=list)
+
+    @property
+    def classes(self) -> list[str]:
+        """Its classes."""
+        return (self.attributes.get("class") or "").split()
+
+    @property
+    def text(self) -> str:
+        """All text inside."""
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
+
+    def walk(self) -> t.Iterator[Element]:
+        """Itself and everything inside."""
+        yield self
+        for child in self.children:
+            if isinstance(child, Element):
+                yield from child.walk()
+
+    def find(self, tag: str | None = None, kind: str | None = None) -> list[Element]:
+        """Elements inside by tag and class."""
+        return [
+            found
+            for found in self.walk()
+            if found is not self and tag in (None, found.tag) and (kind is None or kind in found.classes)
+        ]
+
+
+class _Reader(html.parser.HTMLParser):
+    """Builds the tree and insists on elements being closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open = [Element("", {})]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open an element."""
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice: {attrs}"
+        found = Element(tag, dict(attrs))
+        self.open[-1].children.append(found)
+        if tag not in VOID:
+            self.open.append(found)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the innermost element, which must be this one."""
+        assert self.open[-1].tag == tag, f"</{tag}> closes <{self.open[-1].tag}>"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        """Keep text."""
+        self.open[-1].children.append(data)
+
+
+def parse_page(text: str) -> Element:
+    """A page, or a part of one, as a tree."""
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    assert len(reader.open) == 1, f"<{reader.open[-1].tag}> is never closed"
+    return reader.open[0]

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin of dispatch, in a real run of ansible-playbook without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.tests.support.play import play_tasks
+
+TASKS = {
+    "skipped": {"muster.kube.dispatch": {"duration": "1h"}, "check_mode": True},
+    "refused": {"muster.kube.dispatch": {"namespaces": []}},
+    "unknown": {"muster.kube.dispatch": {"policy": "random"}},
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of one playbook."""
+    return play_tasks(tmp_path_factory.mktemp("play"), TASKS)
+
+
+def test_check_mode_skips_it(results):
+    assert results["skipped"]["skipped"] is True
+
+
+def test_the_work_is_done_in_place(results):
+    assert results["refused"]["ran"] == "in_process"
+    assert "leave the option out to mean all namespaces" in results["refused"]["msg"]
+
+
+def test_options_are_checked_in_place(results):
+    assert "value of policy must be one of" in results["unknown"]["msg"]

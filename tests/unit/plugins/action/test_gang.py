@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin of gang, in a real run of ansible-playbook without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.tests.support.play import play_tasks
+
+NOWHERE = {"host": "http://127.0.0.1:9", "api_key": "very-secret-token"}
+SECRET = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
+TASKS = {
+    "refused": {"muster.kube.gang": {"definition": SECRET, **NOWHERE}},
+    "both": {"muster.kube.gang": {"definition": SECRET, "src": "/x"}},
+    "nobody": {"muster.kube.gang": {"name": "g", "wait_timeout": "1s", **NOWHERE}, "no_log": False},
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of one playbook."""
+    return play_tasks(tmp_path_factory.mktemp("play"), TASKS)
+
+
+def test_the_work_is_done_in_place(results):
+    assert results["refused"]["ran"] == "in_process"
+    assert "a gang cannot grant rights" in results["refused"]["msg"]
+
+
+def test_rules_between_options_hold_in_place_too(results):
+    assert "mutually exclusive: definition|src" in results["both"]["msg"]
+
+
+def test_an_unreachable_server_is_named_and_secrets_are_not(results):
+    assert "no answer from http://127.0.0.1:9" in results["nobody"]["msg"]
+    assert "very-secret-token" not in results.output + str(results["nobody"])

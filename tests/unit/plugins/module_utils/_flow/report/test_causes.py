@@ -1,0 +1,74 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a gang waited for, from verdicts of all shapes."""
+
+from __future__ import annotations
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.causes import cause_of, reason_words
+from ansible_collections.muster.kube.plugins.module_utils._model.report import Cause
+from ansible_collections.muster.kube.tests.support.report_cases import waiting_verdict
+
+
+def test_amounts_that_are_short_in_all_come_with_readable_sizes():
+    cause = cause_of(waiting_verdict(cpu="1050m", memory="2924544Ki", pods="0"), "text")
+    assert cause == Cause("not enough free resources", ("1050m cpu", "2.8Gi memory"), "text")
+
+
+def test_quotas_come_first_and_are_named():
+    verdict = waiting_verdict("namespace_quota", cpu="1")
+    verdict["layers"][0]["quotas"] = [
+        {"quota": "team", "resource": "requests.cpu", "short": "500m"},
+        {"quota": "team", "resource": "pods", "short": "0"},
+    ]
+    cause = cause_of(verdict, "")
+    assert cause is not None
+    assert cause.short == ("500m cpu of quota team", "1 cpu")
+
+
+def test_where_only_single_nodes_are_too_small_the_nearest_tells():
+    verdict = waiting_verdict("fragmentation", cpu="0")
+    verdict["layers"][1]["podsets"] = [{"nearest": {"node": "n", "short": {"cpu": "2"}}}, {"nearest": None}]
+    assert cause_of(verdict, "") == Cause("enough is free in all, but not on single nodes", ("2 cpu on one node",), "")
+
+
+def test_a_detail_is_told_with_the_reason():
+    verdict = {"answer": "never", "reason": "claim_missing", "detail": "data"}
+    assert cause_of(verdict, "") == Cause("a PersistentVolumeClaim does not exist (data)")
+
+
+@pytest.mark.parametrize("verdict", [None, {}, [], "waits", {"answer": "fits", "reason": "insufficient"}])
+def test_no_waiting_no_cause(verdict):
+    assert cause_of(verdict, "text") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("LostRace", "lost race"), ("some_new_reason", "some new reason"), ("Preempted", "preempted")]
+)
+def test_unexplained_reasons_are_taken_apart(reason, words):
+    assert reason_words(reason) == words
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["layer", "quotas", "totals", "podsets", "nearest", "short", "slots", "namespace", "cpu"]),
+            inner | st.sampled_from(["slots", "namespace", "1"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@hypothesis.given(JSON)
+def test_damaged_layers_never_break_the_report(layers):
+    cause = cause_of({"answer": "waits", "reason": "insufficient", "layers": layers}, "")
+    assert cause is not None
+    assert cause.reason == "not enough free resources"

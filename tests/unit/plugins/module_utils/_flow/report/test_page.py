@@ -1,0 +1,204 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The page: markers, policy, and that no text of the data ever becomes markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.entries import read_timeline
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import (
+    build_page,
+    sections_of_page,
+    title_of_page,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.tests.support.report_cases import (
+    TEMPLATE,
+    gang,
+    many_gangs,
+    parse_page,
+    section,
+    step,
+    two_gangs,
+    waiting_verdict,
+)
+
+TEXT = TEMPLATE.read_text(encoding="utf-8")
+
+
+def page(*sections, title="Title"):
+    """The page these sections make."""
+    read = tuple(read_timeline(data, f"sections[{index}]") for index, data in enumerate(sections))
+    return build_page(TEXT, title, read)
+
+
+def test_the_page_begins_with_its_doctype_and_has_one_title():
+    tree = parse_page(page(section(two_gangs())))
+    assert page(section([])).startswith("<!doctype html>")
+    assert tree.find("h1")[0].text == "Title"
+    assert [item.text for item in tree.find("head")[0].find("title")] == ["Title"]
+    assert tree.find("html")[0].attributes["lang"] == "en"
+
+
+def test_sections_are_in_order_and_named():
+    tree = parse_page(page(section(two_gangs(), title="One"), section([], title="Two")))
+    assert [item.text for item in tree.find("h2")] == ["One", "Two"]
+    names = {item.attributes["id"] for item in tree.find() if item.attributes.get("id")}
+    assert all(item.attributes["aria-labelledby"] in names for item in tree.find("section"))
+
+
+def test_no_sections():
+    assert "Nothing to report." in parse_page(page()).find("main")[0].text
+
+
+def test_the_policy_allows_the_templates_own_blocks_and_nothing_else():
+    tree = parse_page(page(section(two_gangs())))
+    (policy,) = [item.attributes["content"] for item in tree.find("meta") if "http-equiv" in item.attributes]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert {name: rules[name] for name in ("default-src", "base-uri", "form-action")} == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    for name in ("style", "script"):
+        (block,) = tree.find(name)
+        digest = base64.b64encode(hashlib.sha256(block.text.encode()).digest()).decode()
+        assert rules[f"{name}-src"] == f"'sha256-{digest}'"
+
+
+def test_a_template_without_script_allows_none():
+    bare = "<!doctype html><title>%%title%%</title><meta content='%%policy%%'>%%sections%%"
+    assert "script-src &#x27;none&#x27;" in build_page(bare, "t", ())
+
+
+@pytest.mark.parametrize(
+    ("template", "cause"),
+    [
+        ("<!doctype html>%%title%%%%policy%%", "the marker %%sections%% is missing"),
+        ("<!doctype html>%%title%%%%policy%%%%sections%%%%date%%", "the marker %%date%% is unknown"),
+        ("<html>%%title%%%%policy%%%%sections%%", "it has no line <!doctype html>"),
+    ],
+)
+def test_wrong_templates_are_refused(template, cause):
+    with pytest.raises(BadInput, match=re.escape(cause)):
+        build_page(template, "t", ())
+
+
+def test_nothing_is_loaded_from_anywhere():
+    tree = parse_page(page(section(two_gangs())))
+    links = [value for item in tree.find() for name, value in item.attributes.items() if name in ("src", "href")]
+    assert links
+    assert all(re.fullmatch("#mark-[a-z]+", link or "") for link in links)
+    marks = {f"#{item.attributes['id']}" for item in tree.find("symbol")}
+    assert set(links) <= marks
+    assert "url(" not in TEXT
+    assert "@import" not in TEXT
+
+
+ATTACKS = (
+    "</title><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</style><svg onload=alert(1)>",
+    "<!--",
+    "]]>",
+    "%%sections%%",
+    "%%policy%%",
+    "&lt;b&gt;",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}",
+    "\ud800\x00\u202e",
+    "</section></main></body>",
+)
+TEXTS = st.text(max_size=30) | st.sampled_from(ATTACKS)
+
+
+@st.composite
+def hostile_sections(draw):
+    """A section with arbitrary text in every field that holds text."""
+    some = lambda: draw(TEXTS)  # noqa: E731
+    verdict = waiting_verdict(some(), **{some(): "3", "cpu": some()})
+    verdict["detail"] = some()
+    verdict["layers"][0]["quotas"] = [{"quota": some(), "resource": some(), "short": "1"}]
+    entry = gang(
+        f"n{some()}",
+        step("queued", 0, some(), some()),
+        step("running", 5, some(), some()),
+        step("failed", 60, some(), some()),
+        namespace=f"s{some()}",
+        queue=some(),
+        verdict=verdict,
+        verdict_text=some(),
+        pods=[{"phase": some()}],
+    )
+    other = {"gang": f"s/{some()}x", "at": 1_794_823_200, "phase": "queued", "reason": some(), "message": some()}
+    return section([entry, {**other, "verdict": verdict, "verdict_text": some()}], title=some())
+
+
+def shape(tree):
+    """Every kind of element with the names of its attributes."""
+    return {(item.tag, tuple(sorted(item.attributes))) for item in tree.find()}
+
+
+PLAIN = gang("g", step("queued", 0, "R", "m"), step("running", 5), step("failed", 60), step("queued", 61, "R"))
+KNOWN = shape(
+    parse_page(
+        page(
+            section([{**PLAIN, "pods": {"running": 1}, "verdict": waiting_verdict(cpu="1"), "verdict_text": "x"}]),
+            section(many_gangs(2, 20)),
+            section(two_gangs()),
+        )
+    )
+)
+
+
+@hypothesis.given(hostile_sections(), TEXTS)
+def test_no_text_of_the_data_becomes_markup(data, title):
+    built = page(data, title=title)
+    tree = parse_page(built)
+    assert shape(tree) <= KNOWN
+    assert len(tree.find(kind="bar")) == 4
+    blocks = [item.text for name in ("style", "script") for item in tree.find(name)]
+    assert all(block in TEXT for block in blocks)
+    assert len(blocks) == 2
+    assert all((item.attributes.get("href") or "#mark-").startswith("#mark-") for item in tree.find())
+    assert sections_of_page(built) is not None
+    assert len(sections_of_page(built) or []) == 1
+
+
+@pytest.mark.parametrize("attack", [text for text in ATTACKS if "\x00" not in text])
+def test_attacks_are_shown_as_they_were_written(attack):
+    tree = parse_page(page(section([gang(attack, step("queued", 0))], title=attack), title=attack))
+    assert (tree.find("h1")[0].text, tree.find("h2")[0].text) == (attack, attack)
+    assert tree.find("table", "waits")[0].find("tbody")[0].find("th")[0].text == attack
+
+
+def test_equal_data_make_equal_pages_and_other_data_other_digests():
+    assert page(section(two_gangs())) == page(section(two_gangs()))
+    before = sections_of_page(page(section(two_gangs(), title="a"), section([], title='b <&> "')))
+    after = sections_of_page(page(section(two_gangs()[:1], title="a"), section([], title='b <&> "')))
+    assert before is not None
+    assert after is not None
+    assert [(kind, title) for kind, title, _digest in before] == [("gang_timeline", "a"), ("gang_timeline", 'b <&> "')]
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+def test_other_files_are_not_taken_for_reports():
+    assert sections_of_page("<html><title>x</title></html>") is None
+    assert title_of_page("<title>a &amp; b</title>") == "a & b"
+    assert title_of_page("") == ""
+
+
+def test_two_hundred_gangs_of_twenty_transitions():
+    built = page(section(many_gangs(200, 20)))
+    assert len(re.findall('class="bar phase-', built)) == 4000
+    assert len(built) < 4_000_000

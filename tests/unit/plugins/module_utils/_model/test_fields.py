@@ -1,0 +1,127 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading what others wrote: JSON texts, plain values and the fields of a mapping."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import (
+    Fields,
+    canonical_json,
+    parse_json,
+    plain_value,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+steady = settings(derandomize=True, deadline=None, max_examples=50)
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.characters(codec="utf-8"), max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@steady
+@given(plain)
+def test_plain_values_survive_their_canonical_text(value):
+    assert plain_value(value, "x") == value
+    assert parse_json(canonical_json(value), "x") == value
+    assert canonical_json(value).isascii()
+
+
+def test_canonical_texts_ignore_the_order_of_keys():
+    assert canonical_json({"b": 1, "a": {"d": 1, "c": 2}}) == '{"a":{"c":2,"d":1},"b":1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [(3, "a text is needed"), ("{", "no JSON"), ("NaN", "NaN"), ("[" * 100_000, "nested too deeply")],
+)
+def test_damaged_texts_are_refused_under_their_name(text, named):
+    with pytest.raises(BadInput) as caught:
+        parse_json(text, "the note")
+    assert caught.value.target == "the note"
+    assert named in caught.value.cause
+
+
+@pytest.mark.parametrize("value", [2**63, float("inf"), {1: "a"}, "\ud800", object()])
+def test_values_json_cannot_hold_are_refused_with_their_path(value):
+    with pytest.raises(BadInput) as caught:
+        plain_value({"a": [value]}, "x")
+    assert caught.value.target == "x: a[0]"
+
+
+def test_tuples_become_lists_and_subclasses_plain():
+    class Text(str):
+        __slots__ = ()
+
+    copied = plain_value({Text("a"): (Text("b"), 1)}, "x")
+    assert json.dumps(copied) == '{"a": ["b", 1]}'
+    assert {type(key) for key in copied} | {type(copied["a"][0])} == {str}
+
+
+GOOD = {
+    "text": "a",
+    "whole": 3,
+    "number": 1.5,
+    "duration": "1m",
+    "flag": True,
+    "word": "b",
+    "list": [1],
+    "map": {"a": 1},
+    "codes": [3, 1, 3],
+}
+FIELDS = Fields(GOOD, "it")
+
+
+def test_fields_are_read_by_type():
+    assert (FIELDS.text("text"), FIELDS.whole("whole", 0, 9), FIELDS.number("number")) == ("a", 3, 1.5)
+    assert (FIELDS.duration("duration", None), FIELDS.flag("flag"), FIELDS.choice("word", ("a", "b"), None)) == (
+        60,
+        True,
+        "b",
+    )
+    assert (FIELDS.sequence("list"), FIELDS.mapping("map"), FIELDS.codes("codes")) == ([1], {"a": 1}, (1, 3))
+
+
+def test_null_is_the_same_as_missing():
+    for fields in (Fields({}, "it"), Fields(dict.fromkeys(GOOD), "it")):
+        assert (fields.text("text"), fields.whole("whole", 1, 9), fields.number("number")) == (None, 0, 0.0)
+        assert (fields.duration("duration", 7.0), fields.flag("flag")) == (7.0, False)
+        assert (fields.sequence("list"), fields.mapping("map"), fields.codes("codes")) == ([], {}, ())
+        assert fields.choice("word", ("a", "b"), "a") == "a"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: FIELDS.text("whole"),
+        lambda: FIELDS.required_text("none"),
+        lambda: FIELDS.whole("flag", 0, 9),
+        lambda: FIELDS.whole("whole", 0, 2),
+        lambda: FIELDS.whole("none", 0, 2, required=True),
+        lambda: FIELDS.number("flag"),
+        lambda: FIELDS.duration("text", None),
+        lambda: FIELDS.flag("whole"),
+        lambda: FIELDS.choice("text", ("b",), None),
+        lambda: FIELDS.choice("none", ("b",), None),
+        lambda: FIELDS.sequence("map"),
+        lambda: FIELDS.mapping("list"),
+        lambda: Fields({"codes": [256]}, "it").codes("codes"),
+        lambda: FIELDS.only(("text",)),
+        lambda: Fields([], "it: list"),
+    ],
+)
+def test_a_wrong_field_is_refused_with_its_place(read):
+    with pytest.raises(BadInput) as caught:
+        read()
+    assert caught.value.target.startswith("it: ")

@@ -1,0 +1,237 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""States: they survive damage, stay small, and say how a gang came where it stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    MOST_TRANSITIONS,
+    PHASES,
+    STATE_ANNOTATION,
+    STATE_BYTES,
+    Changes,
+    GangState,
+    Transition,
+    advance,
+    new_state,
+    read_state,
+    state_problem,
+    state_text,
+    why_undone,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+steady = settings(derandomize=True, deadline=None, max_examples=50)
+
+AT = "2026-01-01T00:00:00Z"
+
+
+def annotated(state):
+    return {STATE_ANNOTATION: state_text(state)}
+
+
+def layer(name, size):
+    return {"layer": name, "passed": False, "podsets": [{"podset": "x" * size}]}
+
+
+short_texts = st.text(max_size=20)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | short_texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(short_texts, inner, max_size=3),
+    max_leaves=8,
+)
+reserved = st.fixed_dictionaries(
+    {
+        "name": st.text(min_size=1, max_size=30),
+        "count": st.integers(0, 99),
+        "requests": st.dictionaries(short_texts, st.integers() | short_texts, max_size=3),
+    }
+)
+messages = st.sampled_from(["", "short", "é" * 1000])
+transitions = st.builds(Transition, st.sampled_from(PHASES), st.just(AT), st.sampled_from(["", "Why"]), messages)
+states = st.builds(
+    GangState,
+    phase=st.sampled_from(PHASES),
+    batch=st.none() | st.text(min_size=1, max_size=10),
+    attempt=st.integers(0, 1000),
+    ticket_uid=st.none() | st.uuids().map(str),
+    digest=st.none() | st.text("0123456789abcdef", min_size=64, max_size=64),
+    reserved=st.lists(reserved, max_size=4).map(tuple),
+    verdict=st.none()
+    | st.builds(
+        lambda size, rest: {"answer": "waits", "layers": [layer("slots", size), 3], "rest": rest * "y"},
+        st.sampled_from([0, 10, 40_000]),
+        st.sampled_from([0, 10, 40_000]),
+    ),
+    transitions=st.lists(transitions, max_size=MOST_TRANSITIONS).map(tuple),
+    write_id=st.just("host/uid:3/17"),
+    requeues=st.integers(0, 99),
+    lost_races=st.integers(0, 99),
+    not_before=st.none() | st.just(AT),
+    started_at=st.none() | st.just(AT),
+    steering=st.dictionaries(short_texts, st.lists(st.just("node-1"), min_size=1, max_size=3).map(tuple), max_size=3),
+    observed=st.lists(reserved, max_size=2).map(tuple),
+    then=st.none() | st.sampled_from(PHASES),
+    holding=st.booleans(),
+)
+
+
+def test_everything_but_phase_transitions_and_write_id_may_change():
+    fields = {item.name: item.type for item in dataclasses.fields(GangState)}
+    for name in ("phase", "transitions", "write_id"):
+        fields.pop(name)
+    assert {name: kind.__forward_arg__ for name, kind in Changes.__annotations__.items()} == fields
+
+
+@steady
+@given(states)
+def test_a_state_comes_back_and_never_outgrows_its_annotation(state):
+    text = state_text(state)
+    assert len(text.encode()) <= STATE_BYTES
+    back = read_state({STATE_ANNOTATION: text})
+    assert state_problem({STATE_ANNOTATION: text}) is None
+    dropped = len(state.transitions) - len(back.transitions)
+    assert back.transitions == state.transitions[dropped:]
+    same = dataclasses.replace(back, verdict=state.verdict, transitions=state.transitions)
+    assert same == state
+    if dropped:
+        assert back.verdict is None
+
+
+def test_the_verdict_is_reduced_before_it_is_dropped_and_transitions_go_last():
+    steps = tuple(Transition("queued", AT, "Reason", str(number) * 500) for number in range(10))
+    state = dataclasses.replace(new_state(AT, "h/e/1"), transitions=steps)
+    fat_podsets = {
+        "answer": "waits",
+        "layers": [layer("nodes", 20_000), layer("slots", 20_000), {"layer": "namespace"}],
+    }
+    once = read_state(annotated(dataclasses.replace(state, verdict=fat_podsets)))
+    assert [item.get("podsets") for item in once.verdict["layers"]] == [[], [], None]
+    assert once.transitions == steps
+    fat_verdict = {"answer": "waits", "layers": [], "advice": "x" * 40_000}
+    twice = read_state(annotated(dataclasses.replace(state, verdict=fat_verdict)))
+    assert (twice.verdict, twice.transitions) == (None, steps)
+    much = ({"name": "x" * 30_000, "count": 1, "requests": {}},)
+    thrice = read_state(annotated(dataclasses.replace(state, verdict={"answer": "fits"}, reserved=much)))
+    assert thrice.verdict is None
+    assert 0 < len(thrice.transitions) < len(steps)
+    assert thrice.transitions == steps[-len(thrice.transitions) :]
+    assert thrice.reserved == much
+
+
+@pytest.mark.parametrize("field", ["reserved", "observed"])
+def test_what_decides_is_never_dropped(field):
+    much = tuple({"name": f"podset-{number}", "count": 1, "requests": {"cpu": 1}} for number in range(2_000))
+    with pytest.raises(BadInput, match="use fewer podsets"):
+        state_text(dataclasses.replace(new_state(AT, "h/e/1"), **{field: much}))
+
+
+def test_a_state_of_an_older_version_takes_defaults_and_one_of_a_newer_version_is_read():
+    older = {"phase": "running", "attempt": 2, "write_id": "h/e/1"}
+    state = read_state({STATE_ANNOTATION: json.dumps(older)})
+    assert (state.requeues, state.steering, state.observed, state.then, state.holding) == (0, {}, (), None, False)
+    newer = {**json.loads(state_text(state)), "color": ["blue"]}
+    assert read_state({STATE_ANNOTATION: json.dumps(newer)}) == state
+
+
+def test_the_last_undo_says_why():
+    state = new_state(AT, "h/e/1")
+    assert why_undone(state) is None
+    for reason in ("LostRace", "TimeLimit"):
+        state = advance(state, "undoing", AT, reason, "because", "h/e/2", then="queued")
+        state = advance(state, "queued", AT, "Requeued", "because", "h/e/3", then=None)
+    assert why_undone(state) == Transition("undoing", AT, "TimeLimit", "because")
+
+
+def test_only_a_change_of_phase_is_a_transition():
+    state = new_state(AT, "h/e/1")
+    assert (state.phase, state.attempt, [item.phase for item in state.transitions]) == ("queued", 1, ["queued"])
+    same = advance(state, "queued", "later", "Verdict", "still", "h/e/2", verdict={"answer": "waits"})
+    assert same.transitions == state.transitions
+    assert (same.verdict, same.write_id) == ({"answer": "waits"}, "h/e/2")
+    moved = advance(same, "dispatching", "later", "Fits", "go", "h/e/3", batch="b", ticket_uid="t")
+    assert moved.transitions[-1] == Transition("dispatching", "later", "Fits", "go")
+    assert (moved.batch, moved.ticket_uid, moved.verdict) == ("b", "t", {"answer": "waits"})
+
+
+def test_the_last_transitions_are_kept_and_long_messages_cut():
+    state = new_state(AT, "h/e/0")
+    for number in range(30):
+        state = advance(state, PHASES[number % 2 + 1], AT, "Turn", f"{number}" + "x" * 5_000, f"h/e/{number}")
+    assert len(state.transitions) == MOST_TRANSITIONS
+    assert [int(item.message.rstrip("x…")) for item in state.transitions] == list(range(10, 30))
+    assert {len(item.message) for item in state.transitions} == {1000}
+
+
+@pytest.mark.parametrize("missing", [None, {}, {"other": "x"}])
+def test_a_record_without_a_state_has_no_problem(missing):
+    assert read_state(missing) is None
+    assert state_problem(missing) is None
+
+
+def forged(**changes):
+    return json.dumps({**json.loads(state_text(new_state(AT, "h/e/1"))), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (3, "a text is needed"),
+        ("not json", "no JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"attempt":' + "9" * 5_000 + "}", "no JSON"),
+        ('{"attempt": NaN}', "NaN"),
+        ("[]", "mapping"),
+        ("null", "missing"),
+        (forged(phase="flying"), "phase"),
+        (forged(phase=None), "phase"),
+        (forged(phase={}), "phase"),
+        (forged(attempt="1"), "attempt"),
+        (forged(attempt=True), "attempt"),
+        (forged(attempt=-1), "attempt"),
+        (forged(batch=7), "batch"),
+        (forged(ticket=[]), "ticket"),
+        (forged(digest=""), "digest"),
+        (forged(write_id=None), "write_id"),
+        (forged(verdict="fits"), "verdict"),
+        (forged(reserved={}), "reserved"),
+        (forged(reserved=[1]), "reserved[0]"),
+        (forged(reserved=[{"name": "a", "count": -1}]), "reserved[0]: count"),
+        (forged(reserved=[{"name": "a", "count": 1, "requests": {"cpu": []}}]), "requests.cpu"),
+        (forged(observed=[{"count": 1}]), "observed[0]: name"),
+        (forged(requeues="2"), "requeues"),
+        (forged(lost_races=-1), "lost_races"),
+        (forged(not_before="soon"), "not_before"),
+        (forged(started_at=17), "started_at"),
+        (forged(steering=[]), "steering"),
+        (forged(steering={"w": []}), "steering.w"),
+        (forged(steering={"w": "node-1"}), "steering.w"),
+        (forged(steering={"w": ["node-1", 2]}), "steering.w"),
+        (forged(then="flying"), "then"),
+        (forged(holding="no"), "holding"),
+        (forged(transitions=[["queued", AT, "x"]]), "transitions[0]"),
+        (forged(transitions=[["flying", AT, "x", "y"]]), "transitions[0]"),
+    ],
+)
+def test_a_damaged_state_is_told_and_never_raises(text, named):
+    assert read_state({STATE_ANNOTATION: text}) is None
+    assert named in state_problem({STATE_ANNOTATION: text})
+
+
+@steady
+@given(st.sampled_from(sorted(json.loads(state_text(new_state(AT, "h/e/1"))))), json_values)
+def test_any_forged_part_gives_a_state_or_a_problem(key, value):
+    found = {STATE_ANNOTATION: forged(**{key: value})}
+    assert (read_state(found) is None) == (state_problem(found) is not None)
