@@ -334,7 +334,6 @@ def _best_podset(
     def likeness(item: PodSet) -> tuple[bool, ...]:
         labels = (item.template.get("metadata") or {}).get("labels") or {}
         return (
-            item.path is None,
             labels.items() <= dict(pod.labels).items(),
             item.requests == pod.requests,
             sum(other.live for other in found[item.name]) < item.count,

@@ -21,9 +21,10 @@ import re
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NODE_REASONS, Verdict
-from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board
+from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Piece
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import (
     Case,
     Placed,
@@ -55,6 +56,8 @@ MOST_MOMENTS = 100
 # What a generated part of a name looks like: digits (a date, a number), or five or more characters with a digit.
 _GENERATED = re.compile(r"(?:[-_.](?:\d+|(?=[a-z0-9]*\d)[a-z0-9]{5,}))+$")
 _PERCENTILE = 0.9
+
+Judging = t.Callable[[Room, Gang, QuotaUse | None], Verdict]
 
 NO_END_KNOWN = "no reservation: no end is known for enough of what runs on its nodes"
 
@@ -153,9 +156,20 @@ def gather_endings(
 class Reserver:
     """One cycle's walk under the policy reserve: judges gangs in the queue's order and holds nodes on the way."""
 
-    def __init__(self, room: Room, endings: t.Iterable[Ending], now: float, terms: ReserveTerms | None = None) -> None:
-        """Take the cycle's room, to which starts are added, and what is known of the ends of its pods."""
+    def __init__(
+        self,
+        room: Room,
+        endings: t.Iterable[Ending],
+        now: float,
+        terms: ReserveTerms | None = None,
+        judging: Judging = judge,
+    ) -> None:
+        """Take the cycle's room, to which starts are added, and what is known of the ends of its pods.
+
+        judging answers for a gang on the whole room; a caller may give one that explains less.
+        """
         self.room = room
+        self.judging = judging
         self.now = now
         self.terms = terms or ReserveTerms()
         self._endings = [ending for ending in endings if self._has_end(ending)]
@@ -198,7 +212,7 @@ class Reserver:
         if known is not None:
             verdict = dataclasses.replace(known, gang=gang.name, namespace=gang.namespace)
         else:
-            verdict = judge(self.room, gang, taken)
+            verdict = self.judging(self.room, gang, taken)
             if verdict.answer == "fits" and closed and verdict.nodes_visible:
                 verdict = self._kept_off(gang, verdict, closed, stopping)
             if verdict.answer != "fits" and demand is not None:
@@ -285,7 +299,8 @@ class Reserver:
     def _earliest(self, gang: Gang, last: Case) -> tuple[float, Case, Placed] | None:
         """The first moment at which so many gangs have ended that this one fits, and how it stands then.
 
-        Where ends can only help, halving finds it; where they may also harm, the moments are tried in turn.
+        Where ends can only help, counting slots finds the first moment worth trying, mostly the right one; from there
+        halving does. Where they may also do harm, the moments are tried in turn.
         """
         by_moment: dict[float, list[Pod]] = collections.defaultdict(list)
         for ending in self._endings:
@@ -293,20 +308,33 @@ class Reserver:
         moments = sorted(by_moment)
         if any(wish.affinity or wish.spreads for _podset, wish in last.pairs):
             return self._first_in_turn(gang, moments, by_moment)
-        placed = try_to_fit(last) if moments else None
-        if placed is None:
-            return None
-        low, high, before, best = -1, len(moments) - 1, self.room, (last, placed)
-        while high - low > 1:
-            middle = (low + high) // 2
-            then = before.without(pod for moment in moments[low + 1 : middle + 1] for pod in by_moment[moment])
+        tried = self._first_with_slots(last, moments, by_moment)
+        low, high, before = tried - 1, len(moments), self.room
+        best: tuple[Case, Placed] | None = None
+        while low + 1 < high:
+            then = before.without(pod for moment in moments[: tried + 1] for pod in by_moment[moment])
             case = open_case(gang, then)
             placed = try_to_fit(case)
             if placed is None:
-                low, before = middle, then
+                low = tried
             else:
-                high, best = middle, (case, placed)
-        return moments[high], *best
+                high, best = tried, (case, placed)
+            tried = (low + high) // 2
+        return (moments[high], *best) if best else None
+
+    def _first_with_slots(
+        self, last: Case, moments: t.Sequence[float], by_moment: t.Mapping[float, t.Sequence[Pod]]
+    ) -> int:
+        """The first moment at which every podset has slots enough, rules and rivals aside; their number if none."""
+        counts = [_SlotCount(self.room, podset, piece) for (podset, _wish), piece in zip(last.pairs, last.board.pieces, strict=True)]
+        for i, moment in enumerate(moments):
+            for pod in by_moment[moment]:
+                n = self.room.index[t.cast(str, pod.node)]
+                for count in counts:
+                    count.leave(n, pod)
+            if all(count.enough() for count in counts):
+                return i
+        return len(moments)
 
     def _first_in_turn(
         self, gang: Gang, moments: t.Sequence[float], by_moment: t.Mapping[float, t.Sequence[Pod]]
@@ -346,6 +374,37 @@ class Reserver:
             if t.cast(float, ending.at) <= at
             and any(self.room.index[t.cast(str, pod.node)] in nodes for pod in ending.pods)
         )
+
+
+class _SlotCount:
+    """Slots of one podset on the nodes it may use, kept up to date while pods leave."""
+
+    def __init__(self, room: Room, podset: PodSet, piece: Piece) -> None:
+        """Count what is free now."""
+        self.needed = podset.count
+        self.wants = [(name, amount) for name, amount in podset.requests.items() if amount]
+        self.free = {n: [room.free[n].get(name, 0) for name, _amount in self.wants] for n in piece.allowed}
+        self.slots = {n: self._slots(n) for n in piece.allowed}
+        self.found = sum(self.slots.values())
+
+    def _slots(self, n: int) -> int:
+        """How many pods the free amounts of a node take."""
+        pairs = zip(self.free[n], self.wants, strict=True)
+        return max(0, min((have // amount for have, (_name, amount) in pairs), default=self.needed))
+
+    def leave(self, n: int, pod: Pod) -> None:
+        """A pod leaves a node."""
+        if n not in self.free:
+            return
+        for i, (name, _amount) in enumerate(self.wants):
+            self.free[n][i] += pod.requests.get(name, 0)
+        now = self._slots(n)
+        self.found += now - self.slots[n]
+        self.slots[n] = now
+
+    def enough(self) -> bool:
+        """Whether all pods of the podset would find a slot."""
+        return self.found >= self.needed
 
 
 def place_outside(case: Case, closed: frozenset[int]) -> Placed | None:

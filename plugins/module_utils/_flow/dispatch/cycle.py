@@ -41,12 +41,12 @@ def run_cycle(office: Office, report: Callable[[str], None]) -> Cycle:
     """One whole cycle; LostLeadership means that nothing more may be written."""
     cycle = Cycle(office, report)
     _refuse_foreign(cycle)
-    world = read_world(office.client, list(cycle.records.values()), office.terms)
+    world = read_world(office.client, list(cycle.records.values()), office.terms, office.memory)
     cycle.kinds = world.kinds
     unsettled = recover(cycle, world)
     stops = look_after(cycle, world)
     _refuse_broken(cycle, world)
-    queue = Queue(world, list(cycle.records.values()), unsettled, office.terms, office.clock.now())
+    queue = Queue(world, list(cycle.records.values()), unsettled, office)
     choices = queue.decide()
     starts: list[Choice] = []
     if not unsettled:
@@ -77,7 +77,9 @@ def _refuse_broken(cycle: Cycle, world: World) -> None:
     for record in list(cycle.records.values()):
         if record.phase != "queued" or not cycle.office.terms.may_touch(record.uid):
             continue
-        problem = world.problems.get(record.uid) or _forbidden(cycle, record)
+        problem = world.problems.get(record.uid) or cycle.office.memory.permitted(
+            record, partial(_forbidden, cycle, record)
+        )
         if problem is not None:
             _fail(cycle, record, problem)
 

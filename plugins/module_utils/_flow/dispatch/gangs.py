@@ -46,7 +46,7 @@ def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
             limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
             overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
         )
-    return Gang(record.key, spec.namespace, tuple(podsets), own_claims(spec.objects))
+    return Gang(record.name, spec.namespace, tuple(podsets), own_claims(spec.objects))
 
 
 def demand_of(record: Record, gang: Gang) -> Gang:
@@ -68,7 +68,7 @@ def plan_of(record: Record, attempt: int, steering: Steering) -> Plan:
     plan = plan_objects(spec, record.uid, attempt)
     if not steering:
         return plan
-    named = Gang(record.key, spec.namespace, tuple(named_templates(spec)))
+    named = Gang(record.name, spec.namespace, tuple(named_templates(spec)))
     objects = steer_objects([item.object for item in plan], named, steering)
     return tuple(dataclasses.replace(item, object=obj) for item, obj in zip(plan, objects, strict=True))
 

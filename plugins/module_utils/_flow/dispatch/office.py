@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action, Decision
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
@@ -49,8 +50,10 @@ class Office:
         self.clock = ServerClock(client)
         self.records = Records(client, every_wrapper=every_wrapper)
         self.engine = Embedded(client, ledger, identity_of, self.now_text)
+        self.memory = Memory()
         self.told: dict[str, float] = {}
         self.fresh = True
+        self.settled_batch: str | None = None
 
     def now_text(self) -> str:
         """The server's time as records carry it."""

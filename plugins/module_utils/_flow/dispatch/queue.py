@@ -17,7 +17,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs i
     spec_of,
     steerable,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Office
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import STARTED, World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -54,7 +55,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import
     run_time_history,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.together import Together, demand_class, labels_matter
+from ansible_collections.muster.kube.plugins.module_utils._policy.together import Together, labels_matter
 
 # An object's group, kind, namespace and name: two versions of one API show the same object.
 Name = tuple[str, str, str, str]
@@ -73,13 +74,12 @@ class Choice:
 class Queue:
     """One cycle's walk; everything it needs to know is given at the start."""
 
-    def __init__(
-        self, world: World, records: Sequence[Record], unsettled: frozenset[str], terms: DispatchTerms, now: float
-    ) -> None:
+    def __init__(self, world: World, records: Sequence[Record], unsettled: frozenset[str], office: Office) -> None:
         """Unsettled are records with an open entry in the last batch: their demand counts as started."""
         self._world = world
-        self._terms = terms
-        self._now = now
+        self._terms = office.terms
+        self._memory = office.memory
+        self._now = office.clock.now()
         self._records = {record.uid: record for record in records}
         self._history = run_time_history(_finished(records))
         self._taken: QuotaUse = {}
@@ -177,18 +177,18 @@ class Queue:
     def _open_reserver(self) -> Reserver:
         """The judge of this cycle, with what is known about when started gangs end."""
         ends: dict[str, tuple[float | None, bool]] = {}
-        names: dict[str, str] = {}
+        names: dict[tuple[str, str], str] = {}
         for uid, record in self._records.items():
             if record.state is None or record.phase not in STARTED or record.spec is None:
                 continue
             estimate = self._estimate(record)
             began = read_time(record.state.started_at) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
-            names[record.key] = uid
+            names[(record.namespace, record.name)] = uid
 
         def gang_of(pod: Pod) -> str | None:
             """Real pods carry the label; promised ones are named after their gang."""
-            return pod.labels.get(GANG_LABEL) or names.get("/".join(pod.name.split("/")[:2]))
+            return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
 
         after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
         endings = gather_endings(self._room, ends, gang_of)
@@ -219,9 +219,8 @@ class Queue:
         """Judge one gang in its turn; True when it starts and takes its place."""
         record = self._records[item.uid]
         gang, estimate = self._demand(record), self._estimate(record)
-        verdict = self._reserver.judge(
-            item, gang, estimate, self._taken, demand=demand_class(gang, with_labels=self._with_labels)
-        )
+        alike = self._memory.demand_class(record, gang, with_labels=self._with_labels)
+        verdict = _renamed(self._reserver.judge(item, gang, estimate, self._taken, demand=alike), gang)
         if verdict.answer == "fits":
             verdict = self._second_thoughts(record, gang, verdict)
         fits = verdict.answer == "fits"
@@ -274,7 +273,7 @@ class Queue:
         """A verdict without numbers."""
         nodes = len(self._world.snapshot.nodes)
         return Verdict(
-            record.key,
+            record.name,
             record.namespace,
             "waits",
             None,
@@ -285,6 +284,15 @@ class Queue:
             {},
             detail=detail or None,
         )
+
+
+def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
+    """A verdict worked out for a gang that asks for the same, with the names of this one's podsets."""
+    names = [podset.name for podset in gang.podsets]
+    if [item.name for item in verdict.podsets] == names or len(verdict.podsets) != len(names):
+        return verdict
+    podsets = tuple(dataclasses.replace(item, name=name) for item, name in zip(verdict.podsets, names, strict=True))
+    return dataclasses.replace(verdict, podsets=podsets)
 
 
 def _refused(verdict: Verdict, reason: str, detail: str) -> Verdict:

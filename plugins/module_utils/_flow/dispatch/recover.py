@@ -17,10 +17,10 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import FINISHED, STARTED, World
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import STORES, Record, read_record
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, Records
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
     BATCH_ANNOTATION,
@@ -50,7 +50,8 @@ def recover(cycle: Cycle, world: World) -> frozenset[str]:
         _claim_all(cycle)
     office.fresh = False
     batch = read_batch(annotations)
-    left = _settle(cycle, world, batch) if batch is not None else frozenset()
+    settled = batch is None or batch.id == office.settled_batch
+    left = frozenset() if batch is None or settled else _settle(cycle, world, batch)
     _mind_tickets(cycle, world)
     for record in list(cycle.records.values()):
         if record.uid in cycle.skipped:
@@ -70,9 +71,10 @@ def _claim_all(cycle: Cycle) -> None:
 
 def _settle(cycle: Cycle, world: World, batch: Batch) -> frozenset[str]:
     """Write the batch's id into every record that was never touched; what cannot be written is abandoned."""
-    known = {**cycle.refused, **cycle.records, **_records_elsewhere(cycle, batch)}
+    elsewhere, unknown = _records_elsewhere(cycle, batch)
+    known = {**cycle.refused, **cycle.records, **elsewhere}
     carried = {uid: record.state.batch if record.state is not None else None for uid, record in known.items()}
-    left: set[str] = set()
+    left = set(unknown)
     for entry in unsettled(batch, carried):
         record = known[entry.uid]
         try:
@@ -92,23 +94,30 @@ def _settle(cycle: Cycle, world: World, batch: Batch) -> frozenset[str]:
             cycle.keep(record, settled)
         _remove_tickets(cycle, world, settled, entry)
         cycle.decide(settled, "recover", "Settled", f"the {entry.op} that was decided before was not begun")
+    if not left:
+        cycle.office.settled_batch = batch.id
     return frozenset(left)
 
 
-def _records_elsewhere(cycle: Cycle, batch: Batch) -> dict[str, Record]:
-    """Records of entries outside the namespaces this run looks at; the Lease is shared with those who do."""
+def _records_elsewhere(cycle: Cycle, batch: Batch) -> tuple[dict[str, Record], set[str]]:
+    """Records of entries outside the namespaces this run looks at, and entries of which nothing may be learned.
+
+    The Lease is shared with dispatchers of other namespaces, and their entries must be settled before we decide.
+    """
     namespaces = cycle.office.terms.namespaces
-    if namespaces is None:
-        return {}
+    strange = [item for item in batch.entries if namespaces is not None and item.namespace not in namespaces]
     found: dict[str, Record] = {}
-    for entry in batch.entries:
-        if entry.abandoned or entry.namespace in namespaces:
+    unknown: set[str] = set()
+    for namespace in sorted({item.namespace for item in strange if not item.abandoned}):
+        uids = {item.uid for item in strange if item.namespace == namespace and not item.abandoned}
+        try:
+            records = Records(cycle.office.client, every_wrapper=True).list([namespace])
+        except Forbidden as error:
+            cycle.warnings.append(f"nothing can be started before the last batch is settled: {error}")
+            unknown |= uids
             continue
-        for store in STORES:
-            record = read_record(cycle.office.client, store, entry.namespace, entry.name)
-            if record is not None and record.uid == entry.uid:
-                found[entry.uid] = record
-    return found
+        found.update({record.uid: record for record in records if record.uid in uids})
+    return found, unknown
 
 
 def _remove_tickets(cycle: Cycle, world: World, record: Record, entry: Entry) -> None:

@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import sized_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Kind, Memory
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import Reading, needs_of, read_snapshot
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
@@ -19,14 +19,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Fo
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
-from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, gang_pod_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
     PodIndex,
     index_pods,
@@ -35,7 +32,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.accounting imp
 )
 
 Object = dict[str, t.Any]
-Kind = tuple[str, str]
 
 # Phases in which objects of a gang may exist.
 STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
@@ -61,9 +57,10 @@ class World:
         return self.reading.snapshot
 
 
-def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms) -> World:
+def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms, memory: Memory) -> World:
     """Read everything the records make it necessary to read; lists only, all after the epoch began."""
-    rough, problems = _sized(records, Snapshot())
+    memory.keep_only({record.uid for record in records})
+    rough = [gang for gang, _problem in map(memory.rough_size, records) if gang is not None]
     gang_pods: list[GangPod] = []
 
     def observe(raw: Object) -> None:
@@ -72,15 +69,15 @@ def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchT
         if pod is not None:
             gang_pods.append(pod)
 
-    reading = read_snapshot(client, needs_of(list(rough.values())), observe)
+    reading = read_snapshot(client, needs_of(rough), observe)
     if "pods" in reading.snapshot.unread:
         _observe_namespaces(client, sorted({record.namespace for record in records}), observe)
-    items, kinds = _read_items(client, records, terms)
-    gangs, late_problems = _sized([record for record in records if record.uid in rough], reading.snapshot)
+    items, kinds = _read_items(client, records, terms, memory)
+    sizes = {record.uid: memory.size(record, reading.snapshot) for record in records}
     return World(
         reading=reading,
-        gangs=gangs,
-        problems={**problems, **late_problems},
+        gangs={uid: gang for uid, (gang, _problem) in sizes.items() if gang is not None},
+        problems={uid: problem for uid, (_gang, problem) in sizes.items() if problem is not None},
         tickets=_read_tickets(client, terms),
         pods=index_pods(gang_pods, _read_parents(client, records, terms)),
         items=items,
@@ -103,18 +100,6 @@ def pods_of(record: Record, world: World) -> tuple[GangPod, ...]:
             since=started_moment(record.state) if record.state is not None else None,
         )
     )
-
-
-def _sized(records: t.Iterable[Record], snapshot: Snapshot) -> tuple[dict[str, Gang], dict[str, str]]:
-    """Demand by record, and what is wrong where it cannot be told; a broken record never stops the others."""
-    gangs: dict[str, Gang] = {}
-    problems: dict[str, str] = {}
-    for record in records:
-        try:
-            gangs[record.uid] = sized_gang(record, snapshot)
-        except BadInput as error:
-            problems[record.uid] = str(error)
-    return gangs, problems
 
 
 def _observe_namespaces(client: KubeClient, namespaces: t.Sequence[str], observe: t.Callable[[Object], None]) -> None:
@@ -147,13 +132,15 @@ def _read_accounts(client: KubeClient) -> frozenset[str]:
 
 
 def _read_items(
-    client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms
+    client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms, memory: Memory
 ) -> tuple[dict[str, dict[int, Object | None]], tuple[Kind, ...]]:
     """The live objects of started gangs by their place, None where one was not found; and the kinds that were read.
 
     Only kinds that make pods or that completion asks about are read, each in one list.
     """
-    watched = {record.uid: _watched_items(record) for record in records if record.phase in ("dispatched", "running")}
+    watched = {
+        record.uid: memory.watched_items(record) for record in records if record.phase in ("dispatched", "running")
+    }
     kinds = sorted({kind for items in watched.values() for kind, _name in items.values()})
     live: dict[tuple[str, str, str], Object] = {}
     readable: set[Kind] = set()
@@ -188,30 +175,6 @@ def _read_parents(client: KubeClient, records: t.Sequence[Record], terms: Dispat
         for namespace in scopes(terms)
         for job in list_objects(client, resource_path("batch/v1", "jobs", namespace), keep=_whole).items
     }
-
-
-def _watched_items(record: Record) -> dict[int, tuple[Kind, str]]:
-    """Kind and name of the items that tell how a started gang is doing, by their place."""
-    if record.spec is None:
-        return {}
-    asked = {entry["item"] for entry in record.spec.completion or () if "item" in entry}
-    try:
-        plan = plan_objects(record.spec, record.uid, record.attempt)
-    except BadInput:
-        return {}
-    return {
-        item.index: ((item.key[0], item.key[1]), item.key[3])
-        for item in plan
-        if item.index in asked or _may_make_pods(item.object)
-    }
-
-
-def _may_make_pods(obj: Object) -> bool:
-    """Whether pods come from this object, or nobody knows."""
-    try:
-        return bool(pod_templates(obj, ""))
-    except NeedsPodsets:
-        return True
 
 
 def _kind_reader(client: KubeClient, kind: Kind, terms: DispatchTerms) -> t.Callable[[], list[Object] | None]:

@@ -33,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DIGEST_ANNOTATION = "muster.kube/digest"
+MANAGED_LABEL = "muster.kube/managed"
 SERVED_SECONDS = 0.2
 WEBHOOK_API = "admissionregistration.k8s.io/v1"
 WEBHOOK_PLURALS = {
@@ -60,7 +61,7 @@ def wanted_crds(
 
 
 def live_crds(client: KubeClient) -> dict[str, Object]:
-    """Name, version and digest of all CRDs there are."""
+    """Name, version, digest and owner of all CRDs there are."""
 
     def keep(crd: Object) -> tuple[str, Object]:
         """The few parts that matter."""
@@ -68,6 +69,7 @@ def live_crds(client: KubeClient) -> dict[str, Object]:
         return metadata["name"], {
             "resourceVersion": metadata["resourceVersion"],
             "digest": (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION),
+            "managed": (metadata.get("labels") or {}).get(MANAGED_LABEL) == "true",
         }
 
     return dict(list_objects(client, CRDS, keep=keep, limit=50).items)
@@ -76,7 +78,15 @@ def live_crds(client: KubeClient) -> dict[str, Object]:
 def outdated_crds(
     wanted: collections.abc.Mapping[str, Object], live: collections.abc.Mapping[str, Object]
 ) -> list[str]:
-    """Names of CRDs that are missing or of another version."""
+    """Names of CRDs that are missing or of another version.
+
+    MCAD and the role dispatcher bring different CRDs of one name. That of the role is never replaced: its AppWrappers
+    would get two dispatchers.
+    """
+    for name in wanted:
+        if live.get(name, {}).get("managed"):
+            cause = "the role dispatcher installed its own here; run this operator in a cluster of its own"
+            raise MusterError("install", f"CustomResourceDefinition {name}", cause)
     digests = {name: crd["metadata"]["annotations"][DIGEST_ANNOTATION] for name, crd in wanted.items()}
     return [name for name, digest in digests.items() if name not in live or live[name]["digest"] != digest]
 

@@ -65,12 +65,19 @@ def read_timeline(data: Mapping[str, t.Any], where: str) -> GangTimeline:
     listed = {_key(entry) for entry in gangs}
     rows += [_gang_of_decisions(key, found) for key, found in decisions.items() if key not in listed]
     rows.sort(key=lambda row: (math.inf if row.first is None else row.first, row.namespace, row.name))
-    as_of = section.get("as_of")
-    return GangTimeline(
-        title=_words(section, "title"),
-        gangs=tuple(rows),
-        as_of=None if as_of in (None, "") else _time(section, "as_of"),
-    )
+    told = None if section.get("as_of") in (None, "") else _time(section, "as_of")
+    return GangTimeline(_words(section, "title"), tuple(rows), _read_at(gangs) if told is None else told)
+
+
+def _read_at(gangs: Iterable[Fields]) -> float | None:
+    """When gang_info read the gangs, to the second: it tells how long each has been in its present phase."""
+    moments = []
+    for entry in gangs:
+        timeline = entry.sequence("timeline")
+        last = Fields(timeline[-1], f"{entry.where}.timeline[{len(timeline) - 1}]") if timeline else None
+        if last is not None and last.get("seconds") is not None:
+            moments.append(math.floor(_time(last, "at") + last.number("seconds")))
+    return max(moments, default=None)
 
 
 def _key(entry: Fields) -> tuple[str, str]:

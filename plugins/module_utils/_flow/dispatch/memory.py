@@ -1,0 +1,151 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run remembers of records between cycles: all that follows from a specification that nobody changed.
+
+A queue of thousands is read again in every cycle; working out each gang's podsets again would take most of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Collection, Hashable
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import sized_gang
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._policy.together import demand_class
+
+Kind = tuple[str, str]
+Watched = dict[int, tuple[Kind, str]]
+
+
+@dataclasses.dataclass(slots=True)
+class _Known:
+    """What is known of one specification; marks say which rules of the namespace the size was worked out with."""
+
+    spec: GangSpec
+    gang: Gang | None = None
+    problem: str | None = None
+    marks: Hashable = None
+    watched: dict[int, Watched] = dataclasses.field(default_factory=dict)
+    classes: dict[bool, Hashable] = dataclasses.field(default_factory=dict)
+    permitted: bool = False
+
+
+class Memory:
+    """Notes by record; a record whose specification is another object than before is looked at anew."""
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self._known: dict[str, _Known] = {}
+
+    def keep_only(self, uids: Collection[str]) -> None:
+        """Forget records that are gone."""
+        for uid in [uid for uid in self._known if uid not in uids]:
+            del self._known[uid]
+
+    def rough_size(self, record: Record) -> tuple[Gang | None, str | None]:
+        """The gang as far as it is known without a cluster, or what is wrong with it."""
+        known = self._of(record)
+        if known is None:
+            return None, record.spec_problem or "its record holds no gang"
+        if known.gang is None and known.problem is None:
+            self._work_out(record, known, Snapshot(), None)
+        return known.gang, known.problem
+
+    def size(self, record: Record, snapshot: Snapshot) -> tuple[Gang | None, str | None]:
+        """The gang with what its namespace and RuntimeClasses add, or what is wrong with it."""
+        known = self._of(record)
+        if known is None:
+            return None, record.spec_problem or "its record holds no gang"
+        marks = _marks(record, snapshot)
+        if known.marks != marks:
+            self._work_out(record, known, snapshot, marks)
+        return known.gang, known.problem
+
+    def demand_class(self, record: Record, gang: Gang, *, with_labels: bool) -> Hashable:
+        """What makes gangs alike; a gang that grew since is not remembered."""
+        known = self._of(record)
+        if known is None or known.gang is not gang:
+            return demand_class(gang, with_labels=with_labels)
+        if with_labels not in known.classes:
+            known.classes[with_labels] = demand_class(gang, with_labels=with_labels)
+        return known.classes[with_labels]
+
+    def watched_items(self, record: Record) -> Watched:
+        """Kind and name of the items that tell how the present attempt is doing, by their place."""
+        known = self._of(record)
+        if known is None:
+            return {}
+        if record.attempt not in known.watched:
+            known.watched = {record.attempt: _watched(known.spec, record)}
+        return known.watched[record.attempt]
+
+    def permitted(self, record: Record, ask: t.Callable[[], str | None]) -> str | None:
+        """Why a gang may not be started whoever asks; a yes is remembered, since discovery costs requests."""
+        known = self._of(record)
+        if known is None or known.permitted:
+            return None
+        problem = ask()
+        known.permitted = problem is None
+        return problem
+
+    def _of(self, record: Record) -> _Known | None:
+        """The notes on a record's present specification."""
+        if record.spec is None:
+            return None
+        known = self._known.get(record.uid)
+        if known is None or known.spec is not record.spec:
+            known = self._known[record.uid] = _Known(record.spec)
+        return known
+
+    @staticmethod
+    def _work_out(record: Record, known: _Known, snapshot: Snapshot, marks: Hashable) -> None:
+        """Size a gang; what is wrong with one record never stops the others."""
+        known.marks, known.classes = marks, {}
+        try:
+            known.gang, known.problem = sized_gang(record, snapshot), None
+        except BadInput as error:
+            known.gang, known.problem = None, str(error)
+
+
+def _marks(record: Record, snapshot: Snapshot) -> Hashable:
+    """The versions of everything outside of the record that its size depends on."""
+    rules = snapshot.rules.get(record.namespace, NamespaceRules())
+    ranges = tuple(
+        (item["metadata"].get("uid"), item["metadata"].get("resourceVersion")) for item in rules.limit_ranges
+    )
+    overheads = tuple(sorted((name, str(value.overhead)) for name, value in snapshot.runtime_classes.items()))
+    return ranges, overheads
+
+
+def _watched(spec: GangSpec, record: Record) -> Watched:
+    """The items that make pods, or may, and those that completion asks about."""
+    asked = {entry["item"] for entry in spec.completion or () if "item" in entry}
+    try:
+        plan = plan_objects(spec, record.uid, record.attempt)
+    except BadInput:
+        return {}
+    return {
+        item.index: ((item.key[0], item.key[1]), item.key[3])
+        for item in plan
+        if item.index in asked or _may_make_pods(item.object)
+    }
+
+
+def _may_make_pods(obj: dict[str, t.Any]) -> bool:
+    """Whether pods come from this object, or nobody knows."""
+    try:
+        return bool(pod_templates(obj, ""))
+    except NeedsPodsets:
+        return True
