@@ -125,7 +125,8 @@ options:
   operators:
     description:
       - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
-        V(training-operator) and V(jobset).
+        V(training-operator), V(jobset) and V(mcad). The last brings an AppWrapper definition of its own and is refused
+        where the role C(dispatcher) has installed another.
       - The definitions of an operator's kinds stay when it is removed from the list, since objects of the user depend
         on them.
     type: list

@@ -45,6 +45,8 @@ class Orders:
     max_starts: int | None = None
     # Ends a run with a duration as soon as every record of its namespaces is in one of these phases.
     until: tuple[str, ...] = ()
+    # Ends such a run also when there is no record any more.
+    or_gone: bool = False
     clock_offset: float = 0.0
     # Whose code runs: the dispatcher, or the fixed writes with which the harness itself is tested.
     program: str = "dispatch"
@@ -196,7 +198,9 @@ def run_dispatcher(orders: Orders) -> dict[str, t.Any]:
     auth = {"kubeconfig": orders.kubeconfig}
 
     def finished(phases: t.Mapping[str, str]) -> bool:
-        return bool(orders.until) and bool(phases) and all(phase in orders.until for phase in phases.values())
+        if not phases:
+            return orders.or_gone
+        return bool(orders.until) and all(phase in orders.until for phase in phases.values())
 
     result = run_dispatch(
         connect(auth),

@@ -36,9 +36,10 @@ class FaultyApi(WritableApi):
         self.troubles: list[Trouble] = []
 
     def fail(self, method: str, path: str, status: int, message: str = "", times: int = 1, **told: t.Any) -> None:
-        """Refuse with a Status; told may hold reason and details."""
+        """Refuse with a Status; told may hold reason and details, and what happens meanwhile."""
+        happens = told.pop("happens", None)
         body = {"kind": "Status", "code": status, "message": message or "made by the test", **told}
-        self.troubles.append(Trouble(method, re.compile(path), times, answer=(status, body)))
+        self.troubles.append(Trouble(method, re.compile(path), times, answer=(status, body), happens=happens))
 
     def lose(self, method: str, path: str, times: int = 1) -> None:
         """Carry requests out and lose the answers."""

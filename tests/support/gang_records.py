@@ -20,7 +20,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     new_state,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import build_ticket, owned_by_ticket, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    build_ticket,
+    owned_by_ticket,
+    plan_objects,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import WRAPPER_API
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.writable_api import CREATED, WritableApi, discovery
@@ -75,7 +79,10 @@ def start(api: WritableApi, record: Record) -> Object:
         made = api.put(f"/apis/batch/v1/namespaces/team/jobs/{item.key[3]}", owned)
         labels = {"muster.kube/gang": record.uid}
         owner = [{"kind": "Job", "name": item.key[3], "uid": made["metadata"]["uid"]}]
-        pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "team", "labels": labels, "ownerReferences": owner}}
+        pod = {
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "team", "labels": labels, "ownerReferences": owner},
+        }
         api.put("/api/v1/namespaces/team/pods/p", pod)
     return ticket
 

@@ -52,7 +52,10 @@ class WritableApi:
         self._number = 0
         self.on_sleep: t.Callable[[], None] = lambda: None
         core = discovery(
-            ConfigMap=("configmaps", True), Pod=("pods", True), Secret=("secrets", True), Namespace=("namespaces", False)
+            ConfigMap=("configmaps", True),
+            Pod=("pods", True),
+            Secret=("secrets", True),
+            Namespace=("namespaces", False),
         )
         self.fixed[("GET", "/api/v1")] = [(200, core)]
         self.fixed[("GET", "/apis/batch/v1")] = [(200, discovery(Job=("jobs", True)))]

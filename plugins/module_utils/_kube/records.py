@@ -40,7 +40,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     state_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import (
     MANAGED_LABEL,
     WRAPPER_API,
@@ -298,8 +297,8 @@ def _writable(raw: Mapping[str, t.Any]) -> Object:
 def _reread(record: Record, stored: Object) -> Record:
     """The record as stored; its specification is read anew only if somebody changed it."""
     same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
-    same_queue = (stored["metadata"].get("labels") or {}) == record.labels
-    if same and same_queue:
+    same_labels = (stored["metadata"].get("labels") or {}) == record.labels
+    if same and same_labels:
         return _record(record.store, stored, record.spec, record.spec_problem)
     return record_from_api(stored)
 

@@ -425,15 +425,19 @@ def _virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod
     )
 
 
-def place_waiting_pods(room: Room, gangs: t.Iterable[Gang]) -> int:
+def place_waiting_pods(room: Room, gangs: t.Iterable[Gang], promised: t.Callable[[Pod], bool] | None = None) -> int:
     """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none.
 
-    Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out.
+    Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out, except
+    those that were promised their place.
     """
     snapshot = room.snapshot
+    waiting = [pod for pod in snapshot.pods if pod.waiting is not None]
+    if not waiting:
+        return 0
     wishes = [wish for gang in gangs for _podset, wish in read_wishes(gang, room)]
     least = min((_priority(wish, snapshot.priorities, snapshot.default_priority) for wish in wishes), default=0)
-    waiting = [pod for pod in snapshot.pods if pod.waiting is not None and pod.priority >= least]
+    waiting = [pod for pod in waiting if pod.priority >= least or (promised is not None and promised(pod))]
     placed = 0
     for alike in _alike(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
         first = alike[0]

@@ -51,8 +51,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
 
 # Ways around the held nodes that are tried for one gang.
 MOST_WAYS_AROUND = 6
-# Moments that are tried one by one where a pod's end may also do harm (affinity to it, spread).
-MOST_MOMENTS = 100
+# Where a pod's end may also do harm (affinity to it, spread) moments are tried in turn: so many nodes are looked at in
+# all, but some moments are always tried.
+MOST_NODES_IN_TURN = 100_000
+FEWEST_MOMENTS = 5
 # What a generated part of a name looks like: digits (a date, a number), or five or more characters with a digit.
 _GENERATED = re.compile(r"(?:[-_.](?:\d+|(?=[a-z0-9]*\d)[a-z0-9]{5,}))+$")
 _PERCENTILE = 0.9
@@ -245,9 +247,7 @@ class Reserver:
             return False
         return self.now + estimate.seconds <= reservation.starts_at
 
-    def _kept_off(
-        self, gang: Gang, verdict: Verdict, closed: frozenset[int], stopping: t.Sequence[_Held]
-    ) -> Verdict:
+    def _kept_off(self, gang: Gang, verdict: Verdict, closed: frozenset[int], stopping: t.Sequence[_Held]) -> Verdict:
         """The verdict once the held nodes are closed: unchanged, steered around them, or waiting."""
         case = open_case(gang, self.room)
         if all(closed.isdisjoint(piece.allowed) for piece in case.board.pieces if piece.count):
@@ -326,7 +326,10 @@ class Reserver:
         self, last: Case, moments: t.Sequence[float], by_moment: t.Mapping[float, t.Sequence[Pod]]
     ) -> int:
         """The first moment at which every podset has slots enough, rules and rivals aside; their number if none."""
-        counts = [_SlotCount(self.room, podset, piece) for (podset, _wish), piece in zip(last.pairs, last.board.pieces, strict=True)]
+        counts = [
+            _SlotCount(self.room, podset, piece)
+            for (podset, _wish), piece in zip(last.pairs, last.board.pieces, strict=True)
+        ]
         for i, moment in enumerate(moments):
             for pod in by_moment[moment]:
                 n = self.room.index[t.cast(str, pod.node)]
@@ -339,10 +342,14 @@ class Reserver:
     def _first_in_turn(
         self, gang: Gang, moments: t.Sequence[float], by_moment: t.Mapping[float, t.Sequence[Pod]]
     ) -> tuple[float, Case, Placed] | None:
-        """The first moment at which the gang fits, one after the other; one budget for all of them."""
+        """The first moment at which the gang fits, tried one after the other; of very many only some."""
         then, budget = self.room, Budget()
-        for moment in moments[:MOST_MOMENTS]:
-            then = then.without(by_moment[moment])
+        most = max(FEWEST_MOMENTS, MOST_NODES_IN_TURN // max(1, len(self.room.nodes)))
+        step = max(1, math.ceil(len(moments) / most))
+        for first in range(0, len(moments), step):
+            passed = moments[first : first + step]
+            then = then.without(pod for moment in passed for pod in by_moment[moment])
+            moment = passed[-1]
             case = open_case(gang, then)
             placed = try_to_fit(case, budget)
             if placed is not None:

@@ -93,8 +93,8 @@ class Queue:
         self._together = Together(base, with_labels=self._with_labels)
         for item in self._promised(unsettled):
             self._promise(item)
-        place_waiting_pods(self._room, gangs)
-        place_waiting_pods(base, gangs)
+        for room in (self._room, base):
+            place_waiting_pods(room, gangs, self._is_promised)
         self._reserver = self._open_reserver()
 
     def decide(self) -> list[Choice]:
@@ -146,6 +146,11 @@ class Queue:
             now=self._now,
             start_timeout=self._terms.start_timeout,
         )
+
+    def _is_promised(self, pod: Pod) -> bool:
+        """Whether a pod is one of a gang that was started; its room is its own, whatever its priority."""
+        record = self._records.get(pod.labels.get(GANG_LABEL, ""))
+        return record is not None and record.namespace == pod.namespace and record.phase in STARTED
 
     def _promise(self, item: Outstanding) -> None:
         """Take what a started gang still gets off the room and off its namespace's quotas."""

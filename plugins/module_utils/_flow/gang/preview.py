@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     Found,
     Step,
     decide,
+    demand_grew,
     draft_gang,
     left_alone,
     refusal,
@@ -174,8 +175,9 @@ def _as_queued(outcome: Outcome, uid: str, now: float) -> QueuedGang | None:
     spec = outcome.after
     if spec is None:
         return None
-    kept = outcome.record is not None and uid == outcome.record.uid
-    submitted = outcome.record.submitted if kept and outcome.record is not None else now
+    submitted = now
+    if outcome.record is not None and uid == outcome.record.uid and not demand_grew(outcome.record.spec, spec):
+        submitted = outcome.record.submitted
     return QueuedGang(uid, spec.priority, spec.priority_slope, submitted, spec.queue)
 
 

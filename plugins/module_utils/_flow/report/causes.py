@@ -33,7 +33,7 @@ def reason_words(reason: str) -> str:
 
 def _short(verdict: Mapping[str, t.Any]) -> Iterator[str]:
     """Amounts that are missing: under a quota, in all, or, if only single nodes are too small, on the nearest."""
-    layers = {layer.get("layer"): layer for layer in _mappings(verdict.get("layers"))}
+    layers = {str(layer.get("layer")): layer for layer in _mappings(verdict.get("layers"))}
     for line in _mappings(_part(layers, "namespace").get("quotas")):
         resource = str(line.get("resource"))
         yield from _amount(base_resource(resource), line.get("short"), f"of quota {line.get('quota')}")

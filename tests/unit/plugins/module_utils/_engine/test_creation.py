@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import READY_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -76,11 +78,25 @@ def test_condition_that_never_comes_sends_the_gang_back(bench: t.Any) -> None:
 
 def test_lost_leadership_ends_the_wait(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
-    bench.api.on_sleep = lambda: setattr(bench.office, "lost", True)
-    raised = None
-    try:
+    sleeps = []
+
+    def lose() -> None:
+        sleeps.append(bench.api.now)
+        bench.office.lost = True
+
+    bench.api.on_sleep = lose
+    with pytest.raises(LostLeadership):
         bench.start(record)
-    except Exception as error:  # noqa: BLE001 - the type is the point
-        raised = type(error).__name__
-    assert raised == "LostLeadership"
+    assert len(sleeps) == 1
     assert bench.again(record).phase == "dispatching"
+
+
+@pytest.mark.parametrize("keep", ["true", "false"])
+def test_foreign_object_is_left_alone(bench: t.Any, keep: str) -> None:
+    foreign = bench.api.put(f"{JOBS}/b", bench.job("b"))
+    kept = bench.api.put(f"{CONFIGMAPS}/c", bench.config("c"))
+    wanted = bench.config("c", annotations={"muster.kube/keep": keep}) if keep == "true" else bench.job("b")
+    undone = bench.start(bench.queue(bench.config("a"), wanted))
+    assert (undone.phase, undone.state.then, undone.state.transitions[-1].reason) == ("undoing", "queued", "NameTaken")
+    assert bench.names() == ["c", "b"]
+    assert (bench.api.objects[f"{JOBS}/b"], bench.api.objects[f"{CONFIGMAPS}/c"]) == (foreign, kept)

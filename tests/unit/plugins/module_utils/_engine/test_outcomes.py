@@ -41,7 +41,7 @@ def test_answers_that_tell_nothing_about_the_object(status: int) -> None:
         (403, "x", {"causes": [{"reason": "NamespaceTerminating"}]}, "drop", "NamespaceTerminating"),
         (409, "x because it is being terminated", {}, "drop", "NamespaceTerminating"),
         (404, 'namespaces "team" not found', {"kind": "namespaces"}, "drop", "NamespaceTerminating"),
-        (403, 'failed quota: q: must specify cpu', {"kind": "pods"}, "failed", "Refused"),
+        (403, "failed quota: q: must specify cpu", {"kind": "pods"}, "failed", "Refused"),
         (403, 'violates PodSecurity "restricted:latest"', {"kind": "pods"}, "failed", "Refused"),
         (400, "cannot be decoded", {}, "failed", "Refused"),
         (405, "not allowed", {}, "failed", "Refused"),
@@ -71,7 +71,9 @@ def test_pod_security_names_verb_and_resource_too() -> None:
 
 
 def test_a_dispatcher_that_may_not_impersonate_does_not_fail_the_gang() -> None:
-    text = 'serviceaccounts "muster" is forbidden: User "d" cannot impersonate resource "serviceaccounts" in API group ""'
+    text = (
+        'serviceaccounts "muster" is forbidden: User "d" cannot impersonate resource "serviceaccounts" in API group ""'
+    )
     found = refusal(403, text)
     assert found is not None
     assert (found.kind, found.reason) == ("requeue", "NoIdentity")

@@ -41,12 +41,16 @@ def test_what_the_server_does_not_serve_is_refused(bench: t.Any) -> None:
 
 def test_cluster_scoped_kinds_are_refused(bench: t.Any) -> None:
     bench.api.fixed[("GET", "/apis/example.com/v1")] = [(200, discovery(Globe=("globes", False)))]
-    refused = place(bench.client, (planned({"apiVersion": "example.com/v1", "kind": "Globe", "metadata": {"name": "x"}}),))
+    refused = place(
+        bench.client, (planned({"apiVersion": "example.com/v1", "kind": "Globe", "metadata": {"name": "x"}}),)
+    )
     assert isinstance(refused, Refusal)
     assert "cluster-scoped" in refused.message
 
 
-@pytest.mark.parametrize(("text", "ready"), [("Ready=True", ("Ready", "True")), (" Available=False", ("Available", "False"))])
+@pytest.mark.parametrize(
+    ("text", "ready"), [("Ready=True", ("Ready", "True")), (" Available=False", ("Available", "False"))]
+)
 def test_condition_to_wait_for(bench: t.Any, text: str, ready: tuple[str, str]) -> None:
     placed = place(bench.client, (planned(bench.job("a", annotations={READY_ANNOTATION: text})),))
     assert not isinstance(placed, Refusal)

@@ -15,9 +15,7 @@ def test_all_is_there():
     assert libraries.check_libraries() is None
 
 
-@pytest.mark.parametrize(
-    ("name", "library"), [("IMPORT_TRACEBACK", "kubernetes"), ("YAML_IMPORT_ERROR", "PyYAML")]
-)
+@pytest.mark.parametrize(("name", "library"), [("IMPORT_TRACEBACK", "kubernetes"), ("YAML_IMPORT_ERROR", "PyYAML")])
 def test_a_missing_one_is_named(monkeypatch, name, library):
     monkeypatch.setattr(libraries, name, "Traceback")
     with pytest.raises(MissingLibrary, match=library) as caught:

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import TransportFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    BadConnection,
     Conflict,
     Forbidden,
     ServerFault,
@@ -210,3 +211,33 @@ def test_counts_hold_under_threads(stub: t.Any, client: KubeClient, reply: t.Any
     stub.answer("POST", PODS, reply({}))
     parallel([lambda: client.request("POST", PODS, body={})] * 40)
     assert (client.writes, client.requests["POST"], len(stub.seen)) == (40, 40, 40)
+
+
+def test_acting_as_somebody_else(stub: t.Any, client: KubeClient, reply: t.Any) -> None:
+    stub.answer("GET", "/api/v1/nodes", reply({}))
+    stub.answer("POST", "/api/v1/namespaces/lab/pods", reply({}, 201))
+    other = client.acting_as("system:serviceaccount:lab:muster", ["a", "b"])
+    client.discovered["v1"] = ["known"]
+    client.request("GET", "/api/v1/nodes")
+    other.request("POST", "/api/v1/namespaces/lab/pods", body={})
+    plain, named = ([pair for pair in seen.headers if pair[0].startswith("Impersonate")] for seen in stub.seen)
+    assert plain == []
+    assert named == [
+        ("Impersonate-User", "system:serviceaccount:lab:muster"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+    ]
+    assert dict(stub.seen[1].headers)["Authorization"] == "Bearer sesame"
+    assert (client.requests, client.writes) == ({"GET": 1, "POST": 1}, 1)
+    assert other.discovered is client.discovered
+    client.close()
+    assert other.closed
+
+
+def test_who_acts_as_somebody_already_cannot_act_as_a_third(stub: t.Any) -> None:
+    auth = {"host": stub.url, "api_key": "sesame", "impersonate_user": "eve"}
+    with pytest.raises(BadConnection, match="impersonate somebody already"):
+        connect(auth, environ={}).acting_as("adam")
+    once = connect({"host": stub.url, "api_key": "sesame"}, environ={}).acting_as("eve")
+    with pytest.raises(BadConnection, match="act as adam"):
+        once.acting_as("adam")

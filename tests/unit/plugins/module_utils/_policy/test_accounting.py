@@ -81,6 +81,7 @@ def test_equal_gangs_of_two_namespaces_never_share_pods():
     index = index_pods([here, there])
     assert pods_of_gang(RECORD, "default", [], index) == [here]
     assert pods_of_gang(RECORD, "other", [], index) == [there]
+    assert pods_of_gang(RECORD, "third", [], index) == []
 
 
 def test_a_label_wins_over_an_owner():

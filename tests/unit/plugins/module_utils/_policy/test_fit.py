@@ -224,7 +224,9 @@ def test_a_pod_awaiting_the_scheduler_takes_its_place_first():
 def test_waiting_pods_of_lower_priority_come_after_the_gang():
     waiting = pod("waiting", requests={"cpu": "900m"}, priority=-1)
     busy = room([node("a", cpu="1", memory="8Gi")], [waiting])
-    assert place_waiting_pods(busy, [gang(job("one", 1, requests={"cpu": "500m"}))]) == 0
+    wanted = [gang(job("one", 1, requests={"cpu": "500m"}))]
+    assert place_waiting_pods(busy, wanted) == 0
+    assert place_waiting_pods(busy, wanted, lambda item: item.name == "waiting") == 1
 
 
 def test_waiting_pods_of_one_controller_take_as_many_places_as_there_are():

@@ -122,7 +122,9 @@ def test_podsets_without_a_minimum_must_be_there_whole():
 
 
 def test_a_minimum_above_the_size_is_the_size():
-    assert judged(spec_of(JOB, min_available=9), started(), [gang_pod(), gang_pod()]).phase == "running"
+    spec = spec_of(JOB, min_available=9)
+    assert judged(spec, started(), [gang_pod(), gang_pod()]).phase == "running"
+    assert judged(spec, started("running"), [gang_pod(), gang_pod()], now=T0 + 10**6) == Stay()
 
 
 def test_a_gang_without_pods_runs_at_once_and_stays():
@@ -227,7 +229,8 @@ def test_a_declaration_that_is_too_small_is_named_after_three_lost_races():
     more = ({"name": "x", "count": 2, "requests": {}},)
     assert "with 1 pods, its objects make 2" in declared_too_small(started(lost_races=3, observed=more), podsets)
     inferred = infer_podsets([JOB], namespace="default")
-    assert declared_too_small(started(lost_races=3, observed=({**seen[0], "name": "work"},)), inferred) is None
+    larger = ({"name": "work", "count": 2, "requests": {"cpu": "2"}},)
+    assert declared_too_small(started(lost_races=3, observed=larger), inferred) is None
 
 
 # Time limit.

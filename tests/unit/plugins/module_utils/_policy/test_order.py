@@ -123,8 +123,17 @@ def test_best_effort_asks_everybody():
     assert asked == ["a", "b", "c", "d"]
 
 
+def test_reserve_asks_everybody_and_tells_whose_reservation_stopped_a_gang():
+    items, asked = [gang("a"), gang("b"), gang("c"), gang("d")], []
+    judge = judge_by_room(3, {"a": 1, "b": 5, "c": 3, "d": 2}, asked)
+    result = walk("reserve", items, judge, lambda item: {"c": "b"}.get(item.uid))
+    assert uids(result.started) == ["a", "d"]
+    assert result.waiting == (Waiting(items[1], None), Waiting(items[2], "b"))
+    assert asked == ["a", "b", "c", "d"]
+
+
 @steady
-@given(gangs, st.sets(st.integers(0, 11)), st.sampled_from(["strict", "best_effort"]))
+@given(gangs, st.sets(st.integers(0, 11)), st.sampled_from(["strict", "best_effort", "reserve"]))
 def test_every_gang_is_started_or_waits_in_order(items, fitting, policy):
     fits = {item.uid: index in fitting for index, item in enumerate(items)}
     result = walk(policy, items, lambda item: fits[item.uid])

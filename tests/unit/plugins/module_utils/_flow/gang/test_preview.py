@@ -70,6 +70,13 @@ def test_a_changed_gang_keeps_its_place(api):
     assert (told["action"], told["position"]) == ("changed", 1)
 
 
+def test_unless_it_grew(api):
+    add_record(api, created="2026-11-16T01:00:00Z")
+    add_record(api, "later", created="2026-11-16T02:00:00Z")
+    (told,) = look(api, gang(definition=job("train", 3, requests={"cpu": "1"})))
+    assert (told["action"], told["position"]) == ("changed", 2)
+
+
 def test_a_running_gang_as_wanted(api):
     add_record(api, phase="running")
     (told,) = look(api)
@@ -81,8 +88,8 @@ def test_what_a_real_run_refuses_is_refused(api):
     add_record(api, phase="running")
     with pytest.raises(Refused, match="use replace: true"):
         look(api, gang(priority=1))
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     with pytest.raises(BadInput, match="create the Secret beforehand"):
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
         look(api, gang(definition=[TRAIN, secret], name="other"))
 
 
@@ -137,7 +144,11 @@ def test_a_suspended_gang_needs_no_room(api):
 
 
 def test_a_kept_object_that_exists_is_no_trouble(api):
-    claim = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "annotations": {"muster.kube/keep": "true"}}}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "annotations": {"muster.kube/keep": "true"}},
+    }
     api.put(f"{RECORDS}/c", claim)
     (told,) = look(api, gang(definition=[TRAIN, claim]))
     assert told["not_checked"] == ["ConfigMap c: it exists and is kept"]

@@ -14,7 +14,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang import run
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import NotReached, run_gangs
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job
-from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record, gang, set_phase, start, terms
+from ansible_collections.muster.kube.tests.support.gang_records import (
+    RECORDS,
+    add_record,
+    gang,
+    set_phase,
+    start,
+    terms,
+)
 
 
 def perform(api, asked):

@@ -81,9 +81,12 @@ def test_two_gangs_of_one_name_are_refused():
     ],
 )
 def test_what_cannot_be_queued_is_told_with_a_way_out(options, words):
-    with pytest.raises(BadInput) as caught:
+    def queue():
         wanted = one(**options)
-        draft_record(wanted, wanted.spec, "configmap", None)
+        return draft_record(wanted, wanted.spec, "configmap", None)
+
+    with pytest.raises(BadInput) as caught:
+        queue()
     assert words in str(caught.value)
 
 

@@ -66,7 +66,7 @@ def test_scheduler_and_controller_manager_may_talk_fast():
 
 
 def test_the_operators_of_the_issue_are_there():
-    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset"}
+    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset", "mcad"}
 
 
 def test_copied_directories_exist():

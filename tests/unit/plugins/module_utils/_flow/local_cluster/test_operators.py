@@ -57,6 +57,16 @@ def test_a_crd_of_another_version_is_replaced(api, client, operator, program_dir
     assert api.writes[-1] == ("PUT", CRD)
 
 
+def test_a_crd_of_the_role_dispatcher_is_never_replaced(api, client, operator, program_directory):
+    theirs = crds(operator, program_directory)["rayclusters.ray.io"]
+    theirs["metadata"] = {"name": "rayclusters.ray.io", "labels": {operators.MANAGED_LABEL: "true"}}
+    operators.create(client, operators.CRDS, theirs)
+    api.writes.clear()
+    with pytest.raises(MusterError, match=r"Cannot install CustomResourceDefinition rayclusters\.ray\.io: the role"):
+        operators.ensure_crds(client, crds(operator, program_directory), time.monotonic() + 10)
+    assert api.writes == []
+
+
 def test_a_crd_that_is_not_served_in_time_is_named(client, operator, program_directory):
     wanted = crds(operator, program_directory)
     wanted["rayclusters.ray.io"]["spec"]["group"] = "other.io"

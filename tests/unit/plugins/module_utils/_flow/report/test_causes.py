@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.causes import cause_of, reason_words
 from ansible_collections.muster.kube.plugins.module_utils._model.report import Cause
@@ -53,22 +51,34 @@ def test_unexplained_reasons_are_taken_apart(reason, words):
     assert reason_words(reason) == words
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["layer", "quotas", "totals", "podsets", "nearest", "short", "slots", "namespace", "cpu"]),
-            inner | st.sampled_from(["slots", "namespace", "1"]),
-            max_size=4,
-        )
-    ),
-    max_leaves=8,
-)
+WHOLE = {
+    **waiting_verdict(cpu="0"),
+    "layers": [
+        {"layer": "namespace", "passed": False, "quotas": [{"quota": "q", "resource": "pods", "short": "1"}]},
+        {
+            "layer": "slots",
+            "passed": False,
+            "totals": {"cpu": {"short": "0"}},
+            "podsets": [{"nearest": {"node": "n", "short": {"cpu": "2"}}}],
+        },
+    ],
+}
 
 
-@hypothesis.given(JSON)
-def test_damaged_layers_never_break_the_report(layers):
-    cause = cause_of({"answer": "waits", "reason": "insufficient", "layers": layers}, "")
-    assert cause is not None
-    assert cause.reason == "not enough free resources"
+def damaged(value, junk):
+    """The value with one part after the other replaced by something else."""
+    yield junk
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from ({**value, key: other} for other in damaged(part, junk))
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from ([*value[:index], other, *value[index + 1 :]] for other in damaged(part, junk))
+
+
+@pytest.mark.parametrize("junk", [None, True, -7, 1.5, "x", "", [], [[]], {}, {"x": {}}])
+def test_damaged_layers_never_break_the_report(junk):
+    causes = [cause_of({**WHOLE, "layers": layers}, "") for layers in damaged(WHOLE["layers"], junk)]
+    assert len(causes) > 15
+    assert {cause.reason for cause in causes if cause} == {"not enough free resources"}
+    assert None not in causes

@@ -164,6 +164,16 @@ def test_wrong_entries_are_named(entry, message):
     assert message in str(error.value)
 
 
+def test_the_time_of_reading_is_known_from_how_long_the_last_phase_lasts():
+    running = gang("g", step("queued", 0), {**step("running", 60), "seconds": 30.7})
+    over = gang("h", step("queued", 0), {**step("complete", 9), "seconds": None})
+    assert read_timeline(section([running, over]), "s").as_of == START + 90
+    assert read_timeline(section([running], as_of=START + 500), "s").as_of == START + 500
+    assert read_timeline(section([over]), "s").as_of is None
+    with pytest.raises(BadInput, match=r"timeline\[0\]: seconds: a number that is not negative is needed"):
+        rows(gang("g", {**step("running", 0), "seconds": "long"}))
+
+
 def test_pods_of_unknown_shape_are_not_shown():
     assert rows(gang("g", pods="many"))[0].pods == ()
     assert rows(gang("g", pods=["x", {}, {"phase": "Running"}]))[0].pods == (("running", 1), ("unknown", 1))

@@ -1,0 +1,276 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: dispatch
+short_description: Start queued gangs in order, each whole or not at all
+version_added: 0.1.0
+description:
+  - Looks at the gangs that M(muster.kube.gang) has queued, in order, starts those that fit the cluster now, and leaves
+    the others in the queue with the reason.
+  - Looks after the started ones too. Gangs whose pods find no node, fall below their minimum or run too long are undone
+    whole; finished ones are marked as such.
+  - Without O(duration) it runs one cycle and ends, as a cron job or an AWX schedule wants it. With it, it follows the
+    cluster for so long and reacts within a second.
+  - Everything is kept in the cluster. When a dispatcher dies at any point, the next one goes on from there. Any number
+    of them may run at once; a Lease decides which one acts.
+  - A task rather than a state. It needs nothing installed in the cluster.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - muster.kube._attributes
+  - muster.kube._attributes.action_group
+author:
+  - The muster.kube authors (@muster-kube)
+attributes:
+  check_mode:
+    support: none
+    details:
+      - In check mode the task is skipped. Use M(muster.kube.gang) in check mode, or M(muster.kube.fit_info), to ask
+        what would happen.
+  diff_mode:
+    support: none
+    details:
+      - RV(decisions) tells what was done.
+  idempotent:
+    support: partial
+    details:
+      - When nothing can be started and no gang has changed, nothing but the Lease is written and the task reports no
+        change.
+options:
+  duration:
+    description:
+      - How long to go on, in seconds or like V(1h30m). When not given, one cycle is run.
+    type: str
+  policy:
+    description:
+      - What happens when a gang does not fit. With V(strict) nobody behind it is asked. With V(best_effort) all are
+        asked. With V(reserve) all are asked, but the first gang that has waited for longer than O(reserve_after) gets
+        the nodes reserved that will be free first.
+    type: str
+    default: reserve
+    choices:
+      - strict
+      - best_effort
+      - reserve
+  reserve_after:
+    description:
+      - How long a gang has waited before nodes are reserved for it, in seconds or like V(1h30m).
+    type: str
+    default: 1h
+  hold:
+    description:
+      - What a reservation is when nobody knows when its nodes will be free. V(soft) makes none and says so. V(hard)
+        keeps them free nevertheless, which costs utilization.
+    type: str
+    default: soft
+    choices:
+      - soft
+      - hard
+  lease:
+    description:
+      - The Lease that decides which dispatcher acts. All dispatchers of a cluster must use the same.
+    type: dict
+    suboptions:
+      namespace:
+        description: Namespace of the Lease.
+        type: str
+        default: muster-system
+      name:
+        description: Name of the Lease.
+        type: str
+        default: dispatch
+      seconds:
+        description: After so many seconds without a sign of life another dispatcher takes over.
+        type: float
+        default: 15.0
+  namespaces:
+    description:
+      - Only gangs of these namespaces are considered. Objects are then created with the rights of the account that runs
+        the task, so everybody who may write records there can use them.
+      - When not given, gangs of all namespaces are considered, and objects are created by impersonating the
+        ServiceAccount C(muster) of the gang's namespace. A gang in a namespace without that account waits.
+    type: list
+    elements: str
+  max_starts:
+    description:
+      - Start at most so many gangs in one cycle.
+    type: int
+  bind_timeout:
+    description:
+      - A gang of which a pod has been unschedulable for so long is undone and queued again.
+    type: str
+    default: "60"
+  start_timeout:
+    description:
+      - A gang that has not all its pods after so long is undone and queued again.
+    type: str
+    default: "300"
+  decision_log:
+    description:
+      - A file to which every decision is appended as one line of JSON.
+    type: path
+  wait_timeout:
+    description:
+      - How long to wait for the Lease when another dispatcher holds it, in seconds or like V(1h30m). With O(duration)
+        the whole duration is waited.
+      - When it is not free by then nothing is done, and RV(holder) names who has it.
+    type: str
+    default: "0"
+  adopt:
+    description:
+      - Take over AppWrappers whose status another program wrote not long ago. Do this only when that program, such as
+        MCAD, does not run any more.
+    type: bool
+    default: false
+requirements:
+  - kubernetes >= 24.2.0
+  - PyYAML >= 3.11
+  - jmespath, for gangs whose completion is given by an expression
+notes:
+  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
+    process and each decision is shown when it is made.
+seealso:
+  - module: muster.kube.gang
+  - module: muster.kube.gang_info
+"""
+
+EXAMPLES = r"""
+- name: One cycle over all namespaces, for a schedule
+  muster.kube.dispatch:
+
+- name: Run as a dispatcher for an hour
+  muster.kube.dispatch:
+    duration: 1h
+    decision_log: /var/log/muster/decisions.jsonl
+
+- name: Start what fits in the team's own namespace, with its own rights
+  muster.kube.dispatch:
+    namespaces:
+      - default
+    policy: best_effort
+    lease:
+      namespace: default
+  register: cycle
+"""
+
+RETURN = r"""
+decisions:
+  description: What was decided, in order; of gangs that wait, the last word of the run.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    gang:
+      description: Namespace and name of the gang.
+      type: str
+      sample: default/train
+    uid:
+      description: Uid of its record.
+      type: str
+      sample: 4f1f3c32-7a0a-4f5e-9f0e-6a1f6f2f9a11
+    action:
+      description: >-
+        What was done, one of V(start), V(wait), V(stop), V(running), V(complete), V(fail), V(queue), V(suspend),
+        V(expire), V(recover) and V(refuse).
+      type: str
+      sample: wait
+    reason:
+      description: Why, in one word.
+      type: str
+      sample: insufficient
+    message:
+      description: Why, in a sentence or more.
+      type: str
+      sample: "train: waits, resources are short"
+    attempt:
+      description: Number of the attempt.
+      type: int
+      sample: 1
+    phase:
+      description: Phase of the gang afterwards.
+      type: str
+      sample: queued
+    at:
+      description: When, by the clock of the API server.
+      type: str
+      sample: "2026-01-01T00:00:00.000000Z"
+    verdict:
+      description: The verdict behind a decision to start or to wait, as RV(muster.kube.fit_info#module:verdicts).
+      type: dict
+cycles:
+  description: How many cycles were run, none when another dispatcher held the Lease.
+  returned: success
+  type: int
+  sample: 1
+coordination:
+  description:
+    - V(cluster) when the Lease of the cluster decided, V(namespace) when this account could only use one of the
+      namespace, which promises no safety against dispatchers elsewhere.
+  returned: success
+  type: str
+  sample: cluster
+holder:
+  description: Who holds the Lease when this task did not get it.
+  returned: success
+  type: str
+  sample: null
+requests:
+  description: Requests sent to the API server, by method.
+  returned: success
+  type: dict
+  sample:
+    GET: 12
+    POST: 4
+seconds:
+  description: Time spent, in all and on the last cycle.
+  returned: success
+  type: dict
+  sample:
+    all: 0.41
+    last_cycle: 0.22
+ran:
+  description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
+  returned: always
+  type: str
+  sample: in_process
+error:
+  description: The failed action, its object and the cause.
+  returned: failure
+  type: dict
+  sample:
+    action: read
+    object: namespaces
+    cause: the list is empty; leave the option out to mean all namespaces
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+from ansible_collections.muster.kube.plugins.module_utils._args.dispatch import dispatch_argument_spec, dispatch_terms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+
+def main() -> None:
+    """Read options, run, answer. Decisions are shown as they are made by the action plugin only."""
+    module = AnsibleModule(argument_spec=dispatch_argument_spec(), supports_check_mode=False)
+    module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
+    try:
+        terms = DispatchTerms(**dispatch_terms(module.params))
+        auth = auth_from_params(module.params)
+        result = run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
+    except MissingLibrary as error:
+        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
+    except MusterError as error:
+        module.fail_json(ran="module", **error.as_result())
+    module.exit_json(ran="module", **result)
+
+
+if __name__ == "__main__":
+    main()

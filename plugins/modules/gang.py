@@ -1,0 +1,522 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gang
+short_description: Queue objects that start together or not at all
+version_added: 0.1.0
+description:
+  - Queues a gang, a named list of Kubernetes objects that are created together when all their pods fit, and not before.
+    A dispatcher (M(muster.kube.dispatch), or this task with O(dispatch=true)) starts queued gangs in order.
+  - Nothing needs to be installed in the cluster. The gang is kept in a record, a ConfigMap of its name, until it is
+    removed. Where the role P(muster.kube.dispatcher#role) has installed the AppWrapper kind, AppWrappers of version
+    v1beta1 (as MCAD used them) are kept as they are.
+  - Many gangs may be queued with one task.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - muster.kube._attributes
+  - muster.kube._attributes.action_group
+author:
+  - The muster.kube authors (@muster-kube)
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Returns what would be done, the verdict on the gang, its place in the queue, and the objects that would be
+        created as the server's dry run returns them. Nothing is written.
+      - The dry runs use the rights of the account that runs the task. A dispatcher over all namespaces uses those of
+        the ServiceAccount C(muster).
+  diff_mode:
+    support: full
+    details:
+      - The difference shows the specification kept in the record.
+  idempotent:
+    support: partial
+    details:
+      - A repeated run reads each record and writes nothing.
+      - With O(rerun=true) a finished gang is run again each time. With O(dispatch=true) the Lease is written as long as
+        a gang has not started.
+options:
+  state:
+    description:
+      - With V(present) the gang is queued as described. A gang that waits is changed in place and keeps its place in
+        the queue unless it asks for more than before. While it is being started the task waits. A started gang is left
+        alone, and a changed definition is refused unless O(replace=true). A finished one is left as it is unless
+        O(rerun=true).
+      - With V(suspended) the gang is queued but not started. A dispatcher undoes it if it was. V(present) lets it
+        go on.
+      - With V(absent) the record is deleted, and with it everything that the gang has made, kept objects such as
+        PersistentVolumeClaims included.
+    type: str
+    default: present
+    choices:
+      - present
+      - absent
+      - suspended
+  definition: &definition
+    description:
+      - The objects of the gang, as a mapping, a list of mappings, or YAML text with one or more documents.
+      - One AppWrapper of version v1beta1 stands for the objects it wraps.
+      - Refused are cluster-scoped kinds, objects of other namespaces, kinds that grant rights or change admission,
+        objects with owners, other gangs, and Secrets unless the record is an AppWrapper.
+    type: raw
+    aliases:
+      - inline
+  src: &src
+    description:
+      - A file with the objects of the gang, as YAML with one or more documents.
+    type: path
+  name: &name
+    description:
+      - Name of the gang and of its record. Defaults to the name of its first object.
+      - Given without objects, it names a gang that exists, to remove, suspend or resume it.
+    type: str
+  namespace: &namespace
+    description:
+      - Namespace of the gang and all its objects.
+      - Defaults to the namespace written in the objects, else V(default).
+    type: str
+  queue: &queue
+    description:
+      - Name of the queue the gang belongs to. It is kept and shown.
+    type: str
+  priority: &priority
+    description:
+      - Gangs of higher priority are asked first. The default is 0.
+    type: int
+  priority_slope: &priority_slope
+    description:
+      - How much the priority grows with each second of waiting. The default is 0.
+    type: float
+  podsets: &podsets
+    description:
+      - The demand of the gang, declared instead of inferred from its objects. Needed for kinds this collection does not
+        know.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: Name of the podset, shown in the verdict.
+        type: str
+      count:
+        description: How many pods.
+        type: int
+        default: 1
+      requests:
+        description: What each pod asks for, as Kubernetes quantities by resource name.
+        type: dict
+      limits:
+        description: The pods' limits; they count against ResourceQuotas and stand in for missing requests.
+        type: dict
+      spec:
+        description:
+          - A pod specification; its node selector, tolerations, affinity, spread constraints, host ports and volumes
+            are considered, and the requests of its containers where O(podsets[].requests) says nothing.
+        type: dict
+      labels:
+        description: Labels of the pods, for affinity and spread selectors.
+        type: dict
+  min_available: &min_available
+    description:
+      - How many pods must run for the gang to go on, as a number for the whole gang, or as a mapping from podsets to
+        numbers. When fewer run, O(requeue) decides. The default is all.
+    type: raw
+  requeue: &requeue
+    description:
+      - When a started gang with too few pods goes back to the queue.
+    type: dict
+    suboptions:
+      time:
+        description: How long it may have too few pods, in seconds or like V(1h30m). The default is 300.
+        type: str
+      growth:
+        description: How O(requeue.time) grows with each requeue. The default is V(exponential).
+        type: str
+        choices:
+          - exponential
+          - linear
+          - none
+      max_time:
+        description: The longest O(requeue.time) grows to.
+        type: str
+      limit:
+        description: How often the gang may be requeued before it has failed. With V(0) never. Unlimited when not given.
+        type: int
+      pause:
+        description: How long a requeued gang is not asked again. The default is 0.
+        type: str
+  max_run_time: &max_run_time
+    description:
+      - After so long, in seconds or like V(1h30m), the gang is stopped and has failed. Also what reservations for other
+        gangs reckon with.
+    type: str
+  completion: &completion
+    description:
+      - When the gang is complete. Each entry is about one object, given by its place, and one entry of an object is
+        enough; every object that has entries must be done.
+      - When not given, the kinds of the objects decide, for example the conditions of a Job. With an empty list the
+        gang never completes.
+    type: list
+    elements: dict
+    suboptions:
+      item:
+        description: Place of the object in the definition, counted from 0.
+        type: int
+      type:
+        description: Type of a condition of the object.
+        type: str
+      contains:
+        description: Part of the type of a condition of the object that must be true.
+        type: str
+      status:
+        description: Status the condition must have. The default is V(True).
+        type: str
+        choices:
+          - "True"
+          - "False"
+          - Unknown
+      jmespath:
+        description: An expression over the object that is true when it is done.
+        type: str
+      pods:
+        description: With V(true), and without the others, the gang is complete when all its pods have succeeded.
+        type: bool
+  exit_codes: &exit_codes
+    description:
+      - Exit codes of failed containers that decide whether the gang is tried again.
+    type: dict
+    suboptions:
+      terminal:
+        description: After these the gang has failed.
+        type: list
+        elements: int
+      retryable:
+        description: Only after these it is tried again.
+        type: list
+        elements: int
+  ttl: &ttl
+    description:
+      - So long after its end, in seconds or like V(1h30m), a dispatcher removes the gang. Never when not given.
+    type: str
+  labels: &labels
+    description:
+      - Labels of the record, for filters.
+    type: dict
+  gangs:
+    description:
+      - Several gangs, each with options of its own. Takes the place of O(definition), O(src), O(podsets) and O(name);
+        other options beside the list hold for those of its entries that say nothing else.
+    type: list
+    elements: dict
+    suboptions:
+      name: *name
+      namespace: *namespace
+      definition: *definition
+      src: *src
+      podsets: *podsets
+      queue: *queue
+      priority: *priority
+      priority_slope: *priority_slope
+      min_available: *min_available
+      requeue: *requeue
+      max_run_time: *max_run_time
+      completion: *completion
+      exit_codes: *exit_codes
+      ttl: *ttl
+      labels: *labels
+  store:
+    description:
+      - What the record is. V(auto) takes an AppWrapper where the definition is one and the AppWrapper kind was
+        installed by this collection, else a ConfigMap; RV(gangs[].store_reason) says why.
+    type: str
+    default: auto
+    choices:
+      - auto
+      - configmap
+      - appwrapper
+  replace:
+    description:
+      - Whether a started gang whose definition changed is removed, with all it has made, and queued anew.
+    type: bool
+    default: false
+  rerun:
+    description:
+      - Whether a finished gang is removed, with all it has made, and queued anew.
+    type: bool
+    default: false
+  wait:
+    description:
+      - Whether to wait, when removing, until all objects and pods are gone, and else for O(wait_for).
+      - With V(false) and O(dispatch=true) one cycle is run.
+    type: bool
+    default: true
+  wait_for:
+    description:
+      - Where every gang must be before the task ends; the task fails when one fails or O(wait_timeout) passes. A gang
+        that went further has been there.
+      - When not given, the task ends when the gangs are queued, or with O(dispatch=true) when they are started or
+        O(wait_timeout) has passed, whichever comes first.
+    type: str
+    choices:
+      - queued
+      - dispatched
+      - running
+      - complete
+  wait_timeout:
+    description:
+      - How long to wait for all gangs together, in seconds or like V(1h30m).
+    type: str
+    default: "120"
+  wait_sleep:
+    description:
+      - How long to wait between two looks at the cluster, in seconds.
+    type: str
+    default: "1"
+  dispatch:
+    description:
+      - Whether this task starts the gangs itself, with the rights of the account that runs it. It does so in turn with
+        all other dispatchers, respects the order of the queue, and touches no other gang.
+    type: bool
+    default: false
+  lease:
+    description:
+      - The Lease that decides which dispatcher acts. All dispatchers of a cluster must use the same.
+    type: dict
+    suboptions:
+      namespace:
+        description: Namespace of the Lease.
+        type: str
+        default: muster-system
+      name:
+        description: Name of the Lease.
+        type: str
+        default: dispatch
+      seconds:
+        description: After so many seconds without a sign of life another dispatcher takes over.
+        type: float
+        default: 15.0
+requirements:
+  - kubernetes >= 24.2.0
+  - PyYAML >= 3.11
+notes:
+  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
+    process and its progress is shown.
+  - A record may hold 1 MiB with 32 KiB of that for its state. Put large files into ConfigMaps or volumes that exist
+    already.
+seealso:
+  - module: muster.kube.dispatch
+  - module: muster.kube.gang_info
+  - module: muster.kube.fit_info
+"""
+
+EXAMPLES = r"""
+- name: Would it fit now, and what would be created?
+  muster.kube.gang:
+    namespace: default
+    src: /srv/training/job.yml
+  check_mode: true
+  register: preview
+
+- name: Queue a job of two pods and start it as soon as both fit
+  muster.kube.gang:
+    namespace: default
+    name: train
+    priority: 10
+    max_run_time: 2h
+    dispatch: true
+    wait_for: running
+    wait_timeout: 30m
+    definition:
+      apiVersion: batch/v1
+      kind: Job
+      metadata:
+        name: train
+      spec:
+        parallelism: 2
+        completions: 2
+        template:
+          spec:
+            restartPolicy: Never
+            containers:
+              - name: main
+                image: registry.example.com/train:1
+                resources:
+                  requests:
+                    cpu: 500m
+
+- name: Queue two gangs for whoever dispatches
+  muster.kube.gang:
+    namespace: default
+    queue: research
+    gangs:
+      - src: /srv/training/first.yml
+      - src: /srv/training/second.yml
+        priority: 5
+
+- name: Stop it for a while
+  muster.kube.gang:
+    namespace: default
+    name: train
+    state: suspended
+
+- name: Remove it with everything it has made
+  muster.kube.gang:
+    namespace: default
+    name: train
+    state: absent
+"""
+
+RETURN = r"""
+gangs:
+  description: The gangs, in the order given.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the gang.
+      type: str
+      sample: train
+    namespace:
+      description: Namespace of the gang.
+      type: str
+      sample: default
+    uid:
+      description: Uid of its record. None when there is none.
+      type: str
+      sample: 4f1f3c32-7a0a-4f5e-9f0e-6a1f6f2f9a11
+    action:
+      description: What was done to the record, V(created), V(changed), V(recreated), V(unchanged) or V(deleted).
+      type: str
+      sample: created
+    changed:
+      description: Whether the record was written or the gang was started by this task.
+      type: bool
+      sample: true
+    store:
+      description: Whether the record is a V(configmap) or an V(appwrapper).
+      type: str
+      sample: configmap
+    store_reason:
+      description: Why it is not what the definition suggests.
+      type: str
+      sample: null
+    phase:
+      description: >-
+        Phase of the gang, V(queued), V(dispatching), V(dispatched), V(running), V(undoing), V(evicting), V(suspended),
+        V(complete), V(failed) or V(unknown).
+      type: str
+      sample: queued
+    attempt:
+      description: Number of the present or next attempt.
+      type: int
+      sample: 1
+    position:
+      description: >-
+        Place in the queue, counted from 1. Known in check mode, and when a gang still waits after O(dispatch) or
+        O(wait_for); M(muster.kube.gang_info) tells it at any time.
+      type: int
+      sample: 3
+    position_scope:
+      description: Whether places are counted in the whole V(cluster), or in the V(namespace) for lack of rights.
+      returned: with a position
+      type: str
+      sample: cluster
+    verdict:
+      description: The last verdict on the gang, in check mode that of now, as RV(muster.kube.fit_info#module:verdicts).
+      type: dict
+    verdict_text:
+      description: The verdict in words.
+      type: str
+      sample: "train: fits now"
+    objects:
+      description: The objects of a started gang.
+      type: list
+      elements: dict
+      sample:
+        - apiVersion: batch/v1
+          kind: Job
+          namespace: default
+          name: train
+    would_create:
+      description: >-
+        The objects that would be created, each with C(object) as the server's dry run returned it, or C(error) with the
+        reason why the server would refuse it.
+      returned: in check mode, for gangs that would wait
+      type: list
+      elements: dict
+      sample:
+        - apiVersion: batch/v1
+          kind: Job
+          namespace: default
+          name: train
+          object: {}
+          error: null
+    not_checked:
+      description: What a dry run cannot tell.
+      returned: in check mode, for gangs that would wait
+      type: list
+      elements: str
+      sample: []
+    message:
+      description: What else should be known, for example why a changed definition was not applied.
+      type: str
+      sample: null
+coordination:
+  description:
+    - V(cluster) when the Lease of the cluster decided, V(namespace) when this account could only use one of the
+      namespace, which promises no safety against dispatchers elsewhere.
+  returned: when this task started gangs itself
+  type: str
+  sample: cluster
+holder:
+  description: Who holds the Lease when this task did not get it.
+  returned: when this task started gangs itself
+  type: str
+  sample: null
+ran:
+  description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
+  returned: always
+  type: str
+  sample: in_process
+error:
+  description: The failed action, its object and the cause.
+  returned: failure
+  type: dict
+  sample:
+    action: change
+    object: gang default/train
+    cause: "it is running and its definition changed; use replace: true to stop it and start the new one"
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+from ansible_collections.muster.kube.plugins.module_utils._args.gang import GANG_RULES, gang_argument_spec, gang_terms
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+
+def main() -> None:
+    """Read options, do it, answer. Progress is shown by the action plugin only."""
+    module = AnsibleModule(argument_spec=gang_argument_spec(), supports_check_mode=True, **GANG_RULES)
+    params = module.params
+    module.no_log_values |= secrets_of_kubeconfig(params["kubeconfig"])
+    try:
+        terms = GangTerms(**gang_terms(params, module.check_mode))
+        answer = run_gangs(lambda: connect(auth_from_params(params)), terms, module.debug)
+    except MissingLibrary as error:
+        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
+    except MusterError as error:
+        module.fail_json(ran="module", **error.as_result())
+    module.exit_json(ran="module", **answer.as_result(diff=module._diff))
+
+
+if __name__ == "__main__":
+    main()

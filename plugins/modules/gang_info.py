@@ -1,0 +1,272 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gang_info
+short_description: Tell where gangs stand, why they wait, and what failed
+version_added: 0.1.0
+description:
+  - Tells for each gang its phase, its place in the queue, the last verdict on it in words, how long it was in each
+    phase, where its pods are, and of the container that failed first the exit code and the last lines it wrote.
+  - Nothing is ever written to the cluster.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - muster.kube._attributes.info
+  - muster.kube._attributes.action_group
+author:
+  - The muster.kube authors (@muster-kube)
+options:
+  name:
+    description:
+      - Only gangs of this name.
+    type: str
+  namespace:
+    description:
+      - Only gangs of this namespace. An account that may not list records of the whole cluster must give it, and places
+        in the queue are then counted within the namespace.
+    type: str
+  queue:
+    description:
+      - Only gangs of this queue.
+    type: str
+  state:
+    description:
+      - Only gangs in one of these phases.
+    type: list
+    elements: str
+    choices:
+      - queued
+      - dispatching
+      - dispatched
+      - running
+      - undoing
+      - evicting
+      - suspended
+      - complete
+      - failed
+      - unknown
+  label_selectors:
+    description:
+      - Only gangs whose records match all of these label selectors.
+    type: list
+    elements: str
+    aliases:
+      - label_selector
+  log_lines:
+    description:
+      - How many of the last lines of the failed container to return. With V(0) no log is read.
+    type: int
+    default: 20
+requirements:
+  - kubernetes >= 24.2.0
+  - PyYAML >= 3.11
+seealso:
+  - module: muster.kube.gang
+  - module: muster.kube.dispatch
+"""
+
+EXAMPLES = r"""
+- name: Who waits in the queue of the research team, and for what?
+  muster.kube.gang_info:
+    queue: research
+    state:
+      - queued
+  register: waiting
+
+- name: Show the reasons
+  ansible.builtin.debug:
+    msg: "{{ waiting.gangs | sort(attribute='position') | map(attribute='verdict_text') | list }}"
+
+- name: What did the failed container say?
+  muster.kube.gang_info:
+    namespace: default
+    name: train
+    log_lines: 50
+"""
+
+RETURN = r"""
+gangs:
+  description: The gangs in question, by namespace and name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the gang.
+      type: str
+      sample: train
+    namespace:
+      description: Namespace of the gang.
+      type: str
+      sample: default
+    uid:
+      description: Uid of its record.
+      type: str
+      sample: 4f1f3c32-7a0a-4f5e-9f0e-6a1f6f2f9a11
+    store:
+      description: Whether its record is a V(configmap) or an V(appwrapper).
+      type: str
+      sample: configmap
+    queue:
+      description: Its queue.
+      type: str
+      sample: research
+    labels:
+      description: Labels of its record.
+      type: dict
+      sample:
+        muster.kube/record: gang
+    phase:
+      description: Its phase.
+      type: str
+      sample: queued
+    position:
+      description: Its place in the queue, counted from 1. None for gangs that do not wait or pause after a requeue.
+      type: int
+      sample: 2
+    attempt:
+      description: Number of the present or next attempt.
+      type: int
+      sample: 1
+    requeues:
+      description: How often it went back to the queue for too few pods or a failed item.
+      type: int
+      sample: 0
+    lost_races:
+      description: How often it went back because others took the room between the verdict and the start.
+      type: int
+      sample: 0
+    not_before:
+      description: Before this time it is not asked again.
+      type: str
+      sample: null
+    submitted:
+      description: When its record was created.
+      type: str
+      sample: "2026-01-01T00:00:00Z"
+    verdict:
+      description: The last verdict on it, as RV(muster.kube.fit_info#module:verdicts). None before the first.
+      type: dict
+    verdict_text:
+      description: The verdict in words.
+      type: str
+      sample: "train: waits, resources are short"
+    spec:
+      description: What was asked for, without the objects themselves.
+      type: dict
+      sample:
+        priority: 0
+        suspended: false
+        objects:
+          - apiVersion: batch/v1
+            kind: Job
+            name: train
+        podsets:
+          - name: train
+            count: 2
+            requests:
+              cpu: 500m
+    problem:
+      description: What is wrong with the record, when it cannot be read.
+      type: str
+      sample: null
+    timeline:
+      description: The last changes of phase, each with the seconds it stayed in it, of the last one until now.
+      type: list
+      elements: dict
+      sample:
+        - phase: queued
+          at: "2026-01-01T00:00:00Z"
+          reason: Submitted
+          message: ""
+          seconds: 12.5
+    objects:
+      description: The objects of a started gang.
+      type: list
+      elements: dict
+      sample:
+        - apiVersion: batch/v1
+          kind: Job
+          namespace: default
+          name: train
+    pods:
+      description: Its pods that carry the gang's label, with podset, phase, node, restarts, and why one does not run.
+      type: list
+      elements: dict
+      sample:
+        - name: train-0-x7k2p
+          podset: train
+          phase: Running
+          node: node-1
+          restarts: 0
+          waiting: null
+    restarts:
+      description: Restarts of all its containers.
+      type: int
+      sample: 0
+    failure:
+      description: >-
+        The container that failed first, with exit code and the last lines of its log, or why the log cannot be read.
+        None when no container failed.
+      type: dict
+      sample:
+        pod: train-0-x7k2p
+        podset: train
+        node: node-1
+        container: main
+        exit_code: 1
+        reason: Error
+        finished_at: "2026-01-01T00:00:30Z"
+        log:
+          - out of memory
+        log_problem: null
+position_scope:
+  description: Whether places are counted among the gangs of the whole V(cluster) or of the V(namespace) only.
+  returned: success
+  type: str
+  sample: cluster
+notes:
+  description: What could not be read.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+error:
+  description: The failed action, its object and the cause.
+  returned: failure
+  type: dict
+  sample:
+    action: list
+    object: configmaps
+    cause: no right to do that (HTTP 403 Forbidden)
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+from ansible_collections.muster.kube.plugins.module_utils._args.gang import gang_info_argument_spec, gang_info_terms
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang_info import GangQuestion, answer_gangs
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+
+def main() -> None:
+    """Read options, ask once, answer."""
+    module = AnsibleModule(argument_spec=gang_info_argument_spec(), supports_check_mode=True)
+    module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
+    try:
+        question = GangQuestion(**gang_info_terms(module.params))
+        answer = answer_gangs(connect(auth_from_params(module.params)), question)
+    except MissingLibrary as error:
+        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback)
+    except MusterError as error:
+        module.fail_json(**error.as_result())
+    module.exit_json(changed=False, **answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Write one HTML page that shows who waited for what, when
+version_added: 0.1.0
+description:
+  - Writes a single HTML file from data that other modules returned. The page needs no network, no other file and no
+    script to be read, follows the reader's choice of a light or dark look, and can be printed.
+  - A report consists of sections, each of a type. The type V(gang_timeline) draws one row for each gang with a bar for
+    each phase along a common axis of time, and below it says in a table what each gang waited for, when it started, how
+    long it ran and how often it was tried.
+  - No cluster is contacted. The page holds nothing but the given data, so that equal data make an equal file.
+  - This module does one task each time it runs; there is no state to bring about besides the file.
+extends_documentation_fragment:
+  - muster.kube._attributes
+author:
+  - The muster.kube authors (@muster-kube)
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The page is built and compared, but not written.
+  diff_mode:
+    support: full
+    details:
+      - The difference names the sections that changed, not their HTML.
+  idempotent:
+    support: full
+options:
+  dest:
+    description:
+      - The file to write. Its directory must exist.
+      - A new file gets the mode C(0644), an existing one keeps its mode. It is replaced in one step.
+    type: path
+    required: true
+  title:
+    description:
+      - Title of the page.
+    type: str
+    default: Gang report
+  sections:
+    description:
+      - What the page shows, in this order.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      type:
+        description:
+          - Type of the section.
+        type: str
+        required: true
+        choices:
+          - gang_timeline
+      title:
+        description:
+          - Title of the section.
+        type: str
+        default: Gangs
+      gangs:
+        description:
+          - Gangs as M(muster.kube.gang_info) returns them. Used are C(name), C(namespace), C(queue), C(phase),
+            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message) and C(seconds),
+            C(verdict), C(verdict_text) and C(pods). Only C(name) is needed.
+          - Decisions as M(muster.kube.dispatch) returns them, or as they stand in its decision log, may be among them.
+            They have C(gang), C(at) and no C(timeline), and tell what a gang waited for at that moment. The timeline of
+            a gang that is not listed itself is made from its decisions.
+          - Rows are sorted by the time at which each gang was first heard of.
+        type: list
+        elements: dict
+        default: []
+      as_of:
+        description:
+          - When the data were read, such as V(2026-01-31T12:00:00Z). Phases that are not over are drawn up to this
+            moment.
+          - By default as M(muster.kube.gang_info) tells by the seconds of each gang's last phase, else the latest
+            moment in the data.
+        type: str
+  template:
+    description:
+      - The text of the page around the sections, with the markers C(%%title%%), C(%%policy%%) and C(%%sections%%).
+      - By default that of the collection, which the action plugin reads on the controller.
+    type: str
+requirements:
+  - python >= 3.11
+notes:
+  - Times are shown in UTC.
+  - Whatever the data hold is shown as text. A content security policy inside the page forbids all requests and all
+    scripts other than the template's own.
+  - A record keeps the last 20 transitions of its gang, so earlier ones are not shown.
+seealso:
+  - module: muster.kube.gang_info
+  - module: muster.kube.dispatch
+"""
+
+EXAMPLES = r"""
+- name: Two gangs, one of which had to wait
+  muster.kube.report:
+    dest: "{{ report_path | default('gangs.html') }}"
+    title: Gangs of the morning
+    sections:
+      - type: gang_timeline
+        title: Shared node
+        as_of: "2026-01-31T09:05:00Z"
+        gangs:
+          - name: first
+            namespace: default
+            queue: research
+            phase: complete
+            timeline:
+              - {phase: queued, at: "2026-01-31T09:00:00Z", reason: Submitted}
+              - {phase: dispatched, at: "2026-01-31T09:00:01Z"}
+              - {phase: running, at: "2026-01-31T09:00:03Z"}
+              - {phase: complete, at: "2026-01-31T09:02:00Z"}
+          - name: second
+            namespace: default
+            queue: research
+            phase: running
+            timeline:
+              - {phase: queued, at: "2026-01-31T09:00:10Z", reason: Submitted}
+              - {phase: dispatched, at: "2026-01-31T09:02:01Z"}
+              - {phase: running, at: "2026-01-31T09:02:03Z"}
+"""
+
+RETURN = r"""
+dest:
+  description: The file, with its whole path.
+  returned: success
+  type: str
+  sample: /home/me/gangs.html
+size:
+  description: Size of the page in bytes.
+  returned: success
+  type: int
+  sample: 24518
+sections:
+  description: What each section holds.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: Type of the section.
+      type: str
+      sample: gang_timeline
+    title:
+      description: Title of the section.
+      type: str
+      sample: Shared node
+    gangs:
+      description: How many gangs it shows.
+      type: int
+      sample: 2
+    transitions:
+      description: How many phases of gangs it shows, which is the number of bars.
+      type: int
+      sample: 7
+changed_sections:
+  description: Titles of the sections that came, went or show something else than before.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - Shared node
+ran:
+  description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
+  returned: always
+  type: str
+  sample: in_process
+error:
+  description: The failed action, its object and the cause.
+  returned: failure
+  type: dict
+  sample:
+    action: read
+    object: "sections[0].gangs[1].timeline[0]: at"
+    cause: "a time such as 2026-01-31T12:00:00Z is needed, not 'yesterday'"
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.report import report_argument_spec, report_request
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import write_report
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+
+
+def main() -> None:
+    """Read options, write the page, answer."""
+    module = AnsibleModule(argument_spec=report_argument_spec(), supports_check_mode=True)
+    try:
+        result = write_report(report_request(module.params, module.check_mode))
+    except MusterError as error:
+        module.fail_json(ran="module", **error.as_result())
+    module.exit_json(ran="module", **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Counting: what started gangs still get, what others hold, and what is left for the next gang, rule by rule.
+
+Most gangs here have objects that no controller looks after, so that a test decides itself which pods exist.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._policy import health
+from ansible_collections.muster.kube.tests.support.dispatch_stage import NOBODYS_RAY, Stage, short_of, told, wait_gone
+from ansible_collections.muster.kube.tests.support.gang_cases import kwok_node, pod
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, is_bound, wait_until
+
+Object = dict[str, t.Any]
+
+
+@pytest.fixture
+def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
+    """A dispatcher over the test's namespace."""
+    made = Stage(cluster, namespace)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a lost race a gang is asked again without a pause."""
+    monkeypatch.setattr(health, "RACE_PAUSE", 0.0)
+
+
+def left_for_others(stage: Stage, cpu: str = "100", **terms: t.Any) -> str:
+    """The cpu that a gang which is too large finds free; the gang is taken back again."""
+    stage.submit("probe", stage.podless_job("probe", 1, cpu=cpu))
+    needed, free = short_of(told(stage.run(**terms), "probe"))
+    assert needed == cpu
+    delete(stage.client, resource_path("v1", "configmaps", stage.namespace, "probe"))
+    return free
+
+
+def test_a_ray_cluster_counts_its_clamped_replicas_on_all_hosts(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="8")
+    cluster = stage.ray_cluster("ray", 5, managed=False, maxReplicas=2, numOfHosts=2)
+    stage.submit("ray", cluster)
+    assert told(stage.run(), "ray").action == "start"
+    assert left_for_others(stage) == "3"
+
+
+def test_the_submitter_of_a_ray_job_counts_before_and_after_it_exists(stage: Stage) -> None:
+    node = stage.add_nodes(1, cpu="4")[0]
+    cluster = stage.ray_cluster("unused")["spec"]
+    spec = {"entrypoint": "true", "rayClusterSpec": cluster, "managedBy": NOBODYS_RAY}
+    ray_job: Object = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "ray"}, "spec": spec}
+    stage.submit("ray", ray_job)
+    assert told(stage.run(), "ray").action == "start"
+    # A head and a worker of one cpu each, and the submitter of half a cpu.
+    assert left_for_others(stage) == "1500m"
+    found = stage.find(ray_job)
+    assert found is not None
+    submitter = stage.job("submitter", cpu="500m")
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "ray", "uid": found["metadata"]["uid"]}
+    submitter["metadata"].update({"namespace": stage.namespace, "ownerReferences": [owner]})
+    stage.cluster.create(submitter)
+    wait_until("the submitter's pod", lambda: [item for item in stage.pods() if is_bound(item)])
+    assert stage.pods()[0]["spec"]["nodeName"] == node
+    assert left_for_others(stage) == "1500m"
+
+
+def test_a_job_between_two_tries_keeps_its_room_for_a_while(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="2")
+    stage.submit("flaky", stage.job("flaky", 1, exit_code=1, backoff_limit=6, cpu="1"))
+    stage.run_until({"flaky": "running"})
+    wait_until("the pod to fail", lambda: [item for item in stage.pods() if item["status"]["phase"] == "Failed"])
+    assert [item["status"]["phase"] for item in stage.pods()] == ["Failed"]
+    assert left_for_others(stage) == "1"
+    assert left_for_others(stage, start_timeout=0.0) == "2"
+
+
+def test_a_preempted_pod_leaves_its_room_reserved(stage: Stage) -> None:
+    node = stage.add_nodes(1, cpu="4")[0]
+    record = stage.submit("gang", stage.podless_job("gang", 2, cpu="1"))
+    stage.run()
+    for name in ("one", "two"):
+        stage.gang_pod(record, name, "gang", node)
+    stage.run_until({"gang": "running"})
+    assert left_for_others(stage) == "2"
+    delete(stage.client, resource_path("v1", "pods", stage.namespace, "one"))
+    wait_gone("the preempted pod", lambda: stage.raw("one", "pods"))
+    assert left_for_others(stage) == "2"
+
+
+def test_a_terminating_pod_holds_its_node_and_satisfies_nobody(stage: Stage) -> None:
+    node = stage.add_nodes(1, cpu="4")[0]
+    record = stage.submit("gang", stage.podless_job("gang", 1, cpu="1"))
+    stage.run()
+    stage.gang_pod(record, "old", "gang", node, finalizers=["example.com/wait"])
+    wait_until("the pod to run", lambda: [item for item in stage.pods() if item["status"]["phase"] == "Running"])
+    assert left_for_others(stage) == "3"
+    path = resource_path("v1", "pods", stage.namespace, "old")
+    delete(stage.client, path)
+    assert stage.pods() == []
+    assert left_for_others(stage) == "2"
+    patch(stage.client, path, {"metadata": {"finalizers": None}}, patch_type="merge")
+    wait_gone("the pod", lambda: stage.raw("old", "pods"))
+    assert left_for_others(stage) == "3"
+
+
+def test_a_ray_cluster_that_scaled_itself_down_gives_room_back(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="6")
+    cluster = stage.ray_cluster("ray", 3, managed=False)
+    stage.submit("ray", cluster)
+    stage.run()
+    assert left_for_others(stage) == "2"
+    found = stage.find(cluster)
+    assert found is not None
+    change = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 1}]
+    patch(stage.client, stage.cluster.path(found), change, patch_type="json")
+    assert left_for_others(stage) == "4"
+
+
+def test_gangs_of_one_job_that_is_half_done_count_what_is_left(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="4")
+    stage.submit("gang", stage.podless_job("gang", 3, cpu="1"))
+    stage.run()
+    assert left_for_others(stage) == "1"
+    job = stage.find(stage.job("gang"))
+    assert job is not None
+    # Nobody's Job: the test plays its controller.
+    status = {"status": {"startTime": job["metadata"]["creationTimestamp"], "succeeded": 2, "active": 0}}
+    patch(stage.client, f"{stage.cluster.path(job)}/status", status, patch_type="merge")
+    assert left_for_others(stage) == "3"
+
+
+@pytest.mark.parametrize("trouble", ["not ready", "cordoned", "tainted"])
+def test_a_node_that_takes_no_pods_is_no_room(stage: Stage, trouble: str) -> None:
+    stage.add_nodes(1, cpu="2")
+    name = f"{stage.pool}-bad"
+    node = kwok_node(name, stage.pool, cpu="8")
+    stage.remember_nodes(name)
+    if trouble == "not ready":
+        # Without its annotation kwok never makes it ready.
+        node["metadata"].pop("annotations")
+        stage.cluster.create(node)
+    else:
+        stage.cluster.add_nodes([node])
+        spec = {"unschedulable": True} if trouble == "cordoned" else {"taints": [{"key": "own", "effect": "NoSchedule"}]}
+        patch(stage.client, resource_path("v1", "nodes", name=name), {"spec": spec}, patch_type="merge")
+    key = {"not ready": "not-ready", "cordoned": "unschedulable", "tainted": "own"}[trouble]
+    wait_until(
+        "the node's taint",
+        lambda: any(
+            key in taint["key"]
+            for taint in (_node(stage, name)["spec"].get("taints") or ())
+            if taint["effect"] == "NoSchedule"
+        ),
+    )
+    stage.submit("gang", stage.job("gang", 1, cpu="4"))
+    decision = told(stage.run(), "gang")
+    assert decision.action == "wait"
+    assert short_of(decision) == ("4", "2")
+
+
+def _node(stage: Stage, name: str) -> Object:
+    """A node as it is."""
+    return t.cast(Object, stage.client.request("GET", resource_path("v1", "nodes", name=name)).json())
+
+
+def test_finished_pods_count_nothing(stage: Stage) -> None:
+    node = stage.add_nodes(1, cpu="4")[0]
+    for name, code in (("good", "0"), ("bad", "1")):
+        made = pod(name, stage.namespace, None, node=node, cpu="1")
+        made["metadata"]["annotations"] = {"muster.kube/exit-code": code}
+        stage.cluster.create(made)
+    stage.occupy("other", node, cpu="1")
+    wait_until(
+        "two pods to end", lambda: {item["status"]["phase"] for item in stage.pods()} >= {"Succeeded", "Failed"}
+    )
+    assert left_for_others(stage) == "3"
+
+
+def test_foreign_pods_that_wait_for_the_scheduler_are_placed_first(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="4")
+    # A claim that nobody makes holds the scheduler up for as long as the test likes; room is not what it lacks.
+    waiting = pod("waiting", stage.namespace, stage.pool, cpu="3")
+    waiting["spec"]["resourceClaims"] = [{"name": "device", "resourceClaimName": "missing"}]
+    stage.cluster.create(waiting)
+    wait_until("the scheduler to leave it", lambda: _unschedulable(stage, "waiting"))
+    assert left_for_others(stage) == "1"
+    gated = pod("gated", stage.namespace, stage.pool, cpu="1")
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    stage.cluster.create(gated)
+    assert left_for_others(stage) == "1"
+    delete(stage.client, resource_path("v1", "pods", stage.namespace, "waiting"))
+    wait_gone("the pod", lambda: stage.raw("waiting", "pods"))
+    assert left_for_others(stage) == "4"
+
+
+def _unschedulable(stage: Stage, name: str) -> bool:
+    """Whether the scheduler says that it finds no node."""
+    found = stage.raw(name, "pods") or {}
+    return any(item.get("reason") == "Unschedulable" for item in (found.get("status") or {}).get("conditions") or ())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_pods_larger_than_declared_count_as_they_were_seen(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="2")
+    declared = [{"name": "gang", "count": 1, "requests": {"cpu": "1"}, "spec": {"nodeSelector": _pool(stage)}}]
+    stage.submit("gang", stage.job("gang", 1, cpu="3"), podsets=declared)
+    assert told(stage.run(), "gang").action == "start"
+    stage.run_until({"gang": "queued"}, bind_timeout=0.1)
+    state = stage.state("gang")
+    assert (state.attempt, state.lost_races, state.requeues) == (2, 1, 0)
+    decision = told(stage.run(), "gang")
+    assert (decision.action, short_of(decision)) == ("wait", ("3", "2"))
+    assert stage.pods() == []
+
+
+@pytest.mark.usefixtures("at_once")
+def test_three_lost_races_of_a_gang_declared_too_small_are_enough(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="4")
+    declared = [{"name": "gang", "count": 1, "requests": {"cpu": "1"}, "spec": {"nodeSelector": _pool(stage)}}]
+    # The declaration does not say either that its pods want a node which is not there.
+    made = stage.job("gang", 1, cpu="2")
+    made["spec"]["template"]["spec"]["nodeSelector"]["muster-test/late"] = "true"
+    stage.submit("gang", made, podsets=declared)
+    record = stage.record("gang")
+
+    def given_up(phases: t.Mapping[str, str]) -> bool:
+        state = stage.record("gang").state
+        return phases.get(record.uid) == "queued" and state is not None and state.lost_races >= 3
+
+    result = stage.run_for(given_up, bind_timeout=0.1)
+    assert [item.action for item in result.decisions].count("start") == 3
+    decision = told(stage.run(), "gang")
+    assert (decision.action, decision.reason) == ("wait", "declared_too_small")
+    assert "podset gang is declared with 1 of cpu, its pods ask for 2" in decision.message
+    assert stage.pods() == []
+
+
+def _pool(stage: Stage) -> dict[str, str]:
+    """The selector of the stage's nodes."""
+    return dict(stage.job("unused")["spec"]["template"]["spec"]["nodeSelector"])

@@ -1,0 +1,631 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Dispatchers that die, freeze, lose their answers or their clock at any write of a gang's start and undo.
+
+Whatever happens to the first dispatcher, the next one must bring the gang of three objects where it belongs, and what
+a recorder has seen meanwhile must be clean.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import (
+    ensure_absent,
+    ensure_present,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest, ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders, run_dispatcher
+from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Signal
+from ansible_collections.muster.kube.tests.support.gang_cases import (
+    config_map,
+    gang_record,
+    node_pool,
+    service,
+    three_objects,
+)
+from ansible_collections.muster.kube.tests.support.invariants import Findings, Recorder
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
+
+Scenario = t.Literal["start", "undo"]
+Object = dict[str, t.Any]
+
+GOALS: dict[Scenario, str] = {"start": "running", "undo": "suspended"}
+SCENARIOS: tuple[Scenario, ...] = ("start", "undo")
+GANG = "gang"
+ARENAS = itertools.count(os.getpid())
+OBJECTS = 3
+# At once; more only makes two cores wait for each other.
+WIDTH = 4
+# Never reached when things work.
+PATIENCE = 120.0
+STATUSES = (403, 409, 422, 429, 500)
+SIDES: tuple[t.Literal["before", "after"], ...] = ("before", "after")
+# Sent only for objects which the garbage collector has not taken by then, so not in every run.
+CHILD_DELETES = ("DELETE jobs/g-b", "DELETE jobs/g-a", "DELETE services/g-s")
+CUTS: tuple[t.Literal["before", "after", "inside"], ...] = ("before", "after", "inside")
+
+
+class Place:
+    """A namespace with a pool of nodes on which its only gang just fits, a Lease of its own, and foreign objects."""
+
+    def __init__(self, cluster: LiveCluster, name: str, directory: pathlib.Path, scenario: Scenario) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.scenario = scenario
+        self.directory = directory / name
+        self.record_path = resource_path("v1", "configmaps", name, GANG)
+        self.lease_path = resource_path("coordination.k8s.io/v1", "leases", name, "dispatch")
+        self.foreign: list[Object] = []
+
+    @property
+    def goal(self) -> str:
+        """Where the gang belongs in the end."""
+        return GOALS[self.scenario]
+
+    @property
+    def key(self) -> str:
+        """The gang's name in findings."""
+        return f"{self.name}/{GANG}"
+
+    def nodes(self) -> list[Object]:
+        """Room for exactly this gang."""
+        return node_pool(self.name, 2, cpu="2")
+
+    def prepare(self) -> None:
+        """Queue the gang; for an undo have it started, then ask for its end."""
+        self.directory.mkdir()
+        self.cluster.namespace(self.name)
+        objects = three_objects("g", self.name, 2, cpu="1")
+        [record] = self.cluster.create(gang_record(GANG, self.name, objects))
+        self.foreign = self.cluster.create(*_look_alikes(self.name, record["metadata"]["uid"]))
+        if self.scenario == "undo":
+            self.heal("running")
+            self.suspend()
+
+    def suspend(self, wanted: bool = True) -> None:
+        """Ask for the gang's end, or for its next start."""
+        record = get_object(self.cluster.client, self.record_path)
+        assert record is not None
+        text = json.dumps({**json.loads(record["data"]["gang.json"]), "suspended": wanted})
+        patch(self.cluster.client, self.record_path, {"data": {"gang.json": text}})
+
+    def orders(self, kubeconfig: t.Any = None, **settings: t.Any) -> Orders:
+        """Orders for a dispatcher of this place."""
+        return Orders(str(kubeconfig or self.cluster.kubeconfig), self.name, (self.name,), **settings)
+
+    def heal(self, *phases: str) -> dict[str, t.Any]:
+        """Run a dispatcher that nobody disturbs until the gang is in one of these phases."""
+        result = run_dispatcher(self.orders(duration=PATIENCE, until=phases, lease_wait=PATIENCE))
+        assert self.phase in phases, f"{self.name}: {self.phase} instead of {phases}: {result}"
+        return result
+
+    def cycle(self) -> dict[str, t.Any]:
+        """Run one cycle that nobody disturbs."""
+        return run_dispatcher(self.orders(lease_wait=PATIENCE))
+
+    def come_to_rest(self) -> None:
+        """Run cycles that nobody disturbs until nothing is under way; a gang that was refused may have to wait."""
+
+        def resting() -> bool:
+            self.cycle()
+            state = self.state
+            waiting = state.get("phase") == "queued" and state.get("not_before") is not None
+            return waiting or state.get("phase") in (self.goal, "failed")
+
+        wait_until(f"{self.name} to come to rest", resting, PATIENCE)
+
+    @property
+    def state(self) -> dict[str, t.Any]:
+        """The gang's state as it is written."""
+        record = get_object(self.cluster.client, self.record_path)
+        assert record is not None
+        text = (record["metadata"].get("annotations") or {}).get("muster.kube/state")
+        return t.cast("dict[str, t.Any]", json.loads(text)) if text else {"phase": "queued"}
+
+    @property
+    def holder(self) -> str | None:
+        """Who holds the Lease."""
+        lease = get_object(self.cluster.client, self.lease_path) or {}
+        return t.cast("str | None", (lease.get("spec") or {}).get("holderIdentity"))
+
+    @property
+    def phase(self) -> str:
+        """The gang's phase."""
+        return str(self.state["phase"])
+
+
+def _look_alikes(namespace: str, uid: str) -> list[Object]:
+    """Objects of others that look like the gang's: labels can be set by anybody, ownership cannot."""
+    ticket = config_map(
+        "foreign-ticket", attempt="1", digest="x", objects=f'[["v1","Service","{namespace}","foreign-s"]]'
+    )
+    ticket["metadata"]["labels"] = {"muster.kube/ticket": "true", "muster.kube/gang": uid}
+    other = service("foreign-s")
+    other["metadata"]["labels"] = {
+        "muster.kube/gang": "no-such-gang",
+        "muster.kube/attempt": "1",
+    }
+    plain = config_map("g-s")
+    for obj in (ticket, other, plain):
+        obj["metadata"]["namespace"] = namespace
+    return [ticket, other, plain]
+
+
+class Arena:
+    """Many places at once, each with its own fault, under one recorder."""
+
+    def __init__(self, cluster: LiveCluster, directory: pathlib.Path, prefix: str) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.prefix = prefix
+        self.places: list[Place] = []
+
+    def place(self, scenario: Scenario) -> Place:
+        """One more place."""
+        made = Place(self.cluster, f"{self.prefix}-{len(self.places)}", self.directory, scenario)
+        self.places.append(made)
+        return made
+
+    def play(
+        self, scenes: t.Sequence[tuple[Place, str, t.Callable[[Place], None]]], *, deleted: bool = False
+    ) -> Findings:
+        """Play all scenes, a few at a time; what each of them says failed is raised together at the end.
+
+        Unless the scenes delete their gangs themselves, none may get lost.
+        """
+        self.cluster.add_nodes([node for place in self.places for node in place.nodes()])
+        names = [place.name for place in self.places]
+        troubles: list[str] = []
+
+        def play_one(place: Place, title: str, scene: t.Callable[[Place], None]) -> None:
+            place.prepare()
+            recorder.watch_over(*place.foreign)
+            try:
+                scene(place)
+            except (AssertionError, MusterError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+                troubles.append(f"{place.name} ({title}): {error}")
+
+        expected = [] if deleted else [place.key for place in self.places]
+        with Recorder(self.cluster, names, expected=expected) as recorder:
+            with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
+                for future in [pool.submit(play_one, *scene) for scene in scenes]:
+                    future.result()
+            findings = recorder.settled(seconds=30.0)
+        titles = {place.name: title for place, title, _scene in scenes}
+        assert not troubles, "\n".join([*troubles, str(findings)])
+        assert findings.clean(), f"{findings}\n{titles}"
+        assert findings.gaps == 0
+        return findings
+
+    def leave(self) -> None:
+        """Take everything away."""
+        for place in self.places:
+            self.cluster.drop_namespace(place.name)
+        self.cluster.remove_nodes(node["metadata"]["name"] for place in self.places for node in place.nodes())
+
+
+@pytest.fixture
+def arena(cluster, tmp_path, request):
+    """Places of one test."""
+    words = request.node.name.lower().removeprefix("test_").replace("[", "-").split("_")
+    word = "".join(letter for letter in words[0] if letter.isalnum())
+    made = Arena(cluster, tmp_path, f"f-{word}-{next(ARENAS)}")
+    yield made
+    made.leave()
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A write of a scenario, by its words and how often it was written before, and one side of it."""
+
+    scenario: Scenario
+    label: str
+    occurrence: int
+    when: t.Literal["before", "after"] = "before"
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.when} {self.label} no. {self.occurrence} of the {self.scenario}"
+
+
+@pytest.fixture(scope="module")
+def writes(cluster, tmp_path_factory) -> dict[Scenario, list[str]]:
+    """The writes of each scenario when nothing goes wrong, and proof that nothing did."""
+    directory = tmp_path_factory.mktemp("clean")
+    arena = Arena(cluster, directory, "f-clean")
+    labels: dict[Scenario, list[str]] = {}
+
+    def scene(place: Place) -> None:
+        with FaultPoints(cluster.kubeconfig, place.directory) as points:
+            orders = place.orders(points.kubeconfig, duration=PATIENCE, until=(place.goal,))
+            with DispatchProcess(orders, place.directory / "log") as process:
+                process.result()
+            labels[place.scenario] = points.labels
+
+    findings = arena.play([(arena.place(scenario), "clean", scene) for scenario in SCENARIOS])
+    arena.leave()
+    assert sorted(findings.phases.values()) == sorted(GOALS.values())
+    return labels
+
+
+def each_write(writes: dict[Scenario, list[str]]) -> list[Point]:
+    """Every write of both scenarios, less those which the garbage collector may make needless."""
+    return [
+        Point(scenario, label, writes[scenario][: index + 1].count(label))
+        for scenario in SCENARIOS
+        for index, label in enumerate(writes[scenario])
+        if label not in CHILD_DELETES
+    ]
+
+
+def both_sides(points: t.Iterable[Point]) -> list[Point]:
+    """Before and after each of them."""
+    return [dataclasses.replace(point, when=when) for point in points for when in SIDES]
+
+
+T = t.TypeVar("T")
+
+
+def chosen(items: collections.abc.Sequence[T], scale: float, seed: int, what: str) -> list[T]:
+    """All of them in full runs, else a share that is the same in every run; never fewer than three."""
+    count = min(len(items), max(3, math.ceil(len(items) * scale)))
+    picked = random.Random(f"{seed}/{what}").sample(range(len(items)), count)
+    return [items[index] for index in sorted(picked)]
+
+
+def test_scenarios_have_all_their_writes(writes: dict[Scenario, list[str]]) -> None:
+    start, undo = writes["start"], writes["undo"]
+    # A new Lease makes the record be claimed once; then the ticket, the record three times, each object once.
+    assert [label for label in start if "leases" not in label] == [
+        f"PUT configmaps/{GANG}",
+        "POST configmaps",
+        f"PUT configmaps/{GANG}",
+        "POST services",
+        "POST jobs",
+        "POST jobs",
+        f"PUT configmaps/{GANG}",
+        f"PUT configmaps/{GANG}",
+    ]
+    assert [label for label in undo if "leases" not in label and label not in CHILD_DELETES] == [
+        f"PUT configmaps/{GANG}",
+        "DELETE configmaps/muster-ticket",
+        f"PUT configmaps/{GANG}",
+    ]
+    # Three signals at both sides of each.
+    assert len(both_sides(each_write(writes))) * 3 >= 30
+
+
+def strike(place: Place, fault: Fault, point: Point, after: t.Callable[[DispatchProcess], None]) -> None:
+    """Start a dispatcher, let the fault happen at that write, and go on from there."""
+    with FaultPoints(place.cluster.kubeconfig, place.directory) as points:
+        points.at_label(point.label, point.occurrence, fault)
+        orders = place.orders(points.kubeconfig, duration=PATIENCE, until=(place.goal, "failed"), or_gone=True)
+        with DispatchProcess(orders, place.directory / "log") as process:
+            points.process = process
+            wait_until("the point", lambda: fault.was_reached or not process.alive, PATIENCE, 0.01)
+            assert fault.was_reached or fault.reached(2.0), points.labels
+            after(process)
+
+
+def wake_after(place: Place, fault: Fault, process: DispatchProcess) -> None:
+    """The lease runs out, somebody else does the work, and only then the first one wakes up."""
+    place.heal(place.goal)
+    process.resume()
+    fault.release()
+    process.wait()
+
+
+def wake_amid(place: Place, fault: Fault, process: DispatchProcess) -> None:
+    """The lease runs out, and the first one wakes up as soon as somebody else has it."""
+    before = place.holder
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        healing = pool.submit(place.heal, place.goal)
+        wait_until("a new holder", lambda: place.holder != before or healing.done(), PATIENCE, 0.005)
+        process.resume()
+        fault.release()
+        healing.result()
+    process.wait()
+
+
+def stay_dead(place: Place, fault: Fault, process: DispatchProcess) -> None:
+    """It is over for the first one."""
+    process.wait()
+
+
+SIGNALS: dict[str, tuple[Signal, t.Callable[[Place, Fault, DispatchProcess], None]]] = {
+    "kill": ("kill", stay_dead),
+    "interrupt": ("interrupt", stay_dead),
+    "stop": ("stop", wake_after),
+    "stop, then both at once": ("stop", wake_amid),
+}
+
+
+@pytest.mark.parametrize("kind", list(SIGNALS))
+def test_signals(arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int, kind: str) -> None:
+    sent, go_on = SIGNALS[kind]
+
+    def scene_of(point: Point) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            fault = Fault(signal=sent, when=point.when)
+            strike(place, fault, point, lambda process: go_on(place, fault, process))
+            place.heal(place.goal)
+
+        return scene
+
+    points = chosen(both_sides(each_write(writes)), scale, seed, kind)
+    findings = arena.play([(arena.place(point.scenario), str(point), scene_of(point)) for point in points])
+    assert findings.phases == {place.key: place.goal for place in arena.places}
+
+
+def errors() -> list[tuple[str, dict[str, t.Any]]]:
+    """Every way in which an answer can be bad, with its name."""
+    return [
+        *((str(status), {"status": status}) for status in STATUSES),
+        *((f"cut {cut}", {"cut": cut}) for cut in CUTS),
+    ]
+
+
+def test_bad_answers(arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int) -> None:
+    def scene_of(point: Point, settings: dict[str, t.Any]) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            strike(place, Fault(**settings), point, lambda process: place.come_to_rest())
+
+        return scene
+
+    cases = [(point, name, settings) for point in each_write(writes) for name, settings in errors()]
+    scenes = [
+        (arena.place(point.scenario), f"{name} {point}", scene_of(point, settings))
+        for point, name, settings in chosen(cases, scale, seed, "errors")
+    ]
+    arena.play(scenes)
+
+
+def test_cut_off_for_good(arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int) -> None:
+    def scene_of(point: Point) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            with FaultPoints(place.cluster.kubeconfig, place.directory) as points:
+                # The write itself may still get through; whether it did the dispatcher never learns.
+                fault = Fault(cut=point.when, meanwhile=lambda: points.cut(times=None))
+                points.at_label(point.label, point.occurrence, fault)
+                orders = place.orders(points.kubeconfig, duration=PATIENCE, until=(place.goal,), lease_wait=1.0)
+                with DispatchProcess(orders, place.directory / "log"):
+                    fault.reached()
+                    place.heal(place.goal)
+            place.heal(place.goal)
+
+        return scene
+
+    points = chosen(both_sides(each_write(writes)), scale, seed, "cut off")
+    findings = arena.play([(arena.place(point.scenario), str(point), scene_of(point)) for point in points])
+    assert findings.phases == {place.key: place.goal for place in arena.places}
+
+
+def test_post_held_until_after_the_takeover(
+    arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int
+) -> None:
+    def scene_of(point: Point, undone: bool) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            fault = Fault(hold=True)
+
+            def go_on(process: DispatchProcess) -> None:
+                process.kill()
+                place.heal("running")
+                if undone:
+                    place.suspend()
+                    place.heal("suspended")
+                fault.release()
+                fault.done()
+
+            strike(place, fault, point, go_on)
+            place.cycle()
+
+        return scene
+
+    posts = [item for item in each_write(writes) if item.label.startswith("POST ") and "lease" not in item.label]
+    assert len(posts) == OBJECTS + 1
+    cases = chosen([(point, undone) for point in posts for undone in (False, True)], scale, seed, "held")
+    scenes = [
+        (arena.place("start"), f"{point} late{' after an undo' if undone else ''}", scene_of(point, undone))
+        for point, undone in cases
+    ]
+    findings = arena.play(scenes)
+    goals = ["suspended" if undone else "running" for _point, undone in cases]
+    assert findings.phases == dict(zip([place.key for place in arena.places], goals, strict=True))
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_wrong_clocks(arena: Arena, writes: dict[Scenario, list[str]], seed: int, minutes: int) -> None:
+    point = random.Random(f"{seed}/clock/{minutes}").choice(
+        [item for item in each_write(writes) if item.scenario == "start"]
+    )
+
+    def scene(place: Place) -> None:
+        with FaultPoints(place.cluster.kubeconfig, place.directory) as points:
+            fault = points.at_label(point.label, point.occurrence, Fault(signal="kill", when="after"))
+            orders = place.orders(points.kubeconfig, duration=PATIENCE, clock_offset=minutes * 60.0)
+            with DispatchProcess(orders, place.directory / "log") as process:
+                points.process = process
+                fault.reached()
+        for offset, goal in ((-minutes, "running"), (minutes, "suspended")):
+            if goal == "suspended":
+                place.suspend()
+            orders = place.orders(duration=PATIENCE, until=(goal,), clock_offset=offset * 60.0)
+            with DispatchProcess(orders, place.directory / "log") as process:
+                process.result()
+        now = time.time()
+        moments = [read_time(at) for _phase, at, _reason, _message in place.state["transitions"]]
+        assert all(moment is not None and abs(now - moment) < 300 for moment in moments), place.state["transitions"]
+        assert moments == sorted(t.cast("list[float]", moments))
+
+    findings = arena.play([(arena.place("start"), f"clocks off by {minutes} min, {point}", scene)])
+    assert set(findings.phases.values()) == {"suspended"}
+    assert set(findings.attempts.values()) == {2}
+
+
+def test_record_deleted_at_every_write(
+    arena: Arena, cluster: LiveCluster, writes: dict[Scenario, list[str]], scale: float, seed: int
+) -> None:
+    def scene_of(point: Point) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            fault = Fault(hold=True, when=point.when)
+
+            def go_on(process: DispatchProcess) -> None:
+                delete(cluster.client, place.record_path)
+                fault.release()
+                process.result()
+
+            strike(place, fault, point, go_on)
+            place.cycle()
+
+        return scene
+
+    points = chosen(both_sides(each_write(writes)), scale, seed, "deleted")
+    scenes = [(arena.place(point.scenario), str(point), scene_of(point)) for point in points]
+    assert arena.play(scenes, deleted=True).phases == {}
+
+
+def test_lease_deleted_at_every_write(
+    arena: Arena, cluster: LiveCluster, writes: dict[Scenario, list[str]], scale: float, seed: int
+) -> None:
+    def scene_of(point: Point) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            fault = Fault(hold=True, when=point.when)
+
+            def go_on(process: DispatchProcess) -> None:
+                # Nobody has to wait for a lease that does not exist, so two are at work at once.
+                with contextlib.suppress(NotFound):
+                    delete(cluster.client, place.lease_path)
+                place.heal(place.goal)
+                fault.release()
+                process.wait()
+
+            strike(place, fault, point, go_on)
+            place.heal(place.goal)
+
+        return scene
+
+    points = chosen(both_sides(each_write(writes)), scale, seed, "lease")
+    findings = arena.play([(arena.place(point.scenario), str(point), scene_of(point)) for point in points])
+    assert findings.phases == {place.key: place.goal for place in arena.places}
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> t.Iterator[tuple[LiveCluster, ClusterRequest]]:
+    """A cluster whose control plane may be disturbed."""
+    request = ClusterRequest(ClusterSpec(f"faults-{os.getpid()}"), cache_directory(), FILES, 120.0)
+    result = ensure_present(request, lambda text: None)
+    yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result), request
+    ensure_absent(request, lambda text: None)
+
+
+def restart_api_server(request: ClusterRequest) -> None:
+    """Kill the API server and wait until it is back."""
+    shown = ensure_present(request, lambda text: None)
+    os.kill(shown["components"]["kube-apiserver"]["pid"], signal.SIGKILL)
+    ensure_present(request, lambda text: None)
+
+
+def test_api_server_restarted_in_the_middle(
+    own_cluster: tuple[LiveCluster, ClusterRequest],
+    writes: dict[Scenario, list[str]],
+    tmp_path: pathlib.Path,
+    scale: float,
+    seed: int,
+) -> None:
+    cluster, request = own_cluster
+    points = [item for item in each_write(writes) if item.scenario == "start"]
+    for number, point in enumerate(chosen(points, scale, seed, "restart")[: max(1, round(3 * scale))]):
+        place = Place(cluster, f"restart-{number}", tmp_path, point.scenario)
+        cluster.add_nodes(place.nodes())
+        place.prepare()
+        with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
+            recorder.watch_over(*place.foreign)
+            strike(place, Fault(meanwhile=lambda: restart_api_server(request)), point, lambda process: None)
+            place.heal("running")
+            findings = recorder.settled(seconds=30.0)
+        assert findings.clean(), f"{point}: {findings}"
+
+
+def test_killed_while_it_deletes_objects_without_the_collector(
+    own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path, scale: float, seed: int
+) -> None:
+    cluster, _request = own_cluster
+    points = both_sides(Point("undo", label, 1) for label in CHILD_DELETES)
+    for number, point in enumerate(chosen(points, scale, seed, "collector")[: max(1, round(6 * scale))]):
+        place = Place(cluster, f"collector-{number}", tmp_path, point.scenario)
+        cluster.add_nodes(place.nodes())
+        place.prepare()
+        with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
+            recorder.watch_over(*place.foreign)
+            controllers = cluster.components["kube-controller-manager"]["pid"]
+            os.kill(controllers, signal.SIGSTOP)
+            try:
+                strike(place, Fault(signal="kill", when=point.when), point, lambda process: None)
+            finally:
+                os.kill(controllers, signal.SIGCONT)
+            place.heal(place.goal)
+            findings = recorder.settled(seconds=60.0)
+        assert findings.clean(), f"{point}: {findings}"
+        assert findings.gaps == 0
+
+
+def test_late_object_in_the_way_of_the_next_attempt(
+    own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path
+) -> None:
+    cluster, _request = own_cluster
+    place = Place(cluster, "late", tmp_path, "start")
+    cluster.add_nodes(place.nodes())
+    place.prepare()
+    controllers = cluster.components["kube-controller-manager"]["pid"]
+    fault = Fault(hold=True)
+
+    def go_on(process: DispatchProcess) -> None:
+        process.kill()
+        place.heal("running")
+        place.suspend()
+        place.heal("suspended")
+        # Nobody collects what has lost its owner: the next attempt must do it.
+        os.kill(controllers, signal.SIGSTOP)
+        try:
+            fault.release()
+            fault.done()
+            late = get_object(cluster.client, resource_path("v1", "services", place.name, "g-s"))
+            assert late is not None
+            assert late["metadata"]["labels"]["muster.kube/attempt"] == "1"
+            place.suspend(False)
+            place.heal("dispatched")
+        finally:
+            os.kill(controllers, signal.SIGCONT)
+
+    with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
+        recorder.watch_over(*place.foreign)
+        strike(place, fault, Point("start", "POST services", 1), go_on)
+        place.heal("running")
+        findings = recorder.settled(seconds=60.0)
+    assert findings.clean(), str(findings)
+    assert findings.attempts == {place.key: 2}

@@ -1,0 +1,437 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role dispatcher for real: its CRD, its rights, what it leaves alone, and that a second run writes nothing."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pathlib
+import re
+import subprocess
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import NodeGroup
+from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
+from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
+from ansible_collections.muster.kube.tests.support.wrapper_crd import (
+    CRD_PATH,
+    CRDS,
+    WRAPPER_API,
+    install_wrapper_crd,
+    read_wrapper_crd,
+)
+
+Object = dict[str, t.Any]
+SETTINGS = {
+    "dispatcher_namespaces": [
+        {
+            "name": "team",
+            "submitters": [{"kind": "User", "name": "sue"}],
+            "viewers": [{"kind": "Group", "name": "onlookers"}],
+        }
+    ],
+    "dispatcher_subjects": [{"kind": "User", "name": "awx"}],
+}
+DISPATCHER = "system:serviceaccount:muster-system:muster-dispatch"
+ACCOUNT = "system:serviceaccount:team:muster"
+
+
+@pytest.fixture(scope="module")
+def own() -> t.Iterator[LiveCluster]:
+    """A cluster for these tests alone: a CRD is for the whole cluster, and here it comes and goes."""
+    with running_cluster(f"role-{os.getpid()}") as running:
+        running.namespace("team")
+        yield running
+
+
+def run_role(directory: pathlib.Path, kubeconfig: t.Any, *runs: Object) -> Played:
+    """Apply the role as often as settings are given, in one play; the facts of each run are in store_<number>."""
+    tasks = {}
+    for number, settings in enumerate(runs):
+        variables = {"dispatcher_kubeconfig": str(kubeconfig), **SETTINGS, **settings}
+        role = {"name": "muster.kube.dispatcher", "apply": {"check_mode": variables.pop("check", False)}}
+        tasks[f"role_{number}"] = {"ansible.builtin.include_role": role, "vars": variables, "ignore_errors": False}
+        store = "{{ [dispatcher_store | default(''), dispatcher_store_reason | default('')] }}"
+        tasks[f"store_{number}"] = {"ansible.builtin.debug": {"msg": store}}
+    return play_tasks(directory, tasks)
+
+
+def changes(played: Played) -> int:
+    """How many tasks of the role said that they changed something; one more is that which keeps the answers."""
+    return int(played.output.rpartition("changed=")[2].split()[0]) - 1
+
+
+@pytest.fixture(scope="module")
+def installed(own: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> LiveCluster:
+    """The cluster after one run of the role."""
+    run_role(tmp_path_factory.mktemp("installed"), own.kubeconfig, {})
+    return own
+
+
+def allowed(cluster: LiveCluster, user: str, verb: str, resource: str, group: str = "", **more: str) -> bool:
+    """Whether the API server lets a user do it, in the namespace team unless told otherwise."""
+    attributes = {"verb": verb, "resource": resource, "group": group, "namespace": "team", **more}
+    spec: Object = {"user": user, "resourceAttributes": attributes}
+    if user.startswith("system:serviceaccount:"):
+        namespace = user.split(":")[2]
+        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    elif user.startswith("group:"):
+        spec = {**spec, "user": "somebody", "groups": [user.removeprefix("group:")]}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = create(cluster.client, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+def kubectl(cluster: LiveCluster, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """One kubectl."""
+    command = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def ray_wrapper(name: str) -> Object:
+    """An AppWrapper in the shape people wrote for MCAD: one RayCluster with its pods declared."""
+    resources = {"cpu": 1, "memory": "2G", "nvidia.com/gpu": 0}
+    container = {"name": "ray", "image": "none", "resources": {"limits": {"cpu": 1, "memory": "2G"}}}
+    template = {"spec": {"containers": [container]}}
+    worker = {"groupName": "small", "replicas": 1, "minReplicas": 1, "maxReplicas": 1, "rayStartParams": {}}
+    ray = {
+        "apiVersion": "ray.io/v1alpha1",
+        "kind": "RayCluster",
+        "metadata": {"name": name, "labels": {"controller-tools.k8s.io": "1.0"}},
+        "spec": {
+            "rayVersion": "2.5.0",
+            "headGroupSpec": {"rayStartParams": {"dashboard-host": "0.0.0.0"}, "template": template},
+            "workerGroupSpecs": [{**worker, "template": template}],
+        },
+    }
+    pods = [{"replicas": 1, "requests": dict(resources), "limits": dict(resources)}]
+    item = {"replicas": 1, "custompodresources": pods, "generictemplate": ray}
+    return {
+        "apiVersion": WRAPPER_API,
+        "kind": "AppWrapper",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"resources": {"GenericItems": [item]}},
+    }
+
+
+def test_check_mode_tells_the_changes_and_writes_nothing(own, tmp_path):
+    with ApiProxy(own.kubeconfig, tmp_path) as proxy:
+        played = run_role(tmp_path, proxy.kubeconfig, {"check": True})
+        assert_no_writes(proxy)
+    assert changes(played) == 2
+    assert played["store_0"]["msg"][0] == "appwrapper"
+    assert get_object(own.client, CRD_PATH) is None
+
+
+def test_a_second_run_changes_and_writes_nothing(installed, tmp_path):
+    with ApiProxy(installed.kubeconfig, tmp_path) as proxy:
+        played = run_role(tmp_path, proxy.kubeconfig, {})
+        assert proxy.requests
+        assert_no_writes(proxy)
+    assert changes(played) == 0
+    assert played["store_0"]["msg"][0] == "appwrapper"
+
+
+def test_what_was_changed_by_others_is_put_right_and_nothing_else_is_written(installed, tmp_path):
+    path = resource_path("rbac.authorization.k8s.io/v1", "rolebindings", "team", "muster-submit")
+    stranger = {"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}
+    patch(installed.client, path, {"subjects": [stranger]}, patch_type="merge")
+    with ApiProxy(installed.kubeconfig, tmp_path) as proxy:
+        run_role(tmp_path, proxy.kubeconfig, {})
+        assert [(request.method, request.path) for request in proxy.writes] == [("PATCH", path)]
+    assert [subject["name"] for subject in get_object(installed.client, path)["subjects"]] == ["sue"]
+
+
+def test_every_object_carries_our_labels(installed):
+    crd = get_object(installed.client, CRD_PATH)
+    assert crd["metadata"]["labels"] == read_wrapper_crd()["metadata"]["labels"]
+    for api, plural, names in [
+        ("v1", "namespaces", {"muster-system"}),
+        ("v1", "serviceaccounts", {"muster-dispatch", "muster"}),
+        ("rbac.authorization.k8s.io/v1", "clusterroles", {"muster-submit", "muster-dispatch", "muster-view"}),
+        ("rbac.authorization.k8s.io/v1", "clusterrolebindings", {"muster-dispatch"}),
+        ("rbac.authorization.k8s.io/v1", "roles", {"muster-dispatch-lease", "muster"}),
+        (
+            "rbac.authorization.k8s.io/v1",
+            "rolebindings",
+            {"muster-dispatch-lease", "muster", "muster-submit", "muster-view"},
+        ),
+        ("flowcontrol.apiserver.k8s.io/v1", "flowschemas", {"muster-dispatch"}),
+    ]:
+        selector = "muster.kube/managed=true,app.kubernetes.io/part-of=muster.kube"
+        path = resource_path(api, plural)
+        found = list_objects(installed.client, path, keep=lambda obj: obj["metadata"]["name"], label_selector=selector)
+        assert set(found.items) == names
+
+
+def test_the_flow_schema_points_to_a_level_that_exists(installed):
+    path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, "muster-dispatch")
+    dangling = wait_until(
+        "the server to look at the FlowSchema",
+        lambda: [
+            item["status"]
+            for item in (get_object(installed.client, path).get("status") or {}).get("conditions") or ()
+            if item["type"] == "Dangling"
+        ],
+    )
+    assert dangling == ["False"]
+
+
+def test_a_wrapper_written_for_mcad_is_taken_as_it_is(installed):
+    made = kubectl(installed, "create", "-f", "-", text=yaml.safe_dump(ray_wrapper("ray")))
+    assert made.returncode == 0, made.stderr
+    path = resource_path(WRAPPER_API, "appwrappers", "team", "ray")
+    live = get_object(installed.client, path)
+    assert live["spec"] == ray_wrapper("ray")["spec"]
+    status = {"state": "Running", "queuejobstate": "Dispatched", "canrun": True, "running": 2, "numberOfRequeueings": 0}
+    large = {"totalmemory": 4_000_000_000_000, "somethingNew": {"kept": "yes"}}
+    patch(installed.client, f"{path}/status", {"status": {**status, **large}}, patch_type="merge")
+    assert get_object(installed.client, path)["status"] == {**status, **large}
+    shown = kubectl(installed, "get", "aw", "-n", "team").stdout.split("\n")
+    titles = ("NAME", "STATE", "QUEUE STATE", "CAN RUN", "RUNNING PODS", "REQUEUES", "AGE")
+    assert re.fullmatch(r"\s+".join(titles), shown[0].strip())
+    assert shown[1].split()[:6] == ["ray", "Running", "Dispatched", "true", "2", "0"]
+    delete(installed.client, path)
+
+
+def test_the_defaults_of_requeuing_hold_only_where_it_is_given(installed):
+    bare, given = ray_wrapper("bare"), ray_wrapper("given")
+    given["spec"]["schedulingSpec"] = {"minAvailable": 2, "requeuing": {"maxNumRequeuings": 3}}
+    installed.create(bare, given)
+    paths = [resource_path(WRAPPER_API, "appwrappers", "team", name) for name in ("bare", "given")]
+    assert "schedulingSpec" not in get_object(installed.client, paths[0])["spec"]
+    requeuing = get_object(installed.client, paths[1])["spec"]["schedulingSpec"]["requeuing"]
+    assert (requeuing["timeInSeconds"], requeuing["growthType"]) == (300, "exponential")
+    assert requeuing["maxNumRequeuings"] == 3
+    for path in paths:
+        delete(installed.client, path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("resources", "GenericItems", 0), "text", "must be of type object"),
+        (("resources", "GenericItems", 0, "generictemplate"), {"spec": {}}, "apiVersion"),
+        (("resources", "GenericItems", 0, "custompodresources", 0, "requests", "cpu"), "one", "should match"),
+        (("resources", "GenericItems", 0, "custompodresources", 0, "replicas"), "1", "must be of type integer"),
+        (("resources",), None, "spec.resources: Required value"),
+    ],
+)
+def test_a_malformed_wrapper_is_refused(installed, place, value, message):
+    wrapper = ray_wrapper("bad")
+    holder: t.Any = wrapper["spec"]
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    with pytest.raises(ApiError, match=message):
+        installed.create(wrapper)
+
+
+def test_a_submitter_may_submit_and_nothing_more(installed):
+    for group, resource in (("", "configmaps"), ("workload.codeflare.dev", "appwrappers")):
+        for verb in ("create", "get", "list", "watch", "delete"):
+            assert allowed(installed, "sue", verb, resource, group), f"{verb} {resource}"
+        for verb in ("update", "patch"):
+            assert not allowed(installed, "sue", verb, resource, group), f"{verb} {resource}"
+        assert not allowed(installed, "sue", "create", resource, group, namespace="default")
+    assert not allowed(installed, "sue", "update", "appwrappers", "workload.codeflare.dev", subresource="status")
+    assert not allowed(installed, "sue", "create", "rolebindings", "rbac.authorization.k8s.io")
+    assert not allowed(installed, "sue", "create", "pods")
+    assert not allowed(installed, "sue", "impersonate", "serviceaccounts", name="muster")
+    for namespace in ("team", "muster-system"):
+        assert not allowed(installed, "sue", "create", "leases", "coordination.k8s.io", namespace=namespace)
+
+
+def test_a_viewer_may_look(installed):
+    for group, resource in (("", "configmaps"), ("", "events"), ("workload.codeflare.dev", "appwrappers")):
+        assert allowed(installed, "group:onlookers", "list", resource, group)
+        assert not allowed(installed, "group:onlookers", "create", resource, group)
+    assert not allowed(installed, "group:onlookers", "get", "secrets")
+
+
+def test_the_account_of_a_namespace_may_start_workloads_there_and_nothing_more(installed):
+    kinds = (("batch", "jobs"), ("ray.io", "rayclusters"), ("kubeflow.org", "pytorchjobs"), ("", "pods"))
+    for group, resource in kinds:
+        for verb in ("create", "delete"):
+            assert allowed(installed, ACCOUNT, verb, resource, group), f"{verb} {resource}"
+            assert not allowed(installed, ACCOUNT, verb, resource, group, namespace="default")
+    for resource in ("rolebindings", "roles"):
+        assert not allowed(installed, ACCOUNT, "create", resource, "rbac.authorization.k8s.io")
+    assert not allowed(installed, ACCOUNT, "create", "serviceaccounts")
+    assert not allowed(installed, ACCOUNT, "get", "secrets")
+    assert not allowed(installed, ACCOUNT, "create", "leases", "coordination.k8s.io")
+
+
+@pytest.mark.parametrize("user", [DISPATCHER, "awx"])
+def test_the_dispatcher_may_act_only_through_the_accounts(installed, user):
+    assert allowed(installed, user, "impersonate", "serviceaccounts", name="muster")
+    assert allowed(installed, user, "impersonate", "serviceaccounts", name="muster", namespace="default")
+    for name in ("default", "muster-dispatch", ""):
+        assert not allowed(installed, user, "impersonate", "serviceaccounts", name=name), name
+    assert not allowed(installed, user, "impersonate", "users")
+    assert not allowed(installed, user, "impersonate", "groups")
+    assert not allowed(installed, user, "create", "jobs", "batch")
+    assert not allowed(installed, user, "delete", "pods")
+    assert not allowed(installed, user, "create", "rolebindings", "rbac.authorization.k8s.io")
+    assert allowed(installed, user, "update", "leases", "coordination.k8s.io", namespace="muster-system")
+    assert not allowed(installed, user, "update", "leases", "coordination.k8s.io", namespace="kube-system")
+    assert allowed(installed, user, "update", "appwrappers", "workload.codeflare.dev", subresource="status")
+
+
+def test_the_dispatcher_may_read_all_a_decision_needs(installed):
+    core = ("nodes", "pods", "namespaces", "resourcequotas", "limitranges", "persistentvolumeclaims")
+    others = [
+        ("", "persistentvolumes"),
+        ("scheduling.k8s.io", "priorityclasses"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+        ("storage.k8s.io", "storageclasses"),
+        ("storage.k8s.io", "csinodes"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("ray.io", "rayclusters"),
+    ]
+    for group, resource in [*(("", name) for name in core), *others]:
+        assert allowed(installed, DISPATCHER, "list", resource, group, namespace=""), resource
+
+
+def test_impersonation_works_for_the_account_and_for_nobody_else(installed):
+    """Not by a review but by doing it: the dispatcher's token, acting as others."""
+    token = kubectl(installed, "create", "token", "muster-dispatch", "-n", "muster-system").stdout.strip()
+    (entry,) = yaml.safe_load(pathlib.Path(installed.kubeconfig).read_text(encoding="utf-8"))["clusters"]
+    server = ["--kubeconfig=/dev/null", f"--server={entry['cluster']['server']}", "--insecure-skip-tls-verify"]
+    acting = [installed.kubectl, *server, f"--token={token}", "-n", "team"]
+    made = ["create", "configmap", "made", "--dry-run=server"]
+    ended = {
+        user: subprocess.run([*acting, f"--as={user}", *made], capture_output=True, text=True, check=False)
+        for user in (ACCOUNT, "system:serviceaccount:team:default", "system:admin")
+    }
+    assert ended[ACCOUNT].returncode == 0, ended[ACCOUNT].stderr
+    for user in ("system:serviceaccount:team:default", "system:admin"):
+        assert "cannot impersonate" in ended[user].stderr
+
+
+def test_a_namespace_that_does_not_exist_is_named(own, tmp_path):
+    tasks = {
+        "role": {
+            "ansible.builtin.include_role": {"name": "muster.kube.dispatcher"},
+            "vars": {"dispatcher_kubeconfig": own.kubeconfig, "dispatcher_namespaces": [{"name": "nowhere"}]},
+        }
+    }
+    with pytest.raises(AssertionError, match="No such namespace: nowhere"):
+        play_tasks(tmp_path, {"role": {**tasks["role"], "ignore_errors": False}})
+
+
+def test_absent_keeps_the_definition_while_wrappers_exist(installed, tmp_path):
+    installed.create(ray_wrapper("kept"))
+    gone = {"dispatcher_state": "absent"}
+    played = run_role(tmp_path, installed.kubeconfig, gone)
+    assert "1 AppWrapper(s) exist" in played.output
+    path = resource_path(WRAPPER_API, "appwrappers", "team", "kept")
+    assert get_object(installed.client, path) is not None
+    assert get_object(installed.client, resource_path("v1", "namespaces", None, "muster-system")) is None
+    assert get_object(installed.client, resource_path("v1", "serviceaccounts", "team", "muster")) is None
+    assert get_object(installed.client, resource_path("v1", "namespaces", None, "team")) is not None
+    delete(installed.client, path)
+    # Both say that the definition goes: had check mode removed it, the second would find nothing to do.
+    assert changes(run_role(tmp_path, installed.kubeconfig, {**gone, "check": True}, gone)) == 2
+    assert get_object(installed.client, CRD_PATH) is None
+
+
+def foreign_crd(*versions: str) -> Object:
+    """An AppWrapper definition of somebody else."""
+    crd = copy.deepcopy(read_wrapper_crd())
+    del crd["metadata"]["labels"]
+    entry = {
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        "served": True,
+    }
+    crd["spec"]["versions"] = [{**entry, "name": name, "storage": name == versions[0]} for name in versions]
+    return crd
+
+
+@pytest.mark.parametrize("versions", [("v1beta1",), ("v1beta2",), ("v1beta2", "v1beta1")])
+def test_a_foreign_definition_is_left_alone(own, tmp_path, versions):
+    wait_until("our definition to be gone", lambda: get_object(own.client, CRD_PATH) is None)
+    before = create(own.client, CRDS, foreign_crd(*versions))
+    try:
+        with ApiProxy(own.kubeconfig, tmp_path) as proxy:
+            runs: list[Object] = [{}, {"dispatcher_state": "absent"}] if versions == ("v1beta1",) else [{}]
+            played = run_role(tmp_path, proxy.kubeconfig, *runs)
+            assert not [request for request in proxy.writes if "customresourcedefinitions" in request.path]
+        store, reason = played["store_0"]["msg"]
+        assert store == "configmap"
+        assert f"serving {' and '.join(sorted(versions))}" in reason
+        assert ("it is not ours" in played.output) is (len(runs) == 2)
+        live = get_object(own.client, CRD_PATH)
+        assert (live["spec"], live["metadata"]["generation"]) == (before["spec"], before["metadata"]["generation"])
+    finally:
+        delete(own.client, CRD_PATH)
+
+
+def test_an_unwanted_flow_schema_goes_and_a_foreign_namespace_is_not_marked(own, tmp_path):
+    wait_until("the foreign definition to be gone", lambda: get_object(own.client, CRD_PATH) is None)
+    own.namespace("shared")
+    home = {"dispatcher_namespace": "shared", "dispatcher_appwrappers": False}
+    played = run_role(tmp_path, own.kubeconfig, home, {**home, "dispatcher_flow_schema": False})
+    assert played["store_0"]["msg"] == ["configmap", "Records are ConfigMaps: dispatcher_appwrappers is false."]
+    path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, "muster-dispatch")
+    assert get_object(own.client, path) is None
+    assert get_object(own.client, CRD_PATH) is None
+    shared = get_object(own.client, resource_path("v1", "namespaces", None, "shared"))
+    assert set(shared["metadata"]["labels"]) == {"kubernetes.io/metadata.name"}
+    assert get_object(own.client, resource_path("v1", "serviceaccounts", "shared", "muster-dispatch")) is not None
+
+
+def test_the_fixture_of_other_tests_installs_the_same_definition(own):
+    wait_until("the definition to be gone", lambda: get_object(own.client, CRD_PATH) is None)
+    install_wrapper_crd(own.client)
+    install_wrapper_crd(own.client)
+    live = get_object(own.client, CRD_PATH)
+    assert live["spec"]["versions"] == read_wrapper_crd()["spec"]["versions"]
+    delete(own.client, CRD_PATH)
+
+
+@pytest.fixture
+def mcad() -> t.Iterator[LiveCluster]:
+    """A cluster with the real MCAD and one node of 8 CPUs."""
+    nodes = (NodeGroup("kind", 1, "8", "8118372Ki", 110),)
+    with running_cluster(f"mcad-{os.getpid()}", nodes=nodes, operators=("mcad",)) as running:
+        running.namespace("team")
+        yield running
+
+
+@pytest.mark.full
+def test_the_real_mcad_dispatches_and_its_definition_is_left_alone(mcad, tmp_path):
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": {"containers": [container]}}
+    wrapper = ray_wrapper("wrapped")
+    pod["metadata"]["namespace"] = "team"
+    wrapper["spec"]["resources"]["GenericItems"] = [{"replicas": 1, "generictemplate": pod}]
+    mcad.create(wrapper)
+    path = resource_path(WRAPPER_API, "appwrappers", "team", "wrapped")
+
+    def dispatched() -> Object | None:
+        """Its status once it was dispatched."""
+        status = (get_object(mcad.client, path) or {}).get("status") or {}
+        return status if status.get("queuejobstate") == "Dispatched" else None
+
+    status = wait_until("MCAD to dispatch the wrapper", dispatched)
+    assert (status["state"], status["canrun"]) == ("Running", True)
+    order = [item["type"] for item in status["conditions"]]
+    assert order == ["Init", "Queueing", "HeadOfLine", "Dispatched"]
+    wait_until("the pod to run", lambda: [item["status"].get("phase") for item in mcad.pods("team")] == ["Running"])
+    before = get_object(mcad.client, CRD_PATH)["metadata"]["resourceVersion"]
+    played = run_role(tmp_path, mcad.kubeconfig, {})
+    assert played["store_0"]["msg"][0] == "configmap"
+    assert get_object(mcad.client, CRD_PATH)["metadata"]["resourceVersion"] == before

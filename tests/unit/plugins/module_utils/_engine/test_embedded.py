@@ -1,0 +1,283 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tests of the embedded engine: moments that a real server does not show on demand. The rest: tests/integration."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    ObjectGone,
+    OutcomeUnknown,
+    Superseded,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import build_ticket
+
+CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
+JOBS = "/apis/batch/v1/namespaces/team/jobs"
+
+
+def test_state_of_a_start(bench: t.Any) -> None:
+    record = bench.queue()
+    claim = Claim("b1", ({"name": "b", "count": 1, "requests": {"cpu": 1}},), {"b": ("n1",)}, {"answer": "fits"})
+    state = bench.engine.start(record, bench.plan(record), claim).state
+    assert (state.phase, state.batch, state.attempt, state.reserved) == ("dispatched", "b1", 1, claim.reserved)
+    assert (state.steering, state.verdict, state.started_at) == ({"b": ("n1",)}, {"answer": "fits"}, bench.now())
+    assert state.ticket_uid == bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
+    assert [(item.phase, item.reason) for item in state.transitions] == [
+        ("queued", "Submitted"),
+        ("dispatching", "Chosen"),
+        ("dispatched", "Started"),
+    ]
+    assert state.transitions[0].at == "2026-11-16T03:00:00Z"
+
+
+def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.Any) -> None:
+    record = bench.queue()
+    reserved = tuple({"name": f"p{n}", "count": 1, "requests": {"cpu": "1" * 50}} for n in range(1000))
+    with pytest.raises(BadInput, match="fewer podsets"):
+        bench.engine.start(record, bench.plan(record), Claim("b1", reserved))
+    crowded = dataclasses.replace(
+        record, raw={**record.raw, "metadata": {**record.raw["metadata"], "annotations": {"x": "y" * 250_000}}}
+    )
+    with pytest.raises(BadInput, match="large annotations"):
+        bench.start(crowded)
+    broken = dataclasses.replace(record, spec=None, spec_problem="it is broken")
+    with pytest.raises(BadInput, match="it is broken"):
+        bench.engine.start(broken, (), Claim("b1"))
+    assert bench.api.writes == []
+
+
+def test_record_changed_before_the_start_drops_the_ticket(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.before("PUT", record.path, lambda: bench.api.put(record.path, record.raw))
+    with pytest.raises(Superseded):
+        bench.start(record)
+    assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
+    assert bench.again(record).state is None
+
+
+def test_record_deleted_before_the_start_drops_the_ticket(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.before("PUT", record.path, lambda: bench.api.objects.pop(record.path))
+    with pytest.raises(ObjectGone):
+        bench.start(record)
+    assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
+
+
+def test_record_that_cannot_be_written_gets_no_children(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("PUT", record.path, 403, "you may not")
+    with pytest.raises(Forbidden):
+        bench.start(record)
+    assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
+
+
+def test_record_deleted_at_the_end_takes_all_along_even_without_a_collector(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.before("POST", JOBS, lambda: bench.api.objects.pop(record.path))
+    with pytest.raises(ObjectGone):
+        bench.start(record)
+    assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
+
+
+def test_ticket_refused_settles_the_entry_without_an_undo(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("POST", CONFIGMAPS, 403, 'configmaps "x" is forbidden: exceeded quota: q')
+    queued = bench.start(record)
+    assert (queued.phase, queued.attempt, queued.state.batch, queued.state.ticket_uid) == ("queued", 1, "b1", None)
+    assert queued.state.not_before > bench.now()
+
+
+def test_ticket_of_a_dead_holder_is_adopted(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.lose("POST", CONFIGMAPS, times=1)
+    bench.api.before("GET", bench.ticket_path(record), lambda: setattr(bench.office, "lost", True))
+    with pytest.raises(LostLeadership):
+        bench.start(record)
+    orphan = bench.api.objects[bench.ticket_path(record)]
+    bench.office.lost = False
+    started = bench.start(record)
+    assert (started.phase, started.state.ticket_uid) == ("dispatched", orphan["metadata"]["uid"])
+
+
+def test_lost_leadership_stops_even_the_undo(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("POST", JOBS, 422, happens=lambda: setattr(bench.office, "lost", True))
+    with pytest.raises(LostLeadership):
+        bench.start(record)
+    assert (bench.again(record).phase, bench.names()) == ("dispatching", ["a"])
+
+
+def test_undo_writes_first_and_keeps_what_it_is_told(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    bench.api.asked.clear()
+    undone = bench.engine.undo(
+        record, "BelowMinimum", "too few", batch=None, then="failed", requeues=3, not_before="2030-01-01T00:00:00Z"
+    )
+    assert bench.api.writes[0] == ("PUT", record.path)
+    state = undone.state
+    assert (state.phase, state.then, state.batch, state.requeues) == ("undoing", "failed", "b1", 3)
+    assert bench.names() == []
+    done = bench.engine.finish_undo(undone, bench.plan(record))
+    assert (done.phase, done.attempt, done.state.ticket_uid, done.state.reserved) == ("failed", 1, None, ())
+    last = done.state.transitions[-1]
+    assert (last.phase, last.reason, last.message) == ("failed", "BelowMinimum", "too few")
+    assert done.state.started_at is not None
+
+
+def test_end_of_an_undo_that_makes_no_sense_is_the_queue(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    undone = bench.engine.undo(record, "x", "", then="running")
+    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+
+
+def test_undo_that_is_refused_is_repeated(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    bench.api.fail("DELETE", "muster-ticket", 403, times=2)
+    undone = bench.engine.undo(record, "LostRace", "")
+    assert (undone.phase, bench.names()) == ("undoing", ["a", "b"])
+    with pytest.raises(Forbidden):
+        bench.engine.finish_undo(undone, bench.plan(record))
+    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    # An answer was missing once: one write timeout has to pass.
+    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    bench.seconds += 7
+    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+
+
+def test_undo_of_another_epoch_waits_for_late_requests(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    undone = bench.engine.undo(record, "LostRace", "")
+    bench.office.epoch = "lease.1"
+    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    bench.seconds += 7
+    assert bench.engine.finish_undo(undone, bench.plan(record)).attempt == 2
+
+
+def test_undo_of_ours_does_not_wait(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    undone = bench.engine.undo(record, "LostRace", "")
+    assert bench.engine.finish_undo(undone, bench.plan(record)).attempt == 2
+
+
+def test_record_deleted_while_undone_is_no_error(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    undone = bench.engine.undo(record, "LostRace", "")
+    del bench.api.objects[record.path]
+    assert bench.engine.finish_undo(undone, bench.plan(record)) is undone
+    assert bench.engine.undo(record, "LostRace", "") is record
+
+
+def test_unknown_outcome_then_resume(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("POST", JOBS, 500, times=99)
+    with pytest.raises(OutcomeUnknown):
+        bench.start(record)
+    assert bench.again(record).phase == "dispatching"
+    bench.api.troubles.clear()
+    bench.api.asked.clear()
+    resumed = bench.engine.resume(bench.again(record), bench.plan(record))
+    assert (resumed.phase, resumed.attempt, bench.names()) == ("dispatched", 1, ["a", "b"])
+    assert bench.api.writes[0] == ("PUT", record.path)
+
+
+def test_resume_without_the_ticket_undoes(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("POST", JOBS, 500, times=99)
+    with pytest.raises(OutcomeUnknown):
+        bench.start(record)
+    bench.api.troubles.clear()
+    del bench.api.objects[bench.ticket_path(record)]
+    undone = bench.engine.resume(bench.again(record), bench.plan(record))
+    assert (undone.phase, undone.state.transitions[-1].reason) == ("undoing", "TakenOver")
+    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    assert bench.names() == []
+    bench.seconds += 7
+    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+
+
+def test_refusal_after_a_takeover_waits_for_late_requests(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("POST", JOBS, 500, times=99)
+    with pytest.raises(OutcomeUnknown):
+        bench.start(record)
+    bench.api.troubles.clear()
+    bench.api.fail("POST", JOBS, 422)
+    undone = bench.engine.resume(bench.again(record), bench.plan(record))
+    assert (undone.phase, undone.state.then) == ("undoing", "failed")
+    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    bench.seconds += 7
+    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "failed"
+
+
+def test_resume_that_somebody_else_was_faster_with_is_given_up(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.fail("POST", JOBS, 500, times=99)
+    with pytest.raises(OutcomeUnknown):
+        bench.start(record)
+    bench.api.troubles.clear()
+    stuck = bench.again(record)
+    bench.engine.reclaim(stuck)
+    bench.api.asked.clear()
+    with pytest.raises(Superseded):
+        bench.engine.resume(stuck, bench.plan(record))
+    assert bench.api.writes == [("PUT", record.path)]
+
+
+def test_orphan_ticket_is_deleted_rather_than_rebuilt_from(bench: t.Any) -> None:
+    record = bench.queue()
+    ticket = bench.api.put(bench.ticket_path(record), build_ticket(record.raw, 1, "d", bench.plan(record)))
+    assert bench.engine.rebuild(record, ticket) is record
+    assert bench.api.writes == [("DELETE", bench.ticket_path(record))]
+
+
+def test_rebuild_of_a_changed_gang_undoes_the_attempt(bench: t.Any) -> None:
+    started = bench.start(bench.queue())
+    ticket = bench.api.objects[bench.ticket_path(started)]
+    del bench.api.objects[started.path]
+    raw = dict(bench.queue(bench.config("other")).raw)
+    raw["metadata"]["uid"] = started.uid
+    bench.api.put(started.path, raw)
+    undone = bench.engine.rebuild(bench.again(started), ticket)
+    assert (undone.phase, undone.attempt, undone.state.ticket_uid) == ("undoing", 1, ticket["metadata"]["uid"])
+    assert "changed" in undone.state.transitions[-1].message
+    assert bench.names() == []
+
+
+def test_rebuild_from_somebody_elses_ticket_changes_nothing(bench: t.Any) -> None:
+    started = bench.start(bench.queue())
+    other = bench.queue(bench.config("other"), name="gang2")
+    assert bench.engine.rebuild(other, bench.api.objects[bench.ticket_path(started)]) is other
+    assert bench.api.writes == []
+
+
+def test_reclaim_changes_nothing_but_the_write_id_and_the_batch(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    bench.office.epoch = "lease2.0"
+    claimed = bench.engine.reclaim(record, "b2")
+    assert claimed.state.write_id.startswith("me_1/lease2.0/")
+    assert dataclasses.replace(claimed.state, write_id=record.state.write_id, batch="b1") == record.state
+    fresh = bench.engine.reclaim(bench.queue(bench.config("x"), name="gang2"))
+    assert (fresh.phase, fresh.attempt, fresh.state.batch) == ("queued", 1, None)
+
+
+def test_damaged_state_is_no_obstacle_to_an_undo(bench: t.Any) -> None:
+    record = bench.queue()
+    record.raw["metadata"]["annotations"] = {STATE_ANNOTATION: "{"}
+    bench.api.put(record.path, record.raw)
+    damaged = bench.again(record)
+    assert (damaged.state, damaged.phase) == (None, "queued")
+    undone = bench.engine.undo(damaged, "Suspended", "", then="suspended")
+    assert (undone.phase, undone.state.then) == ("undoing", "suspended")
+    with pytest.raises(BadInput, match="state of gang team/gang"):
+        bench.engine.finish_undo(damaged, ())
