@@ -19,7 +19,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import FINISHED, STARTED, World
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, Records
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
@@ -34,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.state import TAKEN_OVER
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan, owner_of, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan
 
 Object = dict[str, t.Any]
 
@@ -170,28 +169,10 @@ def _attempt(ticket: Object) -> int:
 
 
 def _rebuild(cycle: Cycle, record: Record, ticket: Object) -> None:
-    """Go on with an attempt whose record says nothing of it.
-
-    Where the record says that it waits and the ticket owns nothing, the attempt was given up before anything was
-    created; its room may be another's by now, so the ticket goes.
-    """
-    engine = cycle.office.engine
-    if record.state is not None and not _owns_anything(cycle, record, ticket):
-        engine.remove_ticket(ticket)
-        return
-    rebuilt = cycle.carry_out(record, lambda old: engine.rebuild(old, ticket))
-    if rebuilt is not None:
+    """Go on with an attempt whose record says nothing of it; a ticket that owns nothing is just removed."""
+    rebuilt = cycle.carry_out(record, lambda old: cycle.office.engine.rebuild(old, ticket))
+    if rebuilt is not None and rebuilt is not record:
         cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")
-
-
-def _owns_anything(cycle: Cycle, record: Record, ticket: Object) -> bool:
-    """Whether any object that the ticket lists exists and is its own."""
-    for api_version, kind, namespace, name in ticket_keys(ticket):
-        info = find_resource(cycle.office.client, api_version, kind)
-        found = get_object(cycle.office.client, info.path(namespace, name)) if info is not None else None
-        if found is not None and owner_of(found, ticket["metadata"]["uid"], record.uid)[0] == "ticket":
-            return True
-    return False
 
 
 def _resume(cycle: Cycle, record: Record) -> None:
