@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger, LeaseTerms
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, claim, config_map, job, node_pool
@@ -87,7 +87,8 @@ def played(world, tmp_path_factory):
     """One play with the whole life of some gangs."""
     directory = tmp_path_factory.mktemp("play")
     defaults = {"group/muster.kube.kube": {"kubeconfig": world.kubeconfig}}
-    return play_tasks(directory, TASKS, module_defaults=defaults)
+    variables = {"ansible_async_dir": str(directory / "async")}
+    return play_tasks(directory, TASKS, module_defaults=defaults, variables=variables)
 
 
 def test_check_mode_predicts(played):

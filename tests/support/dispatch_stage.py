@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import typing as t
@@ -14,6 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisio
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import RetryPolicy, connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
@@ -60,7 +62,8 @@ class Stage:
     def close(self) -> None:
         """Remove the nodes and the Lease; the namespace goes with its fixture."""
         self.cluster.remove_nodes(self._nodes)
-        delete(self.client, self.lease_path)
+        with contextlib.suppress(NotFound):
+            delete(self.client, self.lease_path)
 
     # Running.
 

@@ -86,9 +86,13 @@ class Fault:
 
     def reached(self, seconds: float = PATIENCE) -> Write:
         """Wait until the point was reached and the signal has had its effect; returns the write."""
-        if not self._reached.wait(seconds) or self.write is None:
+        if not self.reached_within(seconds) or self.write is None:
             raise AssertionError("the point was never reached")
         return self.write
+
+    def reached_within(self, seconds: float) -> bool:
+        """Whether the point is reached in that time."""
+        return self._reached.wait(seconds)
 
     @property
     def was_reached(self) -> bool:

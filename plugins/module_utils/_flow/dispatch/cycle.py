@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.care import look_after
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, reserved_of, spec_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Office, Stop
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Stop
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import recover
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import (
     project_status,
     tell_events,
-    worth_writing,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, read_world
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, without_gc
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, batch_text, pack
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -34,28 +34,30 @@ from ansible_collections.muster.kube.plugins.module_utils._model.spec import dig
 from ansible_collections.muster.kube.plugins.module_utils._model.state import REFUSED, Changes
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
 
-MOST_VERDICTS = 50
 
-
-def run_cycle(office: Office, report: Callable[[str], None]) -> Cycle:
+def run_cycle(cycle: Cycle) -> None:
     """One whole cycle; LostLeadership means that nothing more may be written."""
-    cycle = Cycle(office, report)
-    _refuse_foreign(cycle)
-    world = read_world(office.client, list(cycle.records.values()), office.terms, office.memory)
-    cycle.kinds = world.kinds
-    unsettled = recover(cycle, world)
-    stops = look_after(cycle, world)
-    _refuse_broken(cycle, world)
-    queue = Queue(world, list(cycle.records.values()), unsettled, office)
-    choices = queue.decide()
+    office = cycle.office
+    with cycle.timed("read"):
+        cycle.read_records()
+        _refuse_foreign(cycle)
+        world = read_world(office.client, list(cycle.records.values()), office.terms, office.memory)
+        cycle.kinds = world.kinds
+    with cycle.timed("look_after"):
+        unsettled = recover(cycle, world)
+        stops = look_after(cycle, world)
+        _refuse_broken(cycle, world)
+    with cycle.timed("decide"), without_gc():
+        choices = Queue(world, list(cycle.records.values()), unsettled, office).decide()
     starts: list[Choice] = []
-    if not unsettled:
-        starts = _tried(cycle, [item for item in choices if item.chosen and item.record.uid not in cycle.skipped])
-        _commit(cycle, starts, stops)
-    _note_waiting(cycle, choices, {choice.record.uid for choice in starts})
-    project_status(cycle, world)
-    tell_events(cycle)
-    return cycle
+    with cycle.timed("carry_out"):
+        if not unsettled:
+            starts = _tried(cycle, [item for item in choices if item.chosen and item.record.uid not in cycle.skipped])
+            _commit(cycle, starts, stops)
+    with cycle.timed("tell"):
+        note_waiting(cycle, choices, {choice.record.uid for choice in starts})
+        project_status(cycle, world)
+        tell_events(cycle)
 
 
 def _refuse_foreign(cycle: Cycle) -> None:
@@ -126,9 +128,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> list[Choice]:
 
     cycle.in_parallel([partial(cycle.carry_out, choice.record, partial(rehearse, choice)) for choice in choices])
     rehearsed = [kept[choice.record.uid] for choice in choices if choice.record.uid in kept]
-    for choice in rehearsed:
-        if not choice.chosen:
-            _note_waiting(cycle, [choice], set())
+    note_waiting(cycle, rehearsed)
     return [choice for choice in rehearsed if choice.chosen]
 
 
@@ -197,26 +197,3 @@ def _carry_out(cycle: Cycle, batch: Batch, item: Choice | Stop) -> None:
     else:
         last = started.state.transitions[-1] if started.state is not None and started.state.transitions else None
         cycle.decide(started, "stop", last.reason if last else "", last.message if last else "")
-
-
-def _note_waiting(cycle: Cycle, choices: Iterable[Choice], started: set[str]) -> None:
-    """Tell who waits for what; what changed is written to the first records of the queue."""
-    written = 0
-    now = cycle.office.clock.now()
-    for choice in choices:
-        record = cycle.records.get(choice.record.uid)
-        if record is None or choice.chosen or choice.record.uid in started or record.phase != "queued":
-            continue
-        verdict = choice.verdict.as_dict()
-        told = record.state.verdict if record.state is not None else None
-        cycle.decide(record, "wait", str(choice.verdict.reason), verdict_text(verdict), verdict)
-        mine = cycle.office.terms.may_touch(record.uid) and record.uid not in cycle.skipped
-        if mine and written < MOST_VERDICTS and worth_writing(told, verdict, now):
-            stamped = {**verdict, "decided_at": cycle.office.now_text()}
-            cycle.carry_out(record, partial(_write_verdict, cycle, stamped))
-            written += 1
-
-
-def _write_verdict(cycle: Cycle, verdict: dict[str, t.Any], record: Record) -> Record:
-    """Let a waiting record say why it waits."""
-    return cycle.advance(record, "queued", "", "", verdict=verdict)

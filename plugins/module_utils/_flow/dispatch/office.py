@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
+import time
 import typing as t
 from collections.abc import Callable, Iterable
 
@@ -37,6 +39,14 @@ Identity = Callable[[str], KubeClient]
 WIDTH = 8
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """What was last said of a waiting gang, and when it was last compared with what its record says."""
+
+    gist: tuple[t.Any, ...]
+    compared: float
+
+
 class Office:
     """What one holder of the Lease works with, for as long as it holds it."""
 
@@ -52,8 +62,13 @@ class Office:
         self.engine = Embedded(client, ledger, identity_of, self.now_text)
         self.memory = Memory()
         self.told: dict[str, float] = {}
+        self.waiting: dict[str, Told] = {}
         self.fresh = True
         self.settled_batch: str | None = None
+
+    def forget(self, queued: t.Collection[str]) -> None:
+        """Whatever was said of gangs that wait no more must be said again when they do."""
+        self.waiting = {uid: told for uid, told in self.waiting.items() if uid in queued}
 
     def now_text(self) -> str:
         """The server's time as records carry it."""
@@ -75,7 +90,7 @@ class Cycle:
     """The records as they are while a cycle changes them, and what was decided about each."""
 
     def __init__(self, office: Office, report: Callable[[str], None]) -> None:
-        """Read the records; nothing is changed yet."""
+        """Nothing is read or changed yet."""
         self.office = office
         self.report = report
         self.decisions: list[Decision] = []
@@ -84,10 +99,25 @@ class Cycle:
         self.refused: dict[str, Record] = {}
         self.next_check: float | None = None
         self.kinds: tuple[tuple[str, str], ...] = ()
+        self.seconds: dict[str, float] = {}
         self._before: dict[str, Record] = {}
         self._lock = threading.Lock()
-        found = office.records.list(office.terms.namespaces)
-        self.records: dict[str, Record] = {record.uid: record for record in found}
+        self.records: dict[str, Record] = {}
+
+    def read_records(self) -> None:
+        """Begin with the records as they are now."""
+        found = self.office.records.list(self.office.terms.namespaces)
+        self.records = {record.uid: record for record in found}
+        self.office.forget({record.uid for record in found if record.phase == "queued"})
+
+    @contextlib.contextmanager
+    def timed(self, what: str) -> t.Iterator[None]:
+        """Note how long a part of the cycle takes."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - started
 
     # Carrying out.
 

@@ -38,6 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import 
 Coordination = t.Literal["cluster", "namespace"]
 Report = Callable[[str], None]
 Until = Callable[[Mapping[str, str]], bool]
+OnCycle = Callable[[Cycle], None]
 
 WRAPPER_CRD = "appwrappers.workload.codeflare.dev"
 # How long a single cycle waits for gangs it undid to be gone.
@@ -87,66 +88,158 @@ def run_dispatch(
     report: Report,
     *,
     until: Until | None = None,
+    on_cycle: OnCycle | None = None,
 ) -> DispatchResult:
-    """Run until the duration is over, or one cycle; until sees the phases after each cycle and may end the run."""
-    result = DispatchResult()
-    log = DecisionLog(terms.decision_log)
-    began = time.monotonic()
+    """Run until the duration is over, or one cycle.
+
+    until sees the phases after each cycle and may end the run; on_cycle sees each cycle, for those who measure.
+    """
+    run = _Run(client, renewal_client, terms, report, until, on_cycle)
     before = dict(client.requests)
-    end = None if terms.duration is None else began + terms.duration
     try:
+        run.serve()
+    finally:
+        run.result.requests = {name: count - before.get(name, 0) for name, count in client.requests.items()}
+        run.result.seconds["all"] = time.monotonic() - run.began
+    return run.result
+
+
+class _Run:
+    """One run: Lease after Lease if need be, and under each cycle after cycle."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        renewal_client: KubeClient,
+        terms: DispatchTerms,
+        report: Report,
+        until: Until | None,
+        on_cycle: OnCycle | None,
+    ) -> None:
+        """The clock starts now."""
+        self.client = client
+        self.renewal_client = renewal_client
+        self.terms = terms
+        self.report = report
+        self.until = until
+        self.on_cycle = on_cycle
+        self.log = DecisionLog(terms.decision_log)
+        self.result = DispatchResult()
+        self.began = time.monotonic()
+        self.end = None if terms.duration is None else self.began + terms.duration
+
+    def serve(self) -> None:
+        """Take the Lease and work; whoever loses it may try again while there is time."""
         while True:
-            ledger, result.coordination = _take_lease(client, renewal_client, terms, end, report, result)
+            ledger = self._take_lease()
             if ledger is None:
-                break
+                return
             try:
-                _serve(client, ledger, terms, report, result, log, end, until)
-                break
+                self._hold_office(ledger)
+                return
             except LostLeadership as error:
-                result.warnings.append(str(error))
-                if end is None or time.monotonic() >= end:
-                    break
+                self.result.warnings.append(str(error))
+                if self.end is None or time.monotonic() >= self.end:
+                    return
             finally:
                 ledger.release()
-    finally:
-        result.requests = {name: count - before.get(name, 0) for name, count in client.requests.items()}
-        result.seconds["all"] = time.monotonic() - began
-    return result
 
+    def _hold_office(self, ledger: Ledger) -> None:
+        """Cycle after cycle under one Lease."""
+        client, terms = self.client, self.terms
+        office = Office(
+            client, ledger, terms, every_wrapper=_wrappers_are_ours(client), identity_of=_identity(client, terms)
+        )
+        if self.end is None:
+            self._finish_undos(self._one_cycle(office))
+            return
+        with Bell(client, terms, ledger.identity) as bell:
+            while True:
+                bell.silence()
+                started = time.monotonic()
+                cycle = self._cycle_if_reachable(office)
+                if time.monotonic() >= self.end or (self.until is not None and self.until(self.result.phases)):
+                    return
+                if cycle is not None:
+                    bell.follow(cycle.kinds)
+                spent = time.monotonic() - started
+                bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
 
-def _serve(
-    client: KubeClient,
-    ledger: Ledger,
-    terms: DispatchTerms,
-    report: Report,
-    result: DispatchResult,
-    log: DecisionLog,
-    end: float | None,
-    until: Until | None,
-) -> None:
-    """Cycle after cycle under one Lease."""
-    office = Office(
-        client, ledger, terms, every_wrapper=_wrappers_are_ours(client), identity_of=_identity(client, terms)
-    )
-    if end is None:
-        _finish_undos(_one_cycle(office, report, result, log), report, result, log)
-        return
-    with Bell(client, terms, ledger.identity) as bell:
+    def _cycle_if_reachable(self, office: Office) -> Cycle | None:
+        """One cycle; None when the cluster did not answer: it may come back, and the time left decides."""
+        try:
+            return self._one_cycle(office)
+        except (Unreachable, ServerFault) as error:
+            self.result.warnings.append(str(error))
+            return None
+
+    def _one_cycle(self, office: Office) -> Cycle:
+        """One cycle and what it adds to the result, however it ends."""
+        cycle = Cycle(office, self.report)
+        try:
+            run_cycle(cycle)
+        finally:
+            self.result.cycles += 1
+            for name, seconds in cycle.seconds.items():
+                self.result.seconds[name] = self.result.seconds.get(name, 0.0) + seconds
+            self._collect(cycle)
+        if self.on_cycle is not None:
+            self.on_cycle(cycle)
+        return cycle
+
+    def _collect(self, cycle: Cycle) -> None:
+        """Add a cycle's decisions to the result; of waiting gangs only the last word counts."""
+        result = self.result
+        self.log.add(cycle.decisions)
+        told = {item.uid for item in cycle.decisions}
+        kept = [item for item in result.decisions if item.action != "wait" or item.uid not in told]
+        result.decisions = [*kept, *cycle.decisions]
+        result.warnings += [text for text in cycle.warnings if text not in result.warnings]
+        result.phases = {uid: record.phase for uid, record in cycle.records.items()}
+        cycle.decisions, cycle.warnings = [], []
+
+    def _finish_undos(self, cycle: Cycle) -> None:
+        """Stay a little while gangs that were undone are going, so that a single cycle leaves them in the queue."""
+        end = time.monotonic() + LINGER
+        while time.monotonic() < end:
+            going = [
+                item for item in cycle.records.values() if item.phase == "undoing" and item.uid not in cycle.skipped
+            ]
+            if not going:
+                break
+            for record in going:
+                finish_undo(cycle, record)
+            time.sleep(_POLL)
+        self._collect(cycle)
+
+    def _take_lease(self) -> Ledger | None:
+        """Become the holder, in the cluster's Lease or, where this account may not, in the namespace's own."""
+        patience = self.terms.lease_wait if self.end is None else max(0.0, self.end - time.monotonic())
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        lease = self.terms.lease
         while True:
-            bell.silence()
-            started = time.monotonic()
+            ledger = Ledger(self.client, lease, identity, renewal_client=self.renewal_client)
             try:
-                cycle: Cycle | None = _one_cycle(office, report, result, log)
-            except (Unreachable, ServerFault) as error:
-                # The cluster may come back; the time left decides.
-                cycle = None
-                result.warnings.append(str(error))
-            if time.monotonic() >= end or (until is not None and until(result.phases)):
-                return
-            if cycle is not None:
-                bell.follow(cycle.kinds)
-            spent = time.monotonic() - started
-            bell.wait(_rest(office, cycle, end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+                epoch = ledger.acquire(patience, lambda holder: self.report(f"waiting for the Lease, held by {holder}"))
+            except KubeError as error:
+                lease = self._other_lease(lease, error)
+                continue
+            self.result.holder = None if epoch is not None else ledger.holder
+            return ledger if epoch is not None else None
+
+    def _other_lease(self, lease: LeaseTerms, error: KubeError) -> LeaseTerms:
+        """The Lease to try after this one could not be had; the error itself when there is none."""
+        if not _namespace_missing(error) and not isinstance(error, Forbidden):
+            raise error
+        if _namespace_missing(error) and _make_namespace(self.client, lease):
+            return lease
+        namespaces = self.terms.namespaces
+        if namespaces is None or len(namespaces) != 1 or self.result.coordination == "namespace":
+            raise error
+        self.result.coordination = "namespace"
+        own = LeaseTerms(namespaces[0], lease.name, lease.seconds)
+        self.result.warnings.append(f"coordinated by {own.target} only, others may start gangs elsewhere: {error}")
+        return own
 
 
 def _rest(office: Office, cycle: Cycle | None, end: float) -> float:
@@ -160,74 +253,6 @@ def _rest(office: Office, cycle: Cycle | None, end: float) -> float:
     if cycle.next_check is not None:
         rest = min(rest, max(_POLL, cycle.next_check - office.clock.now()))
     return max(0.0, rest)
-
-
-def _one_cycle(office: Office, report: Report, result: DispatchResult, log: DecisionLog) -> Cycle:
-    """One cycle and what it adds to the result."""
-    started = time.monotonic()
-    cycle = run_cycle(office, report)
-    result.cycles += 1
-    result.seconds["last_cycle"] = time.monotonic() - started
-    _collect(cycle, result, log)
-    return cycle
-
-
-def _collect(cycle: Cycle, result: DispatchResult, log: DecisionLog) -> None:
-    """Add a cycle's decisions to the result; of waiting gangs only the last word counts."""
-    log.add(cycle.decisions)
-    told = {item.uid for item in cycle.decisions}
-    kept = [item for item in result.decisions if item.action != "wait" or item.uid not in told]
-    result.decisions = [*kept, *cycle.decisions]
-    result.warnings += [text for text in cycle.warnings if text not in result.warnings]
-    result.phases = {uid: record.phase for uid, record in cycle.records.items()}
-    cycle.decisions, cycle.warnings = [], []
-
-
-def _finish_undos(cycle: Cycle, report: Report, result: DispatchResult, log: DecisionLog) -> None:
-    """Stay a little while gangs that were undone are going, so that a single cycle leaves them in the queue."""
-    end = time.monotonic() + LINGER
-    while time.monotonic() < end:
-        going = [item for item in cycle.records.values() if item.phase == "undoing" and item.uid not in cycle.skipped]
-        if not going:
-            break
-        for record in going:
-            finish_undo(cycle, record)
-        time.sleep(_POLL)
-    _collect(cycle, result, log)
-
-
-def _take_lease(
-    client: KubeClient,
-    renewal_client: KubeClient,
-    terms: DispatchTerms,
-    end: float | None,
-    report: Report,
-    result: DispatchResult,
-) -> tuple[Ledger | None, Coordination]:
-    """Become the holder, in the cluster's Lease or, where this account may not, in the namespace's own."""
-    patience = terms.lease_wait if end is None else max(0.0, end - time.monotonic())
-    identity = f"{socket.gethostname()}_{os.getpid()}"
-    coordination: Coordination = "cluster"
-    lease = terms.lease
-    while True:
-        ledger = Ledger(client, lease, identity, renewal_client=renewal_client)
-        try:
-            epoch = ledger.acquire(patience, lambda holder: report(f"waiting for the Lease, held by {holder}"))
-        except KubeError as error:
-            if not _namespace_missing(error) and not isinstance(error, Forbidden):
-                raise
-            if _namespace_missing(error) and _make_namespace(client, lease):
-                continue
-            if terms.namespaces is None or len(terms.namespaces) != 1 or coordination == "namespace":
-                raise
-            lease = LeaseTerms(terms.namespaces[0], lease.name, lease.seconds)
-            coordination = "namespace"
-            result.warnings.append(f"coordinated by {lease.target} only, others may start gangs elsewhere: {error}")
-            continue
-        if epoch is None:
-            result.holder = ledger.holder
-            return None, coordination
-        return ledger, coordination
 
 
 def _namespace_missing(error: KubeError) -> bool:

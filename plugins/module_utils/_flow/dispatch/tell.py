@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Telling: AppWrapper status, Events, and when a waiting gang's verdict is worth a write."""
+"""Telling: the status of AppWrappers, and Events."""
 
 from __future__ import annotations
 
@@ -16,37 +16,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world i
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import EventType, post_event
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_status
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, count_pods
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper_status import wrapper_status
 
 Data = Mapping[str, t.Any]
 
-# Numbers that changed but mean the same are written no more often than this.
-VERDICT_SECONDS = 60.0
+# Pod counts alone are written no more often than this.
 COUNT_SECONDS = 10.0
 _COUNTS = ("pending", "running", "Succeeded", "failed", "pendingpodconditions")
 _WARNINGS = ("failed", "undoing")
-
-
-def worth_writing(told: Data | None, verdict: Data, now: float) -> bool:
-    """Whether a record should carry the new verdict: another answer, layer or short resource, or old numbers."""
-    if told is None or _gist(told) != _gist(verdict):
-        return True
-    written = read_time(told.get("decided_at")) or 0.0
-    before = {key: value for key, value in told.items() if key != "decided_at"}
-    return before != verdict and now - written > VERDICT_SECONDS
-
-
-def _gist(verdict: Data) -> tuple[t.Any, ...]:
-    """What a reader has to know at once."""
-    failing = [layer["layer"] for layer in verdict.get("layers") or () if not layer.get("passed")]
-    short = {
-        name
-        for layer in verdict.get("layers") or ()
-        for name, total in (layer.get("totals") or {}).items()
-        if total.get("short") not in (None, "0")
-    }
-    return verdict.get("answer"), verdict.get("reason"), tuple(failing), tuple(sorted(short))
 
 
 def project_status(cycle: Cycle, world: World) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import VERDICT_SECONDS, worth_writing
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import VERDICT_SECONDS, worth_writing
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 
 AT = "2026-01-01T00:00:00Z"
