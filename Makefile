@@ -66,7 +66,7 @@ HYPOTHESIS_OPTIONS = $(if $(filter 1,$(MUSTER_SCALE)),--hypothesis-seed=$(MUSTER
 
 ##@ Try it
 .PHONY: demo demo-clean cluster-up cluster-down
-demo: ready go ## start a local Kubernetes cluster and ask it a question
+demo: ready go ## two Ray clusters on a local Kubernetes with room for one
 	@cd $(RUN) && ansible-playbook muster.kube.demo
 
 demo-clean: ready ## stop and remove the demo's cluster
@@ -82,7 +82,7 @@ cluster-down: ready ## stop and remove that cluster
 .PHONY: test full lint unit integration molecule sanity bench
 test: packages go trees importer-venv core216-venv tarball ## everything a change has to pass
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme
+		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme guide
 
 full: MUSTER_SCALE := 1
 full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange(1, 10**9))')
@@ -90,7 +90,7 @@ full: TEST_SELECTION := integration
 full: packages go trees importer-venv core216-venv tarball ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme bench
+		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme guide bench
 
 LINTS := ruff mypy layers limits reuse ansible shell docs changelog
 lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansible's own linters
@@ -138,7 +138,7 @@ help: ## this text
 
 # --- what the targets above are made of ---
 .PHONY: ready venv tree sanity-tree trees home go packages importer-venv core216-venv tarball install lock
-.PHONY: importer builder smoke216 demo-tarball readme $(addprefix lint-,$(LINTS))
+.PHONY: importer builder smoke216 demo-tarball readme guide $(addprefix lint-,$(LINTS))
 
 # Inside `make test` the preparations were done once, before steps ran side by side.
 ifdef MUSTER_PREPARED
@@ -249,8 +249,15 @@ demo-tarball: install go
 	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,demo-tarball)" EXIT; \
 		ansible-playbook muster.kube.demo -e demo_cluster=demo-tarball
 
-# What the README tells the reader to paste, with the installed collection; only the cluster has another name.
+# What README and guide tell the reader to paste, with the installed collection; only the clusters have other names.
+page = $(PYTHON) $(CURDIR)/tests/tools/page_playbook.py $(CURDIR)/$(1) | sed 's/name: $(2)$$/name: $(3)/'
+
 readme: install go
 	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,readme)" EXIT; \
-		$(PYTHON) $(CURDIR)/tests/tools/readme_playbook.py $(CURDIR)/README.md | sed 's/name: first$$/name: readme/' > fit.yml; \
+		$(call page,README.md,first,readme) > fit.yml; \
 		ansible-playbook fit.yml | tee readme.log; grep -q 'short in all: 2 nvidia.com/gpu' readme.log
+
+guide: install go
+	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,guide-test)" EXIT; \
+		$(call page,docs/first_gang.md,guide,guide-test) > guide.yml; \
+		ansible-playbook guide.yml | tee guide.log; grep -q 'train-b is queued' guide.log

@@ -174,10 +174,12 @@ def _look_alikes(namespace: str, uid: str) -> list[Object]:
         "muster.kube/gang": "no-such-gang",
         "muster.kube/attempt": "1",
     }
+    copied = service("foreign-copy")
+    copied["metadata"]["labels"] = {"muster.kube/gang": uid, "muster.kube/attempt": "1"}
     plain = config_map("g-s")
-    for obj in (ticket, other, plain):
+    for obj in (ticket, other, copied, plain):
         obj["metadata"]["namespace"] = namespace
-    return [ticket, other, plain]
+    return [ticket, other, copied, plain]
 
 
 class Arena:

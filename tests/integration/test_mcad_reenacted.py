@@ -12,10 +12,10 @@ import time
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import tell
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ATTEMPT_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_micros, time_text
 from ansible_collections.muster.kube.tests.support.dispatch_stage import actions
 from ansible_collections.muster.kube.tests.support.gang_cases import (
@@ -46,8 +46,9 @@ Object = dict[str, t.Any]
 
 
 @pytest.fixture
-def bench(cluster: LiveCluster, namespace: str) -> t.Iterator[Bench]:
-    """A dispatcher over the test's namespace, with AppWrappers."""
+def bench(cluster: LiveCluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Bench]:
+    """A dispatcher over the test's namespace, with AppWrappers whose counts of pods are told at once."""
+    monkeypatch.setattr(tell, "COUNT_SECONDS", 0.2)
     install_wrapper_crd(cluster.client)
     made = Bench(cluster, namespace)
     yield made
@@ -97,10 +98,10 @@ def test_fragmented_room_is_no_room(bench: Bench) -> None:
     bench.wrap("whole", bench.deployment("whole", 1, cpu="850m"))
     bench.wrap("halves", bench.deployment("halves", 2, cpu="425m"))
     bench.run_till("both wait", lambda: bench.shown("whole") == bench.shown("halves") == WAITS)
+    assert {(bench.state(name).verdict or {})["reason"] for name in ("whole", "halves")} == {"fragmentation"}
     bench.wrap("small", bench.deployment("small", 2, cpu="340m"))
     bench.run_till_running({"small": 2})
     assert_never_started(bench, "whole", "halves")
-    assert {(bench.state(name).verdict or {})["reason"] for name in ("whole", "halves")} == {"fragmented"}
     assert bench.conditions("small") == STARTED
 
 
@@ -140,6 +141,13 @@ def test_bad_templates(bench: Bench) -> None:
     wrong["spec"]["restartPolicy"] = "Sometimes"
     unknown = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "unknown"}}
     bad = {"empty": empty, "nameless": nameless, "wrong": wrong, "unknown": unknown}
+    complaints = {
+        "empty": "spec.containers: it has no container",
+        "nameless": "spec.template.spec.containers[0].name: Required value",
+        "wrong": 'spec.restartPolicy: Unsupported value: "Sometimes"',
+        "unknown": "unknown kind Thing of group example.com",
+        "nothing": "the AppWrapper wraps nothing",
+    }
     for name, obj in bad.items():
         bench.wrap(name, obj)
     bench.wrap("nothing")
@@ -149,7 +157,8 @@ def test_bad_templates(bench: Bench) -> None:
         assert bench.shown(name) == ("Failed", "Failed", False), (name, bench.status(name))
         *_before, (kind, reason, message) = bench.conditions(name)
         assert (kind, reason) == ("Failed", "ItemCreationFailure.")
-        assert message.startswith(f"{bench.namespace}/{name} creation failure: Cannot "), message
+        assert message.startswith(f"{bench.namespace}/{name} creation failure: "), message
+        assert complaints[name] in message
         assert bench.pods_of(name) == []
     assert bench.shown("good") == RUNS
     templates: dict[str, t.Any] = {
@@ -267,7 +276,7 @@ def test_completion(bench: Bench) -> None:
     progress = generic_item(bench.deployment("held", 2, cpu="10m"), completion="Progressing")
     bench.wrap("held", progress, service("held"))
     bench.wrap("service", generic_item(service("service"), completion="Complete"))
-    bench.wrap("statusless", generic_item(config_map("statusless"), completion="Complete"))
+    bench.wrap("statusless", generic_item(config_map("without-status"), completion="Complete"))
     ended = ("one", "two", "waited")
 
     def settled() -> bool:
@@ -370,7 +379,7 @@ def test_requeuing(bench: Bench) -> None:
 
     def may_run(pod: Object) -> bool:
         """Pods of the first need more time than two attempts give them, those of the other never get enough."""
-        return pod["metadata"]["name"].startswith("grows") and int(pod["metadata"]["labels"][ATTEMPT_LABEL]) > 2
+        return pod["metadata"]["name"].startswith("grows") and bench.state("grows").attempt > 2
 
     never = slow_job(bench, "never")
     with SlowNode(bench, may_run):

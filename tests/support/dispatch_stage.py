@@ -224,8 +224,8 @@ class Stage:
 
 
 def told(result: DispatchResult, name: str) -> Decision:
-    """The last decision about a gang, which there must be."""
-    about = [item for item in result.decisions if item.gang.endswith(f"/{name}")]
+    """The last decision about a gang, which there must be; with its namespace where there are several of the name."""
+    about = [item for item in result.decisions if f"/{item.gang}".endswith(f"/{name}")]
     assert about, f"nothing was decided about {name}: {[item.line() for item in result.decisions]} {result.warnings}"
     return about[-1]
 

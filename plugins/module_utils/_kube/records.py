@@ -28,7 +28,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL, spec_of_record
+from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+    RECORD_LABEL,
+    spec_of_record,
+    submission_time,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
@@ -39,7 +43,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     state_problem,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import (
     MANAGED_LABEL,
     WRAPPER_API,
@@ -88,8 +91,8 @@ class Record:
 
     @property
     def submitted(self) -> float:
-        """When the record was created, in seconds since 1970 by the server's clock."""
-        return read_time(self.raw["metadata"].get("creationTimestamp")) or 0.0
+        """When the gang was queued, in seconds since 1970 by the server's clock."""
+        return submission_time(self.raw["metadata"])
 
     @property
     def phase(self) -> Phase:

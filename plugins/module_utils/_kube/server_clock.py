@@ -20,10 +20,16 @@ _TOLERANCE = 2.0
 class ServerClock:
     """Epoch seconds as the API server counts them; between answers it goes on with the steady clock."""
 
-    def __init__(self, client: KubeClient, steady: t.Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        steady: t.Callable[[], float] = time.monotonic,
+        wall: t.Callable[[], float] = time.time,
+    ) -> None:
         """Nothing is asked; the client must have had an answer before the first reading."""
         self._client = client
         self._steady = steady
+        self._wall = wall
         self._offset: float | None = None
         self._last = 0.0
 
@@ -38,3 +44,12 @@ class ServerClock:
             self._offset = told - ours
         self._last = max(self._last, ours + self._offset)
         return self._last
+
+    def stamp(self) -> float:
+        """The time now as finely as it can be told, to keep apart what is written within one second.
+
+        Headers know whole seconds only, so processes that write one after the other would be in no order. This
+        machine's clock knows more, and is used where it agrees with the server's.
+        """
+        now, ours = self.now(), self._wall()
+        return ours if -_TOLERANCE < ours - now < _TOLERANCE else now

@@ -15,14 +15,19 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import B
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, read_spec, spec_data
 from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION, STATE_BYTES
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 
 RECORD_LABEL = "muster.kube/record"
+SUBMITTED_ANNOTATION = "muster.kube/submitted"
 QUEUE_LABEL = "muster.kube/queue"
 RECORD_KEY = "gang.json"
 
 RECORD_BYTES = 1024 * 1024
 # What the API server allows for all annotations of an object together.
 ANNOTATION_BYTES = 256 * 1024
+
+# Server and annotation may round differently, and creating takes a moment.
+_ROUNDING = 2.0
 
 
 def build_record(spec: GangSpec) -> Data:
@@ -72,3 +77,14 @@ def require_headroom(annotations: Mapping[str, str] | None, where: str) -> None:
             f"its annotations leave {max(0, free)} bytes and the state needs {STATE_BYTES}; remove large annotations "
             "(kubectl apply keeps a copy of the object in one: use kubectl create or server-side apply)",
         )
+
+
+def submission_time(metadata: Mapping[str, t.Any]) -> float:
+    """When a gang was queued, in seconds since 1970.
+
+    The server stamps whole seconds only; the annotation tells gangs of one second apart, and a gang that grew from one
+    that did not. Nobody gets ahead of the server's own stamp by more than a second's rounding.
+    """
+    created = read_time(metadata.get("creationTimestamp")) or 0.0
+    told = read_time((metadata.get("annotations") or {}).get(SUBMITTED_ANNOTATION))
+    return told if told is not None and told >= created - _ROUNDING else created

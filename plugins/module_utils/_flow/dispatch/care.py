@@ -87,8 +87,7 @@ def _take(cycle: Cycle, record: Record, step: Step) -> None:
         _expire(cycle, record)
     elif isinstance(step, Stay):
         if step.next_check is not None:
-            known = cycle.next_check
-            cycle.next_check = step.next_check if known is None else min(known, step.next_check)
+            cycle.check_again(step.next_check)
         if record.state is not None and step.holding != record.state.holding:
             cycle.carry_out(record, lambda old: cycle.advance(old, old.phase, "", "", holding=step.holding))
 

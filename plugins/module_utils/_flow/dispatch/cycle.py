@@ -61,17 +61,20 @@ def run_cycle(cycle: Cycle) -> None:
 
 
 def _refuse_foreign(cycle: Cycle) -> None:
-    """Leave wrappers alone that another controller looks after."""
+    """Leave wrappers alone that another controller looks after; that is said once, not in every cycle."""
     if cycle.office.terms.adopt:
         return
-    now = cycle.office.clock.now()
+    now, said = cycle.office.clock.now(), cycle.office.foreign
     for record in list(cycle.records.values()):
         writer = foreign_status_writer(record.raw, now) if record.store == "appwrapper" else None
-        if writer is not None:
-            cycle.decide(
-                record, "refuse", "ForeignController", f"{writer} writes its status; stop it or use adopt: true"
-            )
-            cycle.refused[record.uid] = cycle.records.pop(record.uid)
+        if writer is None:
+            said.pop(record.uid, None)
+            continue
+        if said.get(record.uid) != writer:
+            said[record.uid] = writer
+            message = f"{writer} writes its status; stop it or use adopt: true"
+            cycle.decide(record, "refuse", "ForeignController", message)
+        cycle.refused[record.uid] = cycle.records.pop(record.uid)
 
 
 def _refuse_broken(cycle: Cycle, world: World) -> None:

@@ -63,6 +63,8 @@ class Office:
         self.memory = Memory()
         self.told: dict[str, float] = {}
         self.waiting: dict[str, Told] = {}
+        # Who else writes the status of which wrapper, as it was last said.
+        self.foreign: dict[str, str] = {}
         self.fresh = True
         self.settled_batch: str | None = None
 
@@ -156,6 +158,11 @@ class Cycle:
         with self._lock:
             self._before.setdefault(before.uid, before)
             self.records[after.uid] = after
+
+    def check_again(self, moment: float) -> None:
+        """Look again at this time at the latest, in seconds on the server's clock."""
+        with self._lock:
+            self.next_check = moment if self.next_check is None else min(self.next_check, moment)
 
     def in_parallel(self, calls: Iterable[Callable[[], t.Any]]) -> None:
         """Several writes at once; each looks after its own trouble."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 import typing as t
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, reserved_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import FINISHED, STARTED, World
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import FINISHED, World
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, Records
@@ -32,10 +32,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
     unsettled,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.state import TAKEN_OVER
+from ansible_collections.muster.kube.plugins.module_utils._model.state import TAKEN_OVER, Phase
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan
 
 Object = dict[str, t.Any]
+
+# Phases whose tickets are somebody's business already: the start is finished, or the undo goes on.
+HALFWAY: tuple[Phase, ...] = ("dispatching", "undoing", "evicting")
 
 
 def recover(cycle: Cycle, world: World) -> frozenset[str]:
@@ -91,7 +94,6 @@ def _settle(cycle: Cycle, world: World, batch: Batch) -> frozenset[str]:
             continue
         if entry.uid in cycle.records:
             cycle.keep(record, settled)
-        _remove_tickets(cycle, world, settled, entry)
         cycle.decide(settled, "recover", "Settled", f"the {entry.op} that was decided before was not begun")
     if not left:
         cycle.office.settled_batch = batch.id
@@ -119,13 +121,6 @@ def _records_elsewhere(cycle: Cycle, batch: Batch) -> tuple[dict[str, Record], s
     return found, unknown
 
 
-def _remove_tickets(cycle: Cycle, world: World, record: Record, entry: Entry) -> None:
-    """Delete a ticket that was created before the record was written: it owns nothing yet."""
-    for ticket in world.tickets.get(record.uid, ()):
-        if entry.op == "start" and not _named(record, ticket):
-            cycle.office.engine.remove_ticket(ticket)
-
-
 def _abandon(cycle: Cycle, world: World, batch: Batch, entry: Entry, error: Exception) -> Batch:
     """Give an entry up whose record cannot be written: first nothing of it may be left, then the Lease says so."""
     for ticket in world.tickets.get(entry.uid, ()):
@@ -144,22 +139,21 @@ def _named(record: Record, ticket: Object) -> bool:
 
 
 def _mind_tickets(cycle: Cycle, world: World) -> None:
-    """A record with a living ticket is never waiting, whatever its annotation says; other tickets of it go."""
+    """A record whose objects live under a ticket goes on with it, whatever its annotation says; other tickets go."""
     engine = cycle.office.engine
     for uid, tickets in world.tickets.items():
         record = cycle.records.get(uid)
         if record is None or uid in cycle.skipped:
             continue
-        strange = [
-            item for item in tickets if not item["metadata"].get("deletionTimestamp") and not _named(record, item)
-        ]
-        started = record.phase in (*STARTED, *FINISHED)
-        newest = None if started else max(strange, key=_attempt, default=None)
+        alive = [item for item in tickets if not item["metadata"].get("deletionTimestamp")]
+        strange = [item for item in alive if not _named(record, item)]
+        settled = len(strange) < len(alive) or record.phase in HALFWAY
+        newest = None if settled else max(strange, key=_attempt, default=None)
         for ticket in strange:
             if ticket is not newest:
                 engine.remove_ticket(ticket)
         if newest is not None:
-            _rebuild(cycle, record, newest)
+            _rebuild(cycle, record, newest, world)
 
 
 def _attempt(ticket: Object) -> int:
@@ -168,9 +162,11 @@ def _attempt(ticket: Object) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _rebuild(cycle: Cycle, record: Record, ticket: Object) -> None:
+def _rebuild(cycle: Cycle, record: Record, ticket: Object, world: World) -> None:
     """Go on with an attempt whose record says nothing of it; a ticket that owns nothing is just removed."""
-    rebuilt = cycle.carry_out(record, lambda old: cycle.office.engine.rebuild(old, ticket))
+    gang = world.gangs.get(record.uid)
+    reserved = reserved_of(gang) if gang is not None else ()
+    rebuilt = cycle.carry_out(record, lambda old: cycle.office.engine.rebuild(old, ticket, reserved))
     if rebuilt is not None and rebuilt is not record:
         cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")
 

@@ -148,7 +148,7 @@ class _Run:
         """Cycle after cycle under one Lease."""
         client, terms = self.client, self.terms
         office = Office(
-            client, ledger, terms, every_wrapper=_wrappers_are_ours(client), identity_of=_identity(client, terms)
+            client, ledger, terms, every_wrapper=self._wrappers_are_ours(), identity_of=_identity(client, terms)
         )
         if self.end is None:
             self._finish_undos(self._one_cycle(office))
@@ -164,6 +164,22 @@ class _Run:
                     bell.follow(cycle.kinds)
                 spent = time.monotonic() - started
                 bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+
+    def _wrappers_are_ours(self) -> bool:
+        """Whether the AppWrapper definition is ours, so that every wrapper is for us and not only those marked."""
+        path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=WRAPPER_CRD)
+        try:
+            definition = get_object(self.client, path)
+        except Forbidden:
+            return False
+        if definition is None:
+            return False
+        labels = definition["metadata"].get("labels") or {}
+        ours = bool(labels.get(MANAGED_LABEL) == "true")
+        warning = f"the AppWrapper definition is not ours: only AppWrappers with the label {MANAGED_LABEL}: true count"
+        if not ours and warning not in self.result.warnings:
+            self.result.warnings.append(warning)
+        return ours
 
     def _cycle_if_reachable(self, office: Office) -> Cycle | None:
         """One cycle; None when the cluster did not answer: it may come back, and the time left decides."""
@@ -272,25 +288,13 @@ def _make_namespace(client: KubeClient, lease: LeaseTerms) -> bool:
     return True
 
 
-def _wrappers_are_ours(client: KubeClient) -> bool:
-    """Whether the AppWrapper definition is ours, so that every wrapper is for us and not only those marked."""
-    path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=WRAPPER_CRD)
-    try:
-        definition = get_object(client, path)
-    except Forbidden:
-        return False
-    labels = (definition or {}).get("metadata", {}).get("labels") or {}
-    return bool(labels.get(MANAGED_LABEL) == "true")
-
-
 def _identity(client: KubeClient, terms: DispatchTerms) -> Identity:
     """With whose rights objects are created: the caller's, or those of an account of the gang's namespace."""
     if terms.namespaces is not None:
         return lambda _namespace: client
 
     def act_as(namespace: str) -> KubeClient:
-        """The account may do what its namespace's owner allowed, and nothing else."""
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-        return client.acting_as(f"system:serviceaccount:{namespace}:{ACCOUNT}", groups)
+        """The account may do what its namespace's owner allowed, and nothing else; its groups the server knows."""
+        return client.acting_as(f"system:serviceaccount:{namespace}:{ACCOUNT}")
 
     return act_as

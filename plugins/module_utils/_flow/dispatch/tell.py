@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world i
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import EventType, post_event
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_status
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, count_pods
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper_status import wrapper_status
 
 Data = Mapping[str, t.Any]
@@ -33,27 +34,29 @@ def project_status(cycle: Cycle, world: World) -> None:
         for uid, record in list(cycle.records.items())
         if record.store == "appwrapper"
         and record.state is not None
-        and record.spec is not None
         and uid not in cycle.skipped
         and cycle.office.terms.may_touch(uid)
     ]
-    cycle.in_parallel([partial(_project, cycle, world, record) for record in wrappers])
+    moved = {after.uid for before, after in cycle.changed() if before.phase != after.phase}
+    cycle.in_parallel([partial(_project, cycle, world, record, record.uid in moved) for record in wrappers])
 
 
-def _project(cycle: Cycle, world: World, record: Record) -> None:
-    """Write one status if it is behind; pod counts alone may lag a little."""
-    if record.state is None or record.spec is None:
+def _project(cycle: Cycle, world: World, record: Record, moved: bool) -> None:
+    """Write one status if it is behind; pod counts alone may lag a little, unless the phase has just changed."""
+    if record.state is None:
         return
     previous = record.raw.get("status") or {}
     pods = pods_of(record, world)
-    status = wrapper_status(
-        previous, record.spec, record.state, count_pods(pods), cycle.office.now_text(), _pending(pods)
-    )
+    # Of one that cannot be read only the failure is told.
+    spec = record.spec or GangSpec(record.name, record.namespace, ())
+    status = wrapper_status(previous, spec, record.state, count_pods(pods), cycle.office.now_text(), _pending(pods))
     if status == previous:
         return
     now = cycle.office.clock.now()
     only_counts = _without_counts(status) == _without_counts(previous)
-    if only_counts and now - cycle.office.told.get(record.uid, 0.0) < COUNT_SECONDS:
+    due = cycle.office.told.get(record.uid, 0.0) + COUNT_SECONDS
+    if only_counts and not moved and now < due:
+        cycle.check_again(due)
         return
     cycle.office.told[record.uid] = now
     cycle.carry_out(

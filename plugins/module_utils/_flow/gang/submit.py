@@ -34,6 +34,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.records import (
     read_record,
     replace_record,
 )
+from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
@@ -45,17 +46,17 @@ from ansible_collections.muster.kube.plugins.module_utils._model.podset import (
 from ansible_collections.muster.kube.plugins.module_utils._model.record import (
     QUEUE_LABEL,
     RECORD_LABEL,
+    SUBMITTED_ANNOTATION,
     require_headroom,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, spec_data
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import SUSPENDED_ANNOTATION
 
 Step = t.Literal["create", "leave", "change", "recreate", "later", "refuse"]
 
 # Read with the creation time by whoever orders the queue: a gang that grew has its place from here.
-SUBMITTED_ANNOTATION = "muster.kube/submitted"
 
 
 class Refused(MusterError):
@@ -158,6 +159,7 @@ class Submission:
         self._stores = stores
         self._report = report
         self._end = end
+        self._clock = ServerClock(client)
 
     def submit(self, wanted: Wanted, found: Found) -> Outcome:
         """Bring one gang's record to what is wanted; whoever else writes it meanwhile makes us look again."""
@@ -194,7 +196,7 @@ class Submission:
             remove_record(self._client, record, self._terms, self._end, self._report)
             action = "recreated"
         try:
-            made = create_record(self._client, draft.body)
+            made = create_record(self._client, self._dated(draft.body))
         except RecordExists as error:
             labels = error.found["metadata"].get("labels") or {}
             if found.store == "configmap" and labels.get(RECORD_LABEL) != "gang":
@@ -204,11 +206,17 @@ class Submission:
             return None
         return _told(wanted, found, action, made, draft.spec, warnings)
 
+    def _dated(self, body: Data) -> Data:
+        """The record with the moment of its submission: the server's own stamp is too coarse to keep an order."""
+        metadata = body["metadata"]
+        at = micro_time_text(int(self._clock.stamp() * 1_000_000))
+        annotations = {**(metadata.get("annotations") or {}), SUBMITTED_ANNOTATION: at}
+        return {**body, "metadata": {**metadata, "annotations": annotations}}
+
     def _change(self, wanted: Wanted, record: Record, draft: Draft) -> Record:
         """Replace the specification of a record that is still as it was read; uid and place in the queue stay."""
-        now = self._client.server_time
-        grown = now is not None and demand_grew(record.spec, draft.spec)
-        body = merged_body(record, draft.body, time_text(now.timestamp()) if now is not None and grown else None)
+        grown = demand_grew(record.spec, draft.spec)
+        body = merged_body(record, self._dated(draft.body) if grown else draft.body)
         require_headroom(body["metadata"]["annotations"], wanted.target)
         return replace_record(self._client, record, body)
 
@@ -236,15 +244,13 @@ def _told(
     )
 
 
-def merged_body(record: Record, body: Data, submitted: str | None) -> Data:
+def merged_body(record: Record, body: Data) -> Data:
     """The new contents in the place of the old, with what others added to the record kept."""
     old, new = record.raw["metadata"], body["metadata"]
     own = {*(record.spec.labels if record.spec else ()), QUEUE_LABEL}
     foreign = {key: value for key, value in record.labels.items() if key not in own}
     kept = {key: text for key, text in (old.get("annotations") or {}).items() if key != SUSPENDED_ANNOTATION}
     annotations = {**kept, **(new.get("annotations") or {})}
-    if submitted is not None:
-        annotations[SUBMITTED_ANNOTATION] = submitted
     metadata = {**old, "labels": {**foreign, **(new.get("labels") or {})}, "annotations": annotations}
     return {**record.raw, **body, "metadata": metadata}
 

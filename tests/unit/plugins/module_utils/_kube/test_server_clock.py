@@ -25,12 +25,12 @@ def client():
 
 @pytest.fixture
 def steady():
-    return types.SimpleNamespace(seconds=50.0)
+    return types.SimpleNamespace(seconds=50.0, wall=0.0)
 
 
 @pytest.fixture
 def clock(client, steady):
-    return ServerClock(client, lambda: steady.seconds)
+    return ServerClock(client, lambda: steady.seconds, lambda: steady.wall)
 
 
 def test_before_the_first_answer_there_is_no_time(client, clock):
@@ -61,3 +61,9 @@ def test_a_server_whose_clock_was_set_is_followed_but_never_backwards(client, cl
     steady.seconds += 3000
     client.server_time = moment(3500)
     assert clock.now() == 3500
+
+
+@pytest.mark.parametrize(("wall", "stamp"), [(1000.75, 1000.75), (999.5, 999.5), (1600.0, 1000), (400.0, 1000)])
+def test_a_stamp_is_as_fine_as_this_machine_knows_unless_its_clock_is_off(clock, steady, wall, stamp):
+    steady.wall = wall
+    assert clock.stamp() == stamp

@@ -12,12 +12,15 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.record import (
     RECORD_BYTES,
+    SUBMITTED_ANNOTATION,
     build_record,
     require_headroom,
     spec_of_record,
+    submission_time,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION, STATE_BYTES
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,3 +98,22 @@ def test_annotations_must_leave_room_for_the_state():
     require_headroom({"a": "x" * 200_000, STATE_ANNOTATION: "y" * STATE_BYTES}, "AppWrapper team/a")
     with pytest.raises(BadInput, match="AppWrapper team/a: its annotations leave"):
         require_headroom({"a": "x" * 230_000}, "AppWrapper team/a")
+
+
+def dated(created, told=None):
+    return {"creationTimestamp": created, "annotations": {} if told is None else {SUBMITTED_ANNOTATION: told}}
+
+
+@pytest.mark.parametrize(
+    ("created", "told", "submitted"),
+    [
+        ("2026-01-01T00:00:10Z", None, "2026-01-01T00:00:10Z"),
+        ("2026-01-01T00:00:10Z", "2026-01-01T00:00:10.250000Z", "2026-01-01T00:00:10.25Z"),
+        ("2026-01-01T00:00:10Z", "2026-01-01T00:00:09.900000Z", "2026-01-01T00:00:09.9Z"),
+        ("2026-01-01T00:00:10Z", "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"),
+        ("2026-01-01T00:00:10Z", "2025-01-01T00:00:00Z", "2026-01-01T00:00:10Z"),
+        ("2026-01-01T00:00:10Z", "soon", "2026-01-01T00:00:10Z"),
+    ],
+)
+def test_the_annotation_dates_a_gang_finer_or_later_but_not_earlier(created, told, submitted):
+    assert submission_time(dated(created, told)) == read_time(submitted)

@@ -10,7 +10,6 @@ import json
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
-    SUBMITTED_ANNOTATION,
     Refused,
     Submission,
     decide,
@@ -20,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Stores, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.record import SUBMITTED_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.state import PHASES, STATE_ANNOTATION
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.gang_records import (
@@ -155,13 +155,13 @@ class TestChangedGang:
         add_record(api)
         submit(api, terms(gang(definition=LARGER)))
         annotations = api.objects[f"{RECORDS}/train"]["metadata"]["annotations"]
-        assert annotations == {SUBMITTED_ANNOTATION: "2026-11-16T04:00:00Z"}
+        assert annotations == {SUBMITTED_ANNOTATION: "2026-11-16T04:00:00.000000Z"}
 
     def test_labels_of_others_stay_and_ours_follow_the_specification(self, api):
         record = add_record(api, queue="old", labels={"mine": "1"})
         record.raw["metadata"]["labels"]["others"] = "x"
         body = {"metadata": {"labels": {"mine2": "2"}}, "data": {}}
-        assert merged_body(record, body, None)["metadata"]["labels"] == {
+        assert merged_body(record, body)["metadata"]["labels"] == {
             "others": "x",
             "mine2": "2",
             "muster.kube/record": "gang",
