@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
 from ansible_collections.muster.kube.plugins.module_utils._args.dispatch import dispatch_argument_spec, dispatch_terms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.libraries import check_libraries
@@ -20,8 +21,6 @@ from ansible_collections.muster.kube.plugins.plugin_utils._in_process import InP
 
 class ActionModule(InProcessAction):
     """The controller's side of dispatch."""
-
-    _supports_check_mode = False
 
     def argument_spec(self) -> dict[str, t.Any]:
         """The module's options."""
@@ -39,4 +38,6 @@ class ActionModule(InProcessAction):
         """One call, as in the module; renewals of the Lease have a connection of their own."""
         terms = DispatchTerms(**dispatch_terms(params))
         auth = auth_from_params(params)
+        if self._task.check_mode:
+            return preview_dispatch(connect(auth), terms).as_result()
         return run_dispatch(connect(auth), connect(auth), terms, report).as_result()

@@ -27,10 +27,10 @@ author:
   - The muster.kube authors (@muster-kube)
 attributes:
   check_mode:
-    support: none
+    support: full
     details:
-      - In check mode the task is skipped. Use M(muster.kube.gang) in check mode, or M(muster.kube.fit_info), to ask
-        what would happen.
+      - Returns the decisions that one cycle would make now, without the Lease and without a write. What follows from
+        them in later cycles, and what the server's own dry runs would refuse, is not foreseen.
   diff_mode:
     support: none
     details:
@@ -250,6 +250,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
 from ansible_collections.muster.kube.plugins.module_utils._args.dispatch import dispatch_argument_spec, dispatch_terms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
@@ -259,12 +260,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import M
 
 def main() -> None:
     """Read options, run, answer. Decisions are shown as they are made by the action plugin only."""
-    module = AnsibleModule(argument_spec=dispatch_argument_spec(), supports_check_mode=False)
+    module = AnsibleModule(argument_spec=dispatch_argument_spec(), supports_check_mode=True)
     module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
     try:
         terms = DispatchTerms(**dispatch_terms(module.params))
         auth = auth_from_params(module.params)
-        result = run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
+        if module.check_mode:
+            result = preview_dispatch(connect(auth), terms).as_result()
+        else:
+            result = run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
     except MissingLibrary as error:
         module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
     except MusterError as error:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The real MCAD and this dispatcher side by side: the same two Ray clusters on the same node, told in the same words."""
+"""The real MCAD and this dispatcher side by side: two Ray clusters on one small node, told in the same words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import co
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
-from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, generic_item, kwok_node, pod
+from ansible_collections.muster.kube.tests.support.gang_cases import (
+    app_wrapper,
+    config_map,
+    generic_item,
+    kwok_node,
+    pod,
+)
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.mcad_bench import (
     DISPATCHED,
@@ -97,6 +103,26 @@ def running_pods(cluster: LiveCluster, name: str) -> int:
     return sum(item["status"].get("phase") == "Running" for item in found)
 
 
+def await_collector(cluster: LiveCluster, child: Object) -> None:
+    """Wait until the garbage collector minds objects of this kind, which it learns half a minute after their CRD.
+
+    Deleting is its work in both systems; without this the times would only tell how old the definitions are.
+    """
+    (owner,) = cluster.create(config_map_in("owner"))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    child["metadata"]["ownerReferences"] = [reference]
+    cluster.create(child)
+    delete(cluster.client, cluster.path(owner))
+    wait_until("the collector to take a child", lambda: get_object(cluster.client, cluster.path(child)) is None, 600)
+
+
+def config_map_in(name: str) -> Object:
+    """A ConfigMap in the wrappers' namespace."""
+    made = config_map(name)
+    made["metadata"]["namespace"] = SPACE
+    return made
+
+
 def replay(cluster: LiveCluster) -> tuple[dict[str, View], float]:
     """The demo: two wrappers, then the first is deleted; what was shown, and the seconds from then to the dispatch."""
     cluster.add_nodes([kwok_node("only", "only", cpu="8", memory="8118372Ki")])
@@ -139,9 +165,13 @@ def dispatching(cluster: LiveCluster) -> t.Iterator[None]:
 
 def test_both_tell_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     with running_cluster(f"mcad-{os.getpid()}", operators=("mcad", "kuberay")) as theirs:
+        probe = ray_wrapper("probe")["spec"]["resources"]["GenericItems"][0]["generictemplate"]
+        probe["spec"]["suspend"] = True
+        await_collector(theirs, probe)
         mcad, mcad_seconds = replay(theirs)
     with running_cluster(f"ours-{os.getpid()}", operators=("kuberay",)) as own:
         install_wrapper_crd(own.client)
+        await_collector(own, ray_wrapper("probe"))
         with dispatching(own):
             ours, our_seconds = replay(own)
     with capsys.disabled():

@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Stop
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, delete_record
@@ -26,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.health import 
     judge_health,
 )
 
-_ACTIONS: dict[Phase, Action] = {
+ACTIONS: dict[Phase, Action] = {
     "running": "running",
     "complete": "complete",
     "failed": "fail",
@@ -37,31 +40,36 @@ _ACTIONS: dict[Phase, Action] = {
 
 def look_after(cycle: Cycle, world: World) -> list[Stop]:
     """Judge the health of every gang this run is for; small steps are taken at once, undos are left for the batch."""
-    terms = cycle.office.terms
+    records = [record for record in cycle.records.values() if record.uid not in cycle.skipped]
+    stops: list[Stop] = []
+    for record, step in judge_gangs(records, world, cycle.office.terms, cycle.office.clock.now()):
+        if isinstance(step, BadInput):
+            cycle.warnings.append(f"{record.key}: {step}")
+        elif isinstance(step, Undo):
+            stops.append(Stop(record, step.reason, step.message, step.then, step.changes()))
+        else:
+            _take(cycle, record, step)
+    return stops
+
+
+def judge_gangs(
+    records: Iterable[Record], world: World, terms: DispatchTerms, now: float
+) -> Iterator[tuple[Record, Step | BadInput]]:
+    """What each gang this run is for needs next; an expression that cannot be evaluated is told as such."""
     rules = HealthTerms(terms.bind_timeout, terms.start_timeout)
     nodes = (
         {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in world.snapshot.nodes}
         if world.snapshot.nodes_visible
         else None
     )
-    now = cycle.office.clock.now()
-    stops: list[Stop] = []
-    for record in list(cycle.records.values()):
-        if record.uid in cycle.skipped or record.terminating or not terms.may_touch(record.uid):
-            continue
-        subject = _subject(record, world, nodes)
+    for record in records:
+        subject = None if record.terminating or not terms.may_touch(record.uid) else _subject(record, world, nodes)
         if subject is None:
             continue
         try:
-            step = judge_health(subject, now, rules)
+            yield record, judge_health(subject, now, rules)
         except BadInput as error:
-            cycle.warnings.append(f"{record.key}: {error}")
-            continue
-        if isinstance(step, Undo):
-            stops.append(Stop(record, step.reason, step.message, step.then, step.changes()))
-        else:
-            _take(cycle, record, step)
-    return stops
+            yield record, error
 
 
 def _subject(record: Record, world: World, nodes: dict[str, str] | None) -> Subject | None:
@@ -82,7 +90,7 @@ def _take(cycle: Cycle, record: Record, step: Step) -> None:
             record, lambda old: cycle.advance(old, step.phase, step.reason, step.message, **step.changes())
         )
         if written is not None:
-            cycle.decide(written, _ACTIONS[step.phase], step.reason, step.message)
+            cycle.decide(written, ACTIONS[step.phase], step.reason, step.message)
     elif isinstance(step, Expire):
         _expire(cycle, record)
     elif isinstance(step, Stay):

@@ -48,7 +48,15 @@ def run_cycle(cycle: Cycle) -> None:
         stops = look_after(cycle, world)
         _refuse_broken(cycle, world)
     with cycle.timed("decide"), without_gc():
-        choices = Queue(world, list(cycle.records.values()), unsettled, office).decide()
+        queue = Queue(
+            world,
+            list(cycle.records.values()),
+            unsettled,
+            terms=office.terms,
+            memory=office.memory,
+            now=office.clock.now(),
+        )
+        choices = queue.decide()
     starts: list[Choice] = []
     with cycle.timed("carry_out"):
         if not unsettled:

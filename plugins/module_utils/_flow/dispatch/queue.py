@@ -17,8 +17,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs i
     spec_of,
     steerable,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Office
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import STARTED, World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -74,12 +74,21 @@ class Choice:
 class Queue:
     """One cycle's walk; everything it needs to know is given at the start."""
 
-    def __init__(self, world: World, records: Sequence[Record], unsettled: frozenset[str], office: Office) -> None:
+    def __init__(
+        self,
+        world: World,
+        records: Sequence[Record],
+        unsettled: frozenset[str],
+        *,
+        terms: DispatchTerms,
+        memory: Memory,
+        now: float,
+    ) -> None:
         """Unsettled are records with an open entry in the last batch: their demand counts as started."""
         self._world = world
-        self._terms = office.terms
-        self._memory = office.memory
-        self._now = office.clock.now()
+        self._terms = terms
+        self._memory = memory
+        self._now = now
         self._records = {record.uid: record for record in records}
         self._history = run_time_history(_finished(records))
         self._taken: QuotaUse = {}

@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisio
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Identity, Office
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import finish_undo
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.wrapper_kind import wrapper_problem, wrappers_served
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
@@ -31,16 +32,13 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
-from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import MANAGED_LABEL
 
 Coordination = t.Literal["cluster", "namespace"]
 Report = Callable[[str], None]
 Until = Callable[[Mapping[str, str]], bool]
 OnCycle = Callable[[Cycle], None]
 
-WRAPPER_CRD = "appwrappers.workload.codeflare.dev"
 # How long a single cycle waits for gangs it undid to be gone.
 LINGER = 10.0
 _POLL = 0.2
@@ -148,7 +146,7 @@ class _Run:
         """Cycle after cycle under one Lease."""
         client, terms = self.client, self.terms
         office = Office(
-            client, ledger, terms, every_wrapper=self._wrappers_are_ours(), identity_of=_identity(client, terms)
+            client, ledger, terms, every_wrapper=self._takes_every_wrapper(), identity_of=_identity(client, terms)
         )
         if self.end is None:
             self._finish_undos(self._one_cycle(office))
@@ -165,21 +163,12 @@ class _Run:
                 spent = time.monotonic() - started
                 bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
 
-    def _wrappers_are_ours(self) -> bool:
-        """Whether the AppWrapper definition is ours, so that every wrapper is for us and not only those marked."""
-        path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=WRAPPER_CRD)
-        try:
-            definition = get_object(self.client, path)
-        except Forbidden:
-            return False
-        if definition is None:
-            return False
-        labels = definition["metadata"].get("labels") or {}
-        ours = bool(labels.get(MANAGED_LABEL) == "true")
-        warning = f"the AppWrapper definition is not ours: only AppWrappers with the label {MANAGED_LABEL}: true count"
-        if not ours and warning not in self.result.warnings:
-            self.result.warnings.append(warning)
-        return ours
+    def _takes_every_wrapper(self) -> bool:
+        """Whether every AppWrapper is for us and not only those marked; a definition of others is told once."""
+        problem = wrapper_problem(self.client)
+        if problem is not None and wrappers_served(self.client) and problem not in self.result.warnings:
+            self.result.warnings.append(problem)
+        return problem is None
 
     def _cycle_if_reachable(self, office: Office) -> Cycle | None:
         """One cycle; None when the cluster did not answer: it may come back, and the time left decides."""

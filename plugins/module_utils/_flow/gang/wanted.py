@@ -13,10 +13,9 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import DEFAULT_NAMESPACE, read_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.wrapper_kind import wrapper_problem, wrappers_served
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
@@ -38,9 +37,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import 
     wrap,
 )
 
-_GROUP, _VERSION = WRAPPER_API.split("/")
-_OTHER_VERSION = "v1beta2"
-_CRD = f"appwrappers.{_GROUP}"
 # What read_gang turns into objects; the rest of a gang's options are fields of its specification.
 _SOURCES = ("name", "namespace", "definition", "src", "podsets")
 
@@ -144,35 +140,14 @@ class Stores:
 
     def served(self) -> bool:
         """Whether AppWrappers of the version we know exist at all on this server."""
-        return find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+        return wrappers_served(self._client)
 
     def wrapper_problem(self) -> str | None:
         """Why AppWrappers cannot be records here; None when they can."""
         if not self._asked:
-            self._problem = self._find_problem()
+            self._problem = wrapper_problem(self._client)
             self._asked = True
         return self._problem
-
-    def _find_problem(self) -> str | None:
-        """Ask the server whose AppWrapper it serves: two products share the name with schemas of their own."""
-        group = get_object(self._client, f"/apis/{_GROUP}") or {}
-        versions = [item.get("version") for item in group.get("versions") or ()]
-        if _OTHER_VERSION in versions:
-            return f"the cluster serves AppWrapper {_OTHER_VERSION}, whose schema is another one"
-        if _VERSION not in versions:
-            return f"the cluster does not serve AppWrapper {_VERSION}; the role muster.kube.dispatcher installs it"
-        path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=_CRD)
-        try:
-            crd = get_object(self._client, path) or {}
-        except Forbidden:
-            return f"this account may not read the CustomResourceDefinition {_CRD}, so that its owner is unknown"
-        labels = (crd.get("metadata") or {}).get("labels") or {}
-        if labels.get(MANAGED_LABEL) != "true":
-            return (
-                f"the CustomResourceDefinition {_CRD} was not installed by this collection (it has no label "
-                f"{MANAGED_LABEL}), so that another program may act on AppWrappers"
-            )
-        return None
 
 
 def _inexpressible(wanted: Wanted) -> str | None:

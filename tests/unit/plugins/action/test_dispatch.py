@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 TASKS = {
-    "skipped": {"muster.kube.dispatch": {"duration": "1h"}, "check_mode": True},
+    "looked": {"muster.kube.dispatch": {"host": "http://127.0.0.1:1"}, "check_mode": True},
     "refused": {"muster.kube.dispatch": {"namespaces": []}},
     "unknown": {"muster.kube.dispatch": {"policy": "random"}},
 }
@@ -22,8 +22,8 @@ def results(tmp_path_factory):
     return play_tasks(tmp_path_factory.mktemp("play"), TASKS)
 
 
-def test_check_mode_skips_it(results):
-    assert results["skipped"]["skipped"] is True
+def test_check_mode_looks_at_the_cluster(results):
+    assert "no answer from http://127.0.0.1:1" in results["looked"]["msg"]
 
 
 def test_the_work_is_done_in_place(results):

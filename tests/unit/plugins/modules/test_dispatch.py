@@ -35,6 +35,7 @@ def call(monkeypatch):
 
         monkeypatch.setattr(dispatch, "connect", lambda auth: [auth])
         monkeypatch.setattr(dispatch, "run_dispatch", work)
+        monkeypatch.setattr(dispatch, "preview_dispatch", lambda client, terms: work(client, "no Lease", terms, None))
         return call_module(monkeypatch, dispatch, options).result, calls
 
     return run
@@ -65,6 +66,8 @@ def test_options_that_make_no_sense_are_told_before_anything_is_done(call):
     assert calls == []
 
 
-def test_check_mode_skips_it(call):
-    answer, calls = call({"_ansible_check_mode": True})
-    assert (answer["skipped"], calls) == (True, [])
+def test_check_mode_only_looks(call):
+    answer, calls = call({"_ansible_check_mode": True, "max_starts": 3})
+    assert answer["decisions"] == []
+    ((_client, renewal, terms),) = calls
+    assert (renewal, terms.max_starts) == ("no Lease", 3)
