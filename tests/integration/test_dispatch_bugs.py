@@ -100,9 +100,7 @@ def test_b4_the_time_limit_counts_from_the_dispatch_and_needs_no_minimum(stage: 
 
 def test_b5_failed_stays_failed(stage: Stage) -> None:
     stage.add_nodes(1)
-    stage.wrap(
-        "short", stage.job("short"), scheduling={"minAvailable": 1, "dispatchDuration": {"limit": 1}}
-    )
+    stage.wrap("short", stage.job("short"), scheduling={"minAvailable": 1, "dispatchDuration": {"limit": 1}})
     stage.run_until({"short": "failed"})
     stage.run()
     before = stage.record("short").raw
@@ -156,7 +154,9 @@ def test_b7_after_a_failed_item_nothing_is_created_and_the_rest_is_undone(proxie
     proxied.run_until({"gang": "failed"})
     created = [item for item in proxy.writes if item.method == "POST" and item.path.endswith("/jobs")]
     assert [item.status for item in created] == [422]
-    assert [proxied.find(obj) for obj in (service("gang-s"), proxied.job("gang-a"), proxied.job("gang-b"))] == [None] * 3
+    assert [proxied.find(obj) for obj in (service("gang-s"), proxied.job("gang-a"), proxied.job("gang-b"))] == [
+        None
+    ] * 3
     assert proxied.tickets() == []
     assert "made invalid by the test" in proxied.state("gang").transitions[-1].message
 

@@ -154,7 +154,9 @@ def test_a_node_that_takes_no_pods_is_no_room(stage: Stage, trouble: str) -> Non
         stage.cluster.create(node)
     else:
         stage.cluster.add_nodes([node])
-        spec = {"unschedulable": True} if trouble == "cordoned" else {"taints": [{"key": "own", "effect": "NoSchedule"}]}
+        spec = (
+            {"unschedulable": True} if trouble == "cordoned" else {"taints": [{"key": "own", "effect": "NoSchedule"}]}
+        )
         patch(stage.client, resource_path("v1", "nodes", name=name), {"spec": spec}, patch_type="merge")
     key = {"not ready": "not-ready", "cordoned": "unschedulable", "tainted": "own"}[trouble]
     wait_until(
@@ -183,9 +185,7 @@ def test_finished_pods_count_nothing(stage: Stage) -> None:
         made["metadata"]["annotations"] = {"muster.kube/exit-code": code}
         stage.cluster.create(made)
     stage.occupy("other", node, cpu="1")
-    wait_until(
-        "two pods to end", lambda: {item["status"]["phase"] for item in stage.pods()} >= {"Succeeded", "Failed"}
-    )
+    wait_until("two pods to end", lambda: {item["status"]["phase"] for item in stage.pods()} >= {"Succeeded", "Failed"})
     assert left_for_others(stage) == "3"
 
 

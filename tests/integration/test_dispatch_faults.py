@@ -237,8 +237,10 @@ class Arena:
     def leave(self) -> None:
         """Take everything away."""
         for place in self.places:
-            self.cluster.drop_namespace(place.name)
-        self.cluster.remove_nodes(node["metadata"]["name"] for place in self.places for node in place.nodes())
+            with contextlib.suppress(NotFound):
+                self.cluster.drop_namespace(place.name)
+        with contextlib.suppress(NotFound):
+            self.cluster.remove_nodes(node["metadata"]["name"] for place in self.places for node in place.nodes())
 
 
 @pytest.fixture
@@ -269,7 +271,7 @@ class Point:
 def writes(cluster, tmp_path_factory) -> dict[Scenario, list[str]]:
     """The writes of each scenario when nothing goes wrong, and proof that nothing did."""
     directory = tmp_path_factory.mktemp("clean")
-    arena = Arena(cluster, directory, "f-clean")
+    arena = Arena(cluster, directory, f"f-clean-{next(ARENAS)}")
     labels: dict[Scenario, list[str]] = {}
 
     def scene(place: Place) -> None:
@@ -279,8 +281,10 @@ def writes(cluster, tmp_path_factory) -> dict[Scenario, list[str]]:
                 process.result()
             labels[place.scenario] = points.labels
 
-    findings = arena.play([(arena.place(scenario), "clean", scene) for scenario in SCENARIOS])
-    arena.leave()
+    try:
+        findings = arena.play([(arena.place(scenario), "clean", scene) for scenario in SCENARIOS])
+    finally:
+        arena.leave()
     assert sorted(findings.phases.values()) == sorted(GOALS.values())
     return labels
 

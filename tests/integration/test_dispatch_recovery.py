@@ -261,9 +261,7 @@ def test_while_an_entry_is_not_settled_its_room_is_kept_and_no_batch_follows(pro
     runner.start()
     rule.wait_for_arrival()
     # Somebody else writes the record at the same moment.
-    patch(
-        proxied.client, proxied.cluster.path(record.raw), {"metadata": {"labels": {"x": "y"}}}, patch_type="merge"
-    )
+    patch(proxied.client, proxied.cluster.path(record.raw), {"metadata": {"labels": {"x": "y"}}}, patch_type="merge")
     rule.release()
     runner.join()
     assert told(results[0], "other").action == "wait"
@@ -403,6 +401,33 @@ def test_a_finished_gang_is_deleted_when_its_time_is_over(stage: Stage) -> None:
     assert stage.raw("brief") is None
     wait_gone("the Job of the gang", lambda: stage.find(stage.job("brief")))
     assert stage.phase("kept") == "complete"
+
+
+def test_a_record_without_room_for_its_state_is_refused_once(proxied: Stage, proxy: ApiProxy) -> None:
+    proxied.add_nodes(1)
+    proxied.submit("gang", proxied.job("gang"))
+    # As kubectl apply leaves a copy of a large record.
+    proxied.annotate("gang", **{"kubectl.kubernetes.io/last-applied-configuration": "x" * 240_000})
+    decision = told(proxied.run(), "gang")
+    assert decision.phase == "failed"
+    assert "annotations leave" in decision.message
+    assert [item for item in proxy.writes if item.method == "POST" and item.path.endswith("/configmaps")] == []
+    proxy.forget()
+    assert proxied.run().changed is False
+    assert {item.path for item in proxy.writes} == {proxied.lease_path}
+
+
+def test_an_unreadable_edit_after_the_start_frees_nothing(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="2")
+    stage.submit("gang", stage.podless_job("gang", 1, cpu="2"))
+    stage.run()
+    path = resource_path("v1", "configmaps", stage.namespace, "gang")
+    patch(stage.client, path, {"data": {"gang.json": "{"}}, patch_type="merge")
+    stage.submit("other", stage.job("other", 1, cpu="2"))
+    decision = told(stage.run(), "other")
+    assert (decision.action, decision.reason) == ("wait", "insufficient")
+    assert stage.phase("gang") == "dispatched"
+    assert stage.find(stage.job("gang")) is not None
 
 
 def test_a_cycle_with_nothing_to_recover_writes_nothing(proxied: Stage, proxy: ApiProxy) -> None:

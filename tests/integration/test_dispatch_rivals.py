@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.tests.support.gang_cases import (
     thief,
     three_objects,
 )
-from ansible_collections.muster.kube.tests.support.invariants import Recorder
+from ansible_collections.muster.kube.tests.support.invariants import Findings, Recorder
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, is_bound, wait_until
 
 Object = dict[str, t.Any]
@@ -98,13 +98,25 @@ def test_four_dispatchers_over_gangs_that_compete(
             victim = _holder(cluster, lease, processes) or process
             victim.kill()
         left = [process for process in processes if process.alive]
-        results = [process.result(PATIENCE) for process in left]
+        wait_until("all to end", lambda: _all_ended(left) or _hopeless(recorder.report()), PATIENCE, 1.0)
+        assert _all_ended(left), str(recorder.report())
+        results = [process.result() for process in left]
         findings = recorder.settled(seconds=30.0)
     assert findings.clean(), str(findings)
     assert findings.phases == dict.fromkeys(expected, "complete")
     assert findings.gaps == 0
     assert len(left) == RIVALS - 2
     assert any(result["cycles"] for result in results)
+
+
+def _all_ended(processes: t.Iterable[DispatchProcess]) -> bool:
+    """Whether none of them runs any more."""
+    return not any(process.alive for process in processes)
+
+
+def _hopeless(findings: Findings) -> bool:
+    """Whether something has happened that no waiting can mend."""
+    return bool(findings.double_starts or findings.room_twice or findings.foreign)
 
 
 def _done(cluster: LiveCluster, namespace: str) -> bool:

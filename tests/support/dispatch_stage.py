@@ -48,7 +48,7 @@ class Stage:
     """One namespace with a pool of nodes of its own, a Lease of its own, and runs of the dispatcher over it."""
 
     def __init__(self, cluster: LiveCluster, namespace: str, kubeconfig: str | None = None) -> None:
-        """kubeconfig is for the dispatcher, which may be sent through a proxy; the test itself goes straight."""
+        """The kubeconfig is for the dispatcher, which may be sent through a proxy; the test itself goes straight."""
         self.cluster = cluster
         self.client = cluster.client
         self.namespace = namespace
@@ -245,4 +245,3 @@ def short_of(decision: Decision, resource: str = "cpu") -> tuple[str, str]:
 def wait_gone(what: str, probe: t.Callable[[], object]) -> None:
     """Wait until something is found no more."""
     wait_until(f"{what} to go", lambda: not probe())
-

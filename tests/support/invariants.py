@@ -35,6 +35,7 @@ Amounts = t.Mapping[str, int]
 
 KINDS = (("v1", "configmaps"), ("v1", "services"), ("batch/v1", "jobs"), ("v1", "pods"))
 WRAPPERS = ("workload.codeflare.dev/v1beta1", "appwrappers")
+UNDOING = ("undoing", "evicting")
 STARTED = ("dispatching", "dispatched", "running")
 WHOLE = ("dispatched", "running")
 AT_REST = (*WHOLE, "queued", "suspended", "failed", "complete")
@@ -386,6 +387,8 @@ class _Replay:
             self._require_whole(gang, "when it became dispatched")
         if gang.phase in STARTED:
             self._require_room(f"{gang.key} became {gang.phase}")
+        elif before is not None and before.phase in UNDOING and gang.phase not in UNDOING:
+            self._require_nothing(gang, f"became {gang.phase}")
 
     def _take_child(self, seen: Seen) -> None:
         """An object of a gang appears, changes or goes."""
@@ -496,7 +499,7 @@ class _Replay:
                 self._require_whole(gang, "at the end")
                 self._require_pods(gang)
             elif gang.phase != "complete":
-                self._require_nothing(gang)
+                self._require_nothing(gang, f"is {gang.phase}")
         for key in sorted(set(expected) - set(self.findings.phases)):
             self.findings.lost.append(f"{key} has no record any more")
         self._look_for_orphans()
@@ -515,20 +518,21 @@ class _Replay:
         if there < wanted:
             self.findings.partial.append(f"{gang.key} is running with {there} of {wanted} pods")
 
-    def _require_nothing(self, gang: _Gang) -> None:
-        """A gang that is not started has neither objects nor unfinished pods."""
-        left = [
+    def _require_nothing(self, gang: _Gang, moment: str) -> None:
+        """A gang that is not started has neither objects nor unfinished pods; late ones are the collector's."""
+        objects = [(uid, plural, obj) for uid, (plural, obj) in self.children.items()]
+        pods = [
+            (uid, "pods", pod)
+            for uid, pod in self.pods.items()
+            if (pod.get("status") or {}).get("phase") not in FINISHED
+        ]
+        left = {
             _title(plural, obj)
-            for plural, obj in self.children.values()
-            if _labels(obj)["muster.kube/gang"] == gang.uid
-        ]
-        left += [
-            _title("pods", pod)
-            for pod in self.pods.values()
-            if _labels(pod).get("muster.kube/gang") == gang.uid and pod["status"].get("phase") not in FINISHED
-        ]
+            for uid, plural, obj in (*objects, *pods)
+            if _labels(obj).get("muster.kube/gang") == gang.uid and uid not in self.late
+        }
         if left:
-            self.findings.partial.append(f"{gang.key} is {gang.phase} and has {', '.join(sorted(set(left)))}")
+            self.findings.partial.append(f"{gang.key} {moment} and has {', '.join(sorted(left))}")
 
     def _look_for_orphans(self) -> None:
         """Tickets without a record that names them; objects and pods without a living owner."""

@@ -142,6 +142,17 @@ def test_what_a_queued_gang_still_has(history: History) -> None:
     assert found == ["ns/a is queued and has jobs ns/a-j, pods ns/a-1-0, services ns/a-s"]
 
 
+def test_undo_that_does_not_wait_for_the_last_pod(history: History) -> None:
+    history.start("a")
+    history.record("a", "undoing")
+    history.ticket("a", gone=True)
+    for kind in "sj":
+        history.child("a", kind, gone=True)
+    history.record("a", "queued", attempt=2)
+    history.pod("a", gone=True)
+    assert history.judged().partial == ["ns/a became queued and has pods ns/a-1-0"]
+
+
 def test_two_attempts_for_a_moment(history: History) -> None:
     history.start("a")
     history.ticket("a", 2)

@@ -105,6 +105,10 @@ class Embedded:
         actor = self._act_as(record.namespace)
         return pretending.dry_run(actor, record.raw, record.attempt, placed, self._ledger.write_timeout)
 
+    def require_room(self, record: Record, claim: Claim) -> None:
+        """Raise BadInput when the record cannot hold the state of this start; that would not change by itself."""
+        self._chosen(record, claim)
+
     def start(self, record: Record, plan: Plan, claim: Claim) -> Record:
         """Start a queued gang whose batch is committed: k objects take k + 3 requests.
 

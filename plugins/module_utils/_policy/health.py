@@ -129,7 +129,7 @@ def judge_health(subject: Subject, now: float, terms: HealthTerms | None = None)
     """The next step of a gang; phases in which others are at work are left alone."""
     state = subject.state
     if state is None or state.phase in ("queued", "suspended"):
-        return _follow_wish(subject.spec, "queued" if state is None else state.phase)
+        return _follow_wish(subject.spec, state, now)
     if state.phase in ("complete", "failed"):
         return _judge_age(subject.spec, state, now)
     if state.phase not in ("dispatched", "running"):
@@ -153,13 +153,15 @@ def declared_too_small(state: GangState, podsets: Iterable[PodSet]) -> str | Non
     return None
 
 
-def _follow_wish(spec: GangSpec, phase: Phase) -> Step:
-    """Suspend or resume a gang that holds nothing."""
-    if spec.suspended and phase == "queued":
+def _follow_wish(spec: GangSpec, state: GangState | None, now: float) -> Step:
+    """Suspend or resume a gang that holds nothing; one that pauses is to be asked again when its pause is over."""
+    suspended = state is not None and state.phase == "suspended"
+    if spec.suspended and not suspended:
         return Advance("suspended", words.SUSPENDED, "the gang was suspended")
-    if not spec.suspended and phase == "suspended":
+    if not spec.suspended and suspended:
         return Advance("queued", words.RESUMED, "the gang was resumed")
-    return Stay()
+    eligible = read_time(state.not_before) if state is not None and not suspended else None
+    return Stay(next_check=eligible if eligible is not None and eligible > now else None)
 
 
 def _judge_age(spec: GangSpec, state: GangState, now: float) -> Step:

@@ -14,6 +14,7 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.care import look_after
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import ignore_edits
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, reserved_of, spec_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Stop
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
@@ -41,6 +42,7 @@ def run_cycle(cycle: Cycle) -> None:
     with cycle.timed("read"):
         cycle.read_records()
         _refuse_foreign(cycle)
+        ignore_edits(cycle)
         world = read_world(office.client, list(cycle.records.values()), office.terms, office.memory)
         cycle.kinds = world.kinds
     with cycle.timed("look_after"):
@@ -126,7 +128,13 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> list[Choice]:
 
     def rehearse(choice: Choice, record: Record) -> Record | None:
         """One dry run; what it says decides what becomes of the gang."""
-        outcome = cycle.office.engine.dry_run(record, plan_of(record, record.attempt, choice.verdict.steering))
+        engine = cycle.office.engine
+        try:
+            engine.require_room(record, _claim(choice, cycle.office.ledger.next_write_id()))
+        except BadInput as error:
+            _fail(cycle, record, str(error))
+            return None
+        outcome = engine.dry_run(record, plan_of(record, record.attempt, choice.verdict.steering))
         if outcome.refusal is not None and outcome.refusal.kind == "failed":
             _fail(cycle, record, outcome.refusal.message)
         elif outcome.refusal is not None:
@@ -186,6 +194,12 @@ def _demand(item: Choice | Stop) -> tuple[dict[str, t.Any], ...]:
     return item.record.state.reserved if item.record.state is not None else ()
 
 
+def _claim(choice: Choice, batch: str) -> Claim:
+    """What a batch gives a gang that was chosen."""
+    steering = {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
+    return Claim(batch, reserved_of(choice.gang), steering, choice.verdict.as_dict())
+
+
 def _carry_out(cycle: Cycle, batch: Batch, item: Choice | Stop) -> None:
     """Start or undo one gang of the batch."""
     engine = cycle.office.engine
@@ -195,11 +209,9 @@ def _carry_out(cycle: Cycle, batch: Batch, item: Choice | Stop) -> None:
         if undone is not None:
             cycle.decide(undone, "stop", item.reason, item.message)
         return
-    verdict = item.verdict.as_dict()
-    steering = {name: tuple(hosts) for name, hosts in item.verdict.steering.items()}
-    claim = Claim(batch.id, reserved_of(item.gang), steering, verdict)
+    verdict, claim = item.verdict.as_dict(), _claim(item, batch.id)
     started = cycle.carry_out(
-        item.record, lambda record: engine.start(record, plan_of(record, record.attempt, steering), claim)
+        item.record, lambda record: engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
     )
     if started is None:
         return

@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gan
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, digest
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._policy.together import demand_class
 
@@ -40,6 +40,7 @@ class _Known:
     watched: dict[int, Watched] = dataclasses.field(default_factory=dict)
     classes: dict[bool, Hashable] = dataclasses.field(default_factory=dict)
     permitted: bool = False
+    digest: str | None = None
 
 
 class Memory:
@@ -90,6 +91,15 @@ class Memory:
         if record.attempt not in known.watched:
             known.watched = {record.attempt: _watched(known.spec, record)}
         return known.watched[record.attempt]
+
+    def digest(self, record: Record) -> str | None:
+        """The fingerprint of what would be started; None when the record cannot be read."""
+        known = self._of(record)
+        if known is None:
+            return None
+        if known.digest is None:
+            known.digest = digest(known.spec)
+        return known.digest
 
     def permitted(self, record: Record, ask: t.Callable[[], str | None]) -> str | None:
         """Why a gang may not be started whoever asks; a yes is remembered, since discovery costs requests."""

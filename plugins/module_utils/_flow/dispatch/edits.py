@@ -1,0 +1,132 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Edits: objects and podsets that are changed after a gang was started count only when it is started the next time.
+
+What was started is known from the cluster alone: the ticket lists the objects, the state what was reserved for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.events import post_event
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    Key,
+    plan_objects,
+    ticket_keys,
+    ticket_name,
+)
+
+Object = dict[str, t.Any]
+
+EDITED = "Edited"
+_STARTED: tuple[Phase, ...] = ("dispatched", "running")
+
+
+def ignore_edits(cycle: Cycle) -> None:
+    """Go on with what was started wherever a record says something else by now; its user is told by an Event."""
+    office = cycle.office
+    for record in list(cycle.records.values()):
+        state = record.state
+        if state is None or state.digest is None or record.phase not in _STARTED:
+            continue
+        if office.memory.digest(record) == state.digest:
+            continue
+        path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
+        ticket = get_object(office.client, path)
+        if ticket is None:
+            continue
+        sized, _problem = office.memory.rough_size(record)
+        cycle.records[record.uid] = dataclasses.replace(
+            record, spec=started_spec(record, state, _objects(office.client, record, ticket), sized)
+        )
+        if office.edited.get(record.uid) != record.resource_version:
+            office.edited[record.uid] = record.resource_version
+            message = "the objects were edited after the start; that is ignored until the gang is started again"
+            post_event(office.client, record.raw, EDITED, message, "Warning", office.now_text())
+
+
+def started_spec(record: Record, state: GangState, objects: t.Sequence[Object], sized: Gang | None) -> GangSpec:
+    """The specification with the objects and sizes of the start; all other settings are those of now."""
+    now = record.spec or GangSpec(record.name, record.namespace, ())
+    templates = {podset.name: podset.template for podset in sized.podsets} if sized is not None else {}
+    podsets = tuple(_declared(size, templates.get(size["name"])) for size in state.reserved)
+    return dataclasses.replace(
+        now,
+        objects=tuple(objects),
+        podsets=podsets or None,
+        completion=_completion(record, now, objects),
+    )
+
+
+def _declared(size: t.Mapping[str, t.Any], template: t.Mapping[str, t.Any] | None) -> Object:
+    """A podset as it was reserved; its placement rules are those of the podset that has its name now."""
+    declared = {
+        "name": size["name"],
+        "count": size["count"],
+        "requests": {name: amount for name, amount in size["requests"].items() if name != "pods"},
+    }
+    if template is not None:
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        declared.update({"spec": dict(template.get("spec") or {}), "labels": dict(labels)})
+    return declared
+
+
+def _completion(record: Record, now: GangSpec, objects: t.Sequence[Object]) -> tuple[Object, ...] | None:
+    """The rules about objects that were started, under their places there; without any the kinds decide."""
+    if not now.completion:
+        return now.completion
+    places = {_name(obj): index for index, obj in enumerate(objects)}
+    asked = {item.index: places.get(_name(item.object)) for item in _plan(record)}
+    kept = [
+        {**entry, "item": asked[entry["item"]]} if "item" in entry else dict(entry)
+        for entry in now.completion
+        if "item" not in entry or asked.get(entry["item"]) is not None
+    ]
+    return tuple(kept) or None
+
+
+def _objects(client: KubeClient, record: Record, ticket: Object) -> list[Object]:
+    """The objects that were started: as the record has them, else as they live; those that are gone are left out."""
+    known = {_name(item.object): item.object for item in _plan(record)}
+    found = [known.get(_key_name(key)) or _live(client, key) for key in ticket_keys(ticket)]
+    return [obj for obj in found if obj is not None]
+
+
+def _plan(record: Record) -> t.Iterable[t.Any]:
+    """The objects as they would be started now; none when the record cannot be read."""
+    if record.spec is None:
+        return ()
+    try:
+        return plan_objects(record.spec, record.uid, record.attempt)
+    except BadInput:
+        return ()
+
+
+def _live(client: KubeClient, key: Key) -> Object | None:
+    """An object as it is in the cluster."""
+    info = find_resource(client, key[0], key[1])
+    return None if info is None else get_object(client, info.path(key[2], key[3]))
+
+
+def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
+    """Group, kind and name of a planned or live object."""
+    return str(obj["apiVersion"]).rpartition("/")[0], str(obj["kind"]), str(obj["metadata"]["name"])
+
+
+def _key_name(key: Key) -> tuple[str, str, str]:
+    """Group, kind and name in a ticket's list."""
+    return key[0].rpartition("/")[0], key[1], key[3]
