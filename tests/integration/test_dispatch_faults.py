@@ -612,6 +612,28 @@ def test_killed_while_it_deletes_objects_without_the_collector(
         assert findings.gaps == 0
 
 
+def test_undo_waits_for_pods_that_nobody_collects(
+    own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path
+) -> None:
+    cluster, _request = own_cluster
+    place = Place(cluster, "lingering", tmp_path, "undo")
+    cluster.add_nodes(place.nodes())
+    place.prepare()
+    controllers = cluster.components["kube-controller-manager"]["pid"]
+    with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
+        recorder.watch_over(*place.foreign)
+        os.kill(controllers, signal.SIGSTOP)
+        try:
+            place.cycle()
+            assert place.phase == "undoing"
+            assert cluster.pods(place.name, "muster.kube/gang")
+        finally:
+            os.kill(controllers, signal.SIGCONT)
+        place.heal("suspended")
+        findings = recorder.settled(seconds=60.0)
+    assert findings.clean(), str(findings)
+
+
 def test_late_object_in_the_way_of_the_next_attempt(
     own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path
 ) -> None:

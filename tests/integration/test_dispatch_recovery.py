@@ -430,6 +430,19 @@ def test_an_unreadable_edit_after_the_start_frees_nothing(stage: Stage) -> None:
     assert stage.find(stage.job("gang")) is not None
 
 
+def test_a_run_for_some_gangs_leaves_the_others_their_place(proxied: Stage, proxy: ApiProxy) -> None:
+    proxied.add_nodes(1, cpu="2")
+    proxied.submit("first", proxied.job("first", 1, cpu="2"), priority=1)
+    mine = proxied.submit("mine", proxied.job("mine", 1, cpu="2"))
+    proxied.run(max_starts=0)
+    proxy.forget()
+    result = proxied.run(only=frozenset({mine.uid}))
+    assert (told(result, "first").action, told(result, "first").reason) == ("wait", "not_asked")
+    assert (told(result, "mine").action, told(result, "mine").reason) == ("wait", "insufficient")
+    assert [item.path for item in proxy.writes if item.path.endswith("/first")] == []
+    assert proxied.pods() == []
+
+
 def test_a_cycle_with_nothing_to_recover_writes_nothing(proxied: Stage, proxy: ApiProxy) -> None:
     proxied.run()
     proxy.forget()

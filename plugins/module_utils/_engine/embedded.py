@@ -21,8 +21,10 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.creation impor
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, taken
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed, place
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import (
+    GoneRecord,
     Removal,
     attempt_of_ticket,
+    owner_is_gone,
     remove_ticket,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -295,6 +297,19 @@ class Embedded:
         """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
         uid = str((ticket["metadata"].get("labels") or {}).get(GANG_LABEL))
         remove_ticket(self._client, ticket, uid, self._ledger.write_timeout)
+
+    def remove_bereaved(self, ticket: Object) -> bool:
+        """Delete a ticket whose record is gone, and what it lists, if the collector has not done it by now.
+
+        It is slow to learn of kinds that were installed lately. False when there was nothing to do.
+        """
+        namespace = ticket["metadata"]["namespace"]
+        uid = str((ticket["metadata"].get("labels") or {}).get(GANG_LABEL))
+        attempt = attempt_of_ticket(ticket, uid)
+        if attempt is None or not owner_is_gone(self._client, ticket, uid):
+            return False
+        gone = GoneRecord(uid, namespace)
+        return Removal(self._client, self._act_as(namespace), self._ledger.write_timeout, gone).remove_attempt(attempt)
 
     # Taking over.
 

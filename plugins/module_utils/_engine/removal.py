@@ -11,6 +11,7 @@ must be owned by the record and named after it, a child must be owned by such a 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance, settle_delete
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     GANG_LABEL,
@@ -44,6 +44,19 @@ def attempt_of_ticket(ticket: Mapping[str, t.Any], record_uid: str) -> int | Non
     return int(number) if ticket["metadata"].get("name") == ticket_name(record_uid, int(number)) else None
 
 
+def owner_is_gone(client: KubeClient, ticket: Object, record_uid: str) -> bool:
+    """Whether the record that a ticket names as its owner does not exist any more; asked of the server itself."""
+    for owner in ticket["metadata"].get("ownerReferences") or ():
+        if owner.get("uid") != record_uid:
+            continue
+        info = find_resource(client, str(owner.get("apiVersion")), str(owner.get("kind")))
+        if info is None:
+            return False
+        found = get_object(client, info.path(ticket["metadata"]["namespace"], str(owner.get("name"))))
+        return found is None or found["metadata"]["uid"] != record_uid
+    return False
+
+
 def ticket_path(namespace: str, name: str) -> str:
     """Where a ticket lies."""
     return resource_path("v1", "configmaps", namespace, name)
@@ -58,10 +71,30 @@ def remove_ticket(client: KubeClient, ticket: Object, record_uid: str, allowance
         )
 
 
+class Owner(t.Protocol):
+    """What is known of a record even when it is gone."""
+
+    @property
+    def uid(self) -> str:
+        """By which its tickets know it."""
+
+    @property
+    def namespace(self) -> str:
+        """Where everything of it lies."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoneRecord:
+    """A record that was deleted."""
+
+    uid: str
+    namespace: str
+
+
 class Removal:
     """One attempt of one record on its way out; our own client for tickets, the actor for the user's objects."""
 
-    def __init__(self, client: KubeClient, actor: KubeClient, allowance: Allowance, record: Record) -> None:
+    def __init__(self, client: KubeClient, actor: KubeClient, allowance: Allowance, record: Owner) -> None:
         """Nothing is removed yet."""
         self._client = client
         self._actor = actor

@@ -43,7 +43,8 @@ def ignore_edits(cycle: Cycle) -> None:
         state = record.state
         if state is None or state.digest is None or record.phase not in _STARTED:
             continue
-        if office.memory.digest(record) == state.digest:
+        edited = office.memory.digest(record)
+        if edited == state.digest:
             continue
         path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
         ticket = get_object(office.client, path)
@@ -53,8 +54,8 @@ def ignore_edits(cycle: Cycle) -> None:
         cycle.records[record.uid] = dataclasses.replace(
             record, spec=started_spec(record, state, _objects(office.client, record, ticket), sized)
         )
-        if office.edited.get(record.uid) != record.resource_version:
-            office.edited[record.uid] = record.resource_version
+        if office.edited.get(record.uid, state.digest) != edited:
+            office.edited[record.uid] = edited
             message = "the objects were edited after the start; that is ignored until the gang is started again"
             post_event(office.client, record.raw, EDITED, message, "Warning", office.now_text())
 

@@ -65,8 +65,8 @@ class Office:
         self.waiting: dict[str, Told] = {}
         # Who else writes the status of which wrapper, as it was last said.
         self.foreign: dict[str, str] = {}
-        # The version of a record in which an edit was last told of.
-        self.edited: dict[str, str] = {}
+        # Fingerprints of edited specifications that were told of; None is one that cannot be read.
+        self.edited: dict[str, str | None] = {}
         self.fresh = True
         self.settled_batch: str | None = None
 

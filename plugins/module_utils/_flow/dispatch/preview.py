@@ -15,6 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import NOT_ASKED
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.wrapper_kind import wrapper_problem
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -92,7 +93,8 @@ def _of_choice(choice: Choice, now: float) -> Decision:
     verdict = choice.verdict.as_dict()
     if choice.chosen:
         return _decision(choice.record, "start", STARTED, verdict_text(verdict), now, verdict)
-    return _decision(choice.record, "wait", str(choice.verdict.reason), verdict_text(verdict), now, verdict)
+    reason = choice.verdict.reason or NOT_ASKED
+    return _decision(choice.record, "wait", reason, verdict_text(verdict), now, verdict)
 
 
 def _decision(

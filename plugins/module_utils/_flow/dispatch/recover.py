@@ -143,6 +143,8 @@ def _mind_tickets(cycle: Cycle, world: World) -> None:
     engine = cycle.office.engine
     for uid, tickets in world.tickets.items():
         record = cycle.records.get(uid)
+        if record is None and uid not in cycle.refused and cycle.office.terms.only is None:
+            _clear_after(cycle, tickets)
         if record is None or uid in cycle.skipped:
             continue
         alive = [item for item in tickets if not item["metadata"].get("deletionTimestamp")]
@@ -154,6 +156,17 @@ def _mind_tickets(cycle: Cycle, world: World) -> None:
                 engine.remove_ticket(ticket)
         if newest is not None:
             _rebuild(cycle, record, newest, world)
+
+
+def _clear_after(cycle: Cycle, tickets: t.Iterable[Object]) -> None:
+    """Remove what a deleted record has left; the collector does so too, but may take its time."""
+    for ticket in tickets:
+        try:
+            cycle.office.engine.remove_bereaved(ticket)
+        except LostLeadership:
+            raise
+        except KubeError as error:
+            cycle.warnings.append(f"{ticket['metadata']['namespace']}/{ticket['metadata']['name']}: {error}")
 
 
 def _attempt(ticket: Object) -> int:

@@ -175,7 +175,8 @@ class _Run:
         try:
             return self._one_cycle(office)
         except (Unreachable, ServerFault) as error:
-            self.result.warnings.append(str(error))
+            if str(error) not in self.result.warnings:
+                self.result.warnings.append(str(error))
             return None
 
     def _one_cycle(self, office: Office) -> Cycle:

@@ -19,6 +19,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.verdict import 
 
 Data = Mapping[str, t.Any]
 
+# The reason of a gang that would fit but is none of those this run is for.
+NOT_ASKED = "not_asked"
 # At most so many verdicts are written in one cycle, those at the head of the queue first.
 MOST_VERDICTS = 50
 # Numbers that changed but mean the same are written no more often than this.
@@ -51,8 +53,8 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
 
 
 def _decide(cycle: Cycle, record: Record, verdict: Verdict, full: dict[str, t.Any] | None) -> None:
-    """Note why a gang waits."""
-    reason = str(verdict.reason)
+    """Note why a gang waits; one that would fit is left to whoever it belongs to."""
+    reason = verdict.reason or NOT_ASKED
     cycle.decide(record, "wait", reason, verdict_text(full) if full else REASONS.get(reason, reason), full)
 
 

@@ -234,6 +234,35 @@ def test_resume_that_somebody_else_was_faster_with_is_given_up(bench: t.Any) -> 
     assert bench.api.writes == [("PUT", record.path)]
 
 
+def test_what_a_deleted_record_left_is_removed_without_a_collector(bench: t.Any) -> None:
+    record = bench.queue()
+    started = bench.start(record)
+    ticket = bench.api.objects[bench.ticket_path(started)]
+    assert not bench.engine.remove_bereaved(ticket)
+    assert len(bench.names()) == 2
+    bench.api.objects.pop(record.path)
+    assert bench.engine.remove_bereaved(ticket)
+    assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
+    assert not bench.engine.remove_bereaved(ticket)
+
+
+def test_another_record_of_the_same_name_does_not_keep_them(bench: t.Any) -> None:
+    started = bench.start(bench.queue())
+    ticket = bench.api.objects[bench.ticket_path(started)]
+    bench.api.objects[started.path]["metadata"]["uid"] = "another"
+    assert bench.engine.remove_bereaved(ticket)
+    assert bench.names() == []
+
+
+def test_a_ticket_that_only_looks_like_one_is_left_alone(bench: t.Any) -> None:
+    started = bench.start(bench.queue())
+    ticket = bench.api.objects[bench.ticket_path(started)]
+    bench.api.objects.pop(started.path)
+    forged = {**ticket, "metadata": {**ticket["metadata"], "name": "forged"}}
+    assert not bench.engine.remove_bereaved(forged)
+    assert len(bench.names()) == 2
+
+
 def test_orphan_ticket_is_deleted_rather_than_rebuilt_from(bench: t.Any) -> None:
     record = bench.queue()
     ticket = bench.api.put(bench.ticket_path(record), build_ticket(record.raw, 1, "d", bench.plan(record)))

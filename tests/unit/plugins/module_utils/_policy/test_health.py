@@ -194,6 +194,12 @@ def test_the_pause_after_lost_races_doubles_up_to_ten_minutes(lost, pause):
     assert (read_time(step.not_before), step.lost_races) == (T0 + 300 + pause, lost + 1)
 
 
+def test_a_gang_that_pauses_is_looked_at_when_its_pause_is_over():
+    state = taken(started(), judged(spec_of(JOB), started(), now=T0 + 300), T0 + 300)
+    assert judged(spec_of(JOB), state, now=T0 + 301) == Stay(next_check=T0 + 305)
+    assert judged(spec_of(JOB), state, now=T0 + 305) == Stay()
+
+
 def test_a_fraction_of_a_second_never_shortens_a_pause():
     step = judged(spec_of(JOB), started(), now=T0 + 300.4)
     assert read_time(step.not_before) == T0 + 306
