@@ -212,6 +212,8 @@ def test_a_job_whose_pods_pod_security_refuses(stage: Stage, store: Store) -> No
     undone = next(item for item in stage.state("gang").transitions if item.phase == "undoing")
     assert undone.reason == "LostRace"
     assert "0 of 1 pods" in undone.message
+    assert 'Error creating: pods "' in undone.message
+    assert "violates PodSecurity" in undone.message
 
 
 def enforce_pod_security(stage: Stage) -> None:

@@ -64,6 +64,7 @@ class DispatchProcess:
         """Remember what to start; everything it says besides its result goes to the log."""
         self.orders = orders
         self.log = log
+        self._printed = log.with_name(f"{log.name}.result")
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> DispatchProcess:
@@ -79,11 +80,12 @@ class DispatchProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH", "KUBE"))}
         environment["PYTHONPATH"] = str(COLLECTIONS)
         text = json.dumps(dataclasses.asdict(self.orders))
-        with self.log.open("ab") as stream:
+        # A file, not a pipe: a long result must not keep the process from ending before somebody reads it.
+        with self.log.open("ab") as stream, self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
                 [sys.executable, str(pathlib.Path(__file__).resolve()), text],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=printed,
                 stderr=stream,
                 env=environment,
                 start_new_session=True,
@@ -132,13 +134,12 @@ class DispatchProcess:
         """Make sure that it has ended."""
         if self.alive:
             self.kill()
-        if self._process is not None and self._process.stdout is not None:
-            self._process.stdout.close()
 
     def result(self, seconds: float = PATIENCE) -> dict[str, t.Any]:
         """Wait for its end and return what it printed; a process that failed is told with its log."""
-        printed, _nothing = self.running.communicate(timeout=seconds)
-        if self.running.returncode != 0 or not printed.strip():
+        code = self.wait(seconds)
+        printed = self._printed.read_text(encoding="utf-8")
+        if code != 0 or not printed.strip():
             raise AssertionError(
                 f"the dispatcher ended with {self.running.returncode}:\n{self.log.read_text()[-4000:]}"
             )
@@ -146,8 +147,7 @@ class DispatchProcess:
 
     def wait(self, seconds: float = PATIENCE) -> int:
         """Wait for its end, whatever it is; returns the exit code."""
-        self.running.communicate(timeout=seconds)
-        return self.running.returncode
+        return self.running.wait(seconds)
 
 
 def _thread_states(pid: int) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
 
@@ -47,6 +48,28 @@ def post_event(
     except KubeError:
         return False
     return True
+
+
+def why_not_created(client: KubeClient, namespace: str, items: Mapping[str, str]) -> str | None:
+    """What a controller last said about pods it could not create for these objects (uid to name); None if nothing.
+
+    Between an object and its pods there may be another one, named after it. An account that may not read Events learns
+    nothing.
+    """
+    path = resource_path("v1", "events", namespace)
+    try:
+        found = list_objects(client, path, keep=lambda raw: raw, field_selector="reason=FailedCreate").items
+    except KubeError:
+        return None
+    own = [event for event in found if _is_about(event.get("involvedObject") or {}, items)]
+    last = max(own, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), default=None)
+    return None if last is None else str(last.get("message") or "")
+
+
+def _is_about(involved: Mapping[str, t.Any], items: Mapping[str, str]) -> bool:
+    """Whether an Event is about one of the objects, or about something named after one."""
+    name = str(involved.get("name"))
+    return involved.get("uid") in items or any(name.startswith(f"{item}-") for item in items.values())
 
 
 def event_of(

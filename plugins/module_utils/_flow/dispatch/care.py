@@ -14,10 +14,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.jmespath_search import search
+from ansible_collections.muster.kube.plugins.module_utils._kube.events import why_not_created
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, delete_record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import HOSTNAME_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.state import LOST_RACE, Phase
 from ansible_collections.muster.kube.plugins.module_utils._policy.health import (
     Advance,
     Expire,
@@ -46,7 +47,8 @@ def look_after(cycle: Cycle, world: World) -> list[Stop]:
         if isinstance(step, BadInput):
             cycle.warnings.append(f"{record.key}: {step}")
         elif isinstance(step, Undo):
-            stops.append(Stop(record, step.reason, step.message, step.then, step.changes()))
+            message = step.message if step.reason != LOST_RACE else _with_cause(cycle, world, record, step.message)
+            stops.append(Stop(record, step.reason, message, step.then, step.changes()))
         else:
             _take(cycle, record, step)
     return stops
@@ -70,6 +72,17 @@ def judge_gangs(
             yield record, judge_health(subject, now, rules)
         except BadInput as error:
             yield record, error
+
+
+def _with_cause(cycle: Cycle, world: World, record: Record, message: str) -> str:
+    """Why pods of a gang did not come, with what the controller that should have made them said about it."""
+    items = {
+        str(obj["metadata"]["uid"]): str(obj["metadata"]["name"])
+        for obj in world.items.get(record.uid, {}).values()
+        if obj is not None
+    }
+    said = why_not_created(cycle.office.client, record.namespace, items) if items else None
+    return f"{message}; {said}" if said else message
 
 
 def _subject(record: Record, world: World, nodes: dict[str, str] | None) -> Subject | None:

@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Fo
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, gang_pod_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
@@ -70,6 +71,9 @@ def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchT
             gang_pods.append(pod)
 
     reading = read_snapshot(client, needs_of(rough), observe)
+    if terms.namespaces is None and not reading.snapshot.nodes_visible:
+        cause = f"{', '.join(reading.snapshot.notes)}; without that nobody can tell what fits"
+        raise BadInput("dispatch to", "all namespaces", cause)
     if "pods" in reading.snapshot.unread:
         _observe_namespaces(client, sorted({record.namespace for record in records}), observe)
     items, kinds = _read_items(client, records, terms, memory)

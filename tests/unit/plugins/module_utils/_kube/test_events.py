@@ -10,7 +10,8 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.events import event_of, post_event
+from ansible_collections.muster.kube.plugins.module_utils._kube.events import event_of, post_event, why_not_created
+from ansible_collections.muster.kube.tests.support.small_api import SmallApi
 
 EVENTS = "/api/v1/namespaces/team/events"
 NOW = "2026-11-16T04:00:00Z"
@@ -74,3 +75,26 @@ def test_trouble_is_swallowed_and_not_repeated(stub: t.Any, client: KubeClient, 
 def test_lost_connection_is_swallowed(stub: t.Any, client: KubeClient, reply: t.Any) -> None:
     stub.answer("POST", EVENTS, reply(cut=True))
     assert not post_event(client, RECORD, "Started", "x", "Warning", NOW)
+
+
+def refusal(uid: str, name: str, message: str, at: str) -> dict[str, t.Any]:
+    about = {"uid": uid, "name": name}
+    return {"metadata": {"name": f"{name}.{at}"}, "involvedObject": about, "message": message, "lastTimestamp": at}
+
+
+def test_the_last_word_about_an_object_or_what_is_named_after_it() -> None:
+    events = [
+        refusal("j", "train", "first", "2026-11-16T04:00:00Z"),
+        refusal("r", "web-5d8f", "of the ReplicaSet", "2026-11-16T04:00:02Z"),
+        refusal("j", "train", "second", "2026-11-16T04:00:01Z"),
+        refusal("x", "training", "of another", "2026-11-16T04:00:09Z"),
+    ]
+    with SmallApi({EVENTS: events}).client() as client:
+        assert why_not_created(client, "team", {"j": "train"}) == "second"
+        assert why_not_created(client, "team", {"d": "web"}) == "of the ReplicaSet"
+        assert why_not_created(client, "team", {"d": "other"}) is None
+
+
+def test_who_may_not_read_events_learns_nothing() -> None:
+    with SmallApi({}, forbidden={EVENTS}).client() as client:
+        assert why_not_created(client, "team", {"j": "train"}) is None
