@@ -6,10 +6,12 @@
 
 Gangs of 1 to 256 GPUs arrive at random on nodes of 8 GPUs, in pods of at most 8. Each arrival and each end of a gang
 is a cycle: the code that a dispatcher runs orders the queue, judges, reserves and places; only the clock is simulated.
+Gangs that are not steered go where kube-scheduler's scoring sends them: spread (its default) or packed (MostAllocated).
 Estimates are 1 to 5 times too long and enforced. Wait is from arrival to start; utilization is counted until the last
 arrival.
 
 Usage: policy.py [--seeds 1 2 3 4 5] [--gangs 6000] [--nodes 64] [--rows strict best_effort ...] [--jobs 2]
+                 [--scheduler spread|packed]
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gan
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Node, Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
-from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge, open_case, try_to_fit
+from ansible_collections.muster.kube.plugins.module_utils._policy.fit import Case, judge, open_case, try_to_fit
 from ansible_collections.muster.kube.plugins.module_utils._policy.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.order import Policy, QueuedGang, ordered, walk
 from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import (
@@ -40,6 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import
     ReserveTerms,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.steer import play, tightest
 
 GPU = "nvidia.com/gpu"
 GPUS_PER_NODE = 8
@@ -139,17 +142,24 @@ def build_room(nodes: int) -> Room:
 REFUSAL = Verdict("", "", "waits", None, "insufficient", NamespaceFit(True), 0, (), {})
 
 
+def packed_placement(case: Case) -> dict[str, dict[str, int]]:
+    """Where a scheduler that packs puts the pods of a gang that fits."""
+    (podset,), (here,) = case.gang.podsets, play(case.board, [0], tightest)
+    return {podset.name: {case.room.nodes[n].name: count for n, count in here.items()}}
+
+
 class Simulation:
     """The queue, the room and the clock."""
 
-    def __init__(self, row: Row, workload: list[Work], nodes: int, terms: ReserveTerms | None = None) -> None:
+    def __init__(self, row: Row, workload: list[Work], nodes: int, scheduler: str = "spread") -> None:
         """Start with empty nodes and an empty queue."""
         self.row = row
+        self.packed = scheduler == "packed"
         self.work = {work.item.uid: work for work in workload}
         self.arrivals = workload
         self.room = build_room(nodes)
         self.capacity = nodes * GPUS_PER_NODE
-        self.terms = (terms or ReserveTerms()) if row.policy == "reserve" else ReserveTerms(reserve_after=math.inf)
+        self.terms = ReserveTerms() if row.policy == "reserve" else ReserveTerms(reserve_after=math.inf)
         self.queue: dict[str, QueuedGang] = {}
         self.running: dict[str, Ending] = {}
         self.ends: list[tuple[float, str]] = []
@@ -190,10 +200,12 @@ class Simulation:
         Until some gang ends the room only shrinks, so what was refused since then is refused again.
         """
         size = self.work[gang.name].size
-        if size in self.refused or try_to_fit(open_case(gang, room)) is None:
+        case = None if size in self.refused else open_case(gang, room)
+        if case is None or try_to_fit(case) is None:
             self.refused.add(size)
             return REFUSAL
-        return judge(room, gang, taken)
+        verdict = judge(room, gang, taken)
+        return dataclasses.replace(verdict, placement=packed_placement(case)) if self.packed else verdict
 
     def cycle(self, now: float) -> None:
         """What a dispatcher does with one reading of the cluster."""
@@ -234,9 +246,9 @@ def percentile(values: tuple[float, ...], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else 0.0
 
 
-def simulate(row: Row, seed: int, gangs: int, nodes: int, terms: ReserveTerms | None = None) -> Outcome:
+def simulate(row: Row, seed: int, gangs: int, nodes: int, scheduler: str = "spread") -> Outcome:
     """One row with one seed."""
-    return Simulation(row, build_workload(seed, gangs, nodes), nodes, terms).run()
+    return Simulation(row, build_workload(seed, gangs, nodes), nodes, scheduler).run()
 
 
 def figures(outcomes: list[Outcome]) -> dict[str, float]:
@@ -282,8 +294,8 @@ def show(arguments: argparse.Namespace, outcomes: dict[str, list[Outcome]]) -> N
     """Table and bars."""
     table = {name: figures(of_row) for name, of_row in outcomes.items()}
     print(
-        f"{arguments.gangs} gangs, {arguments.nodes} nodes x {GPUS_PER_NODE} GPUs, load {LOAD}, means over seeds "
-        f"{' '.join(map(str, arguments.seeds))}; waits in minutes\n"
+        f"{arguments.gangs} gangs, {arguments.nodes} nodes x {GPUS_PER_NODE} GPUs, load {LOAD}, scheduler {arguments.scheduler}, "
+        f"means over seeds {' '.join(map(str, arguments.seeds))}; waits in minutes\n"
     )
     print(f"| policy | util % | mean | p50 | p99 | p99, >= {LARGE} GPUs | max | CPU ms per cycle |")
     print("|---|---|---|---|---|---|---|---|")
@@ -303,13 +315,14 @@ def main() -> None:
     parser.add_argument("--gangs", type=int, default=6000)
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--rows", nargs="+", default=[row.name for row in ROWS], choices=[row.name for row in ROWS])
+    parser.add_argument("--scheduler", choices=("spread", "packed"), default="spread")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     by_name = {row.name: row for row in ROWS}
     rows = [by_name[name] for name in arguments.rows]
     with concurrent.futures.ProcessPoolExecutor(arguments.jobs) as pool:
         runs = {
-            (row.name, seed): pool.submit(simulate, row, seed, arguments.gangs, arguments.nodes)
+            (row.name, seed): pool.submit(simulate, row, seed, arguments.gangs, arguments.nodes, arguments.scheduler)
             for row, seed in itertools.product(rows, arguments.seeds)
         }
         for (name, seed), run in runs.items():

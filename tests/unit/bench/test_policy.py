@@ -77,10 +77,21 @@ def test_policies_differ_only_where_they_should(outcomes):
 
 
 def test_the_table_has_a_line_for_each_row_and_each_bar(outcomes, capsys):
-    bench.show(argparse.Namespace(gangs=GANGS, nodes=NODES, seeds=[SEED]), outcomes)
+    bench.show(argparse.Namespace(gangs=GANGS, nodes=NODES, seeds=[SEED], scheduler="spread"), outcomes)
     text = capsys.readouterr().out
     assert all(f"| {name} | " in text for name in ROWS)
     assert text.count(": kept") + text.count(": MISSED") == 4
+
+
+def test_a_scheduler_that_packs_uses_fewer_nodes():
+    used = {}
+    for scheduler in ("spread", "packed"):
+        small = [work for work in bench.build_workload(SEED, 200, NODES) if work.size == 1][:4]
+        simulation = bench.Simulation(ROWS["best_effort"], small, NODES, scheduler)
+        simulation.queue = {work.item.uid: work.item for work in small}
+        simulation.cycle(small[-1].item.submitted)
+        used[scheduler] = sum(1 for free in simulation.room.free if free[bench.GPU] < bench.GPUS_PER_NODE)
+    assert used == {"spread": 4, "packed": 1}
 
 
 def test_bars_are_missed_when_figures_are_bad():
