@@ -276,10 +276,10 @@ def bars(table: dict[str, dict[str, float]]) -> list[str]:
         if row.policy != "reserve" or row.name not in table or base is None:
             continue
         share = table[row.name]["large p99"] / base["large p99"] if base["large p99"] else 1.0
-        bar = LARGE_WAIT_BAR if row.estimated == 1 else 1.0
-        kept = "kept" if share <= bar else "MISSED"
+        limit = LARGE_WAIT_BAR if row.estimated == 1 else 1.0
+        kept = "kept" if share <= limit else "MISSED"
         lines.append(
-            f"{row.name}: p99 wait of large gangs {100 * share:.0f} % of best_effort (bar {100 * bar:.0f} %): {kept}"
+            f"{row.name}: p99 wait of large gangs {100 * share:.0f} % of best_effort (bar {100 * limit:.0f} %): {kept}"
         )
         if row.estimated == 1:
             lost = base["utilization"] - table[row.name]["utilization"]
@@ -294,8 +294,8 @@ def show(arguments: argparse.Namespace, outcomes: dict[str, list[Outcome]]) -> N
     """Table and bars."""
     table = {name: figures(of_row) for name, of_row in outcomes.items()}
     print(
-        f"{arguments.gangs} gangs, {arguments.nodes} nodes x {GPUS_PER_NODE} GPUs, load {LOAD}, scheduler {arguments.scheduler}, "
-        f"means over seeds {' '.join(map(str, arguments.seeds))}; waits in minutes\n"
+        f"{arguments.gangs} gangs, {arguments.nodes} nodes x {GPUS_PER_NODE} GPUs, load {LOAD}, "
+        f"scheduler {arguments.scheduler}, means over seeds {' '.join(map(str, arguments.seeds))}; waits in minutes\n"
     )
     print(f"| policy | util % | mean | p50 | p99 | p99, >= {LARGE} GPUs | max | CPU ms per cycle |")
     print("|---|---|---|---|---|---|---|---|")

@@ -179,7 +179,9 @@ def test_both_tell_the_same(capsys: pytest.CaptureFixture[str]) -> None:
             f"\nfrom the delete to the second's Dispatched: MCAD {mcad_seconds:.2f} s, muster.kube {our_seconds:.2f} s"
         )
         for when, (words, told) in ours.items():
-            print(f"{when}: {words} {[kind for kind, *_rest in told]}", "as MCAD" if mcad[when] == ours[when] else "")
+            print(
+                f"{when}: {words} {[kind for kind, *_rest in told]}", "as MCAD" if mcad[when] == (words, told) else ""
+            )
     differing = {when for when in ours if mcad[when] != ours[when]}
     assert differing == set(ALLOWED), {when: (mcad[when], ours[when]) for when in differing}
     assert ours == {

@@ -28,10 +28,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.board import B
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import (
     Case,
     Placed,
-    judge,
     occupy,
     open_case,
     try_to_fit,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.fit import (
+    judge as judge_alone,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.order import QueuedGang
@@ -59,7 +61,7 @@ FEWEST_MOMENTS = 5
 _GENERATED = re.compile(r"(?:[-_.](?:\d+|(?=[a-z0-9]*\d)[a-z0-9]{5,}))+$")
 _PERCENTILE = 0.9
 
-Judging = t.Callable[[Room, Gang, QuotaUse | None], Verdict]
+Judging = t.Callable[[Room, Gang, "QuotaUse | None"], Verdict]
 
 NO_END_KNOWN = "no reservation: no end is known for enough of what runs on its nodes"
 
@@ -164,7 +166,7 @@ class Reserver:
         endings: t.Iterable[Ending],
         now: float,
         terms: ReserveTerms | None = None,
-        judging: Judging = judge,
+        judging: Judging = judge_alone,
     ) -> None:
         """Take the cycle's room, to which starts are added, and what is known of the ends of its pods.
 

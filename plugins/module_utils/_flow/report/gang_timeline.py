@@ -162,32 +162,32 @@ def _row(gang: GangRow, axis: Axis, until: float, several: bool) -> Html:
         element("span", {"class": "name"}, gang.name),
         element("span", {"class": "context"}, context),
     )
-    bars = [_draw_bar(gang, bar, until) for bar in lay_bars(gang, axis, until)]
+    bars = [_draw_bar(gang, item, until) for item in lay_bars(gang, axis, until)]
     track = element("svg", {"class": "track", "height": _ROW_HEIGHT}, *bars)
     return element("div", {"class": "row", "data-gang": "", "data-find": _find_text(gang)}, label, track)
 
 
-def _draw_bar(gang: GangRow, bar: Bar, until: float) -> Html:
+def _draw_bar(gang: GangRow, item: Bar, until: float) -> Html:
     """One phase of one gang, with what there is to say about it when pointed at."""
-    title = element("title", {}, _hover(gang, bar.span, until))
-    kinds = f"bar phase-{bar.span.phase}" + (" open" if bar.open else "")
-    if bar.span.final:
-        return element("g", {"class": kinds}, title, _mark(bar.span.phase, percent(bar.left), _ROW_HEIGHT // 2))
+    title = element("title", {}, _hover(gang, item.span, until))
+    kinds = f"bar phase-{item.span.phase}" + (" open" if item.open else "")
+    if item.span.final:
+        return element("g", {"class": kinds}, title, _mark(item.span.phase, percent(item.left), _ROW_HEIGHT // 2))
     box: Attributes = {
-        "x": percent(bar.left),
+        "x": percent(item.left),
         "y": _BAR_TOP,
-        "width": percent(bar.width),
+        "width": percent(item.width),
         "height": _BAR_HEIGHT,
         "rx": 2,
     }
-    if not bar.text and not bar.open:
+    if not item.text and not item.open:
         return element("rect", {"class": kinds, **box}, title)
     parts = [title, element("rect", box)]
-    if bar.text:
-        inner: Attributes = {"x": percent(bar.left), "y": _ROW_HEIGHT / 2 + 4, "dx": 6, "class": "inside"}
-        parts.append(element("text", inner, bar.text))
-    if bar.open:
-        end = percent(bar.left + bar.width)
+    if item.text:
+        inner: Attributes = {"x": percent(item.left), "y": _ROW_HEIGHT / 2 + 4, "dx": 6, "class": "inside"}
+        parts.append(element("text", inner, item.text))
+    if item.open:
+        end = percent(item.left + item.width)
         parts.append(element("use", {"href": "#mark-open", "x": end, "y": _ROW_HEIGHT // 2}))
     return element("g", {"class": kinds}, *parts)
 

@@ -38,15 +38,15 @@ def test_the_same_moment_has_the_same_place_in_all_rows():
 def test_short_phases_are_widened_and_drawn_last():
     axis = build_axis(0, 10_000)
     bars = lay_bars(row(Span("dispatching", 10, 11), Span("dispatched", 11, 5_000)), axis, 10_000)
-    assert [bar.span.phase for bar in bars] == ["dispatched", "dispatching"]
+    assert [item.span.phase for item in bars] == ["dispatched", "dispatching"]
     assert bars[1].width == THINNEST
 
 
 def test_an_open_phase_reaches_to_the_last_moment_and_says_so():
     axis = build_axis(0, 100)
-    (bar,) = lay_bars(row(Span("running", 50, None)), axis, 80)
-    assert bar.open
-    assert bar.left + bar.width == pytest.approx(axis.place(80))
+    (item,) = lay_bars(row(Span("running", 50, None)), axis, 80)
+    assert item.open
+    assert item.left + item.width == pytest.approx(axis.place(80))
 
 
 def test_the_end_of_a_gang_is_a_mark():
@@ -61,7 +61,7 @@ def test_bars_never_leave_the_axis_and_none_is_lost(moments):
     spans = [Span("queued", start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
     bars = lay_bars(row(*spans), build_axis(starts[0], starts[-1]), starts[-1])
     assert len(bars) == len(spans)
-    assert all(bar.left >= 0 and bar.width >= THINNEST and bar.left + bar.width <= 100 + 1e-9 for bar in bars)
+    assert all(item.left >= 0 and item.width >= THINNEST and item.left + item.width <= 100 + 1e-9 for item in bars)
 
 
 def test_a_wait_says_what_for_in_as_many_words_as_fit():
@@ -69,13 +69,13 @@ def test_a_wait_says_what_for_in_as_many_words_as_fit():
     texts = []
     for end in (1000, 200, 20):
         axis = build_axis(0, 1000)
-        (bar,) = lay_bars(row(Span("queued", 0, end, cause=cause)), axis, 1000)
-        texts.append(bar.text)
+        (item,) = lay_bars(row(Span("queued", 0, end, cause=cause)), axis, 1000)
+        texts.append(item.text)
     assert texts == ["2 nvidia.com/gpu, 96Gi memory", "2 nvidia.com/gpu +1", ""]
 
 
 def test_a_cause_without_amounts_is_its_reason_and_a_run_its_duration():
     assert cause_texts(Cause("a claim is missing")) == ["a claim is missing"]
     assert cause_texts(Cause("x", ("1 cpu",))) == ["1 cpu", "1 cpu"]
-    (bar,) = lay_bars(row(Span("running", 0, 90)), build_axis(0, 90), 90)
-    assert bar.text == "1 min 30 s"
+    (item,) = lay_bars(row(Span("running", 0, 90)), build_axis(0, 90), 90)
+    assert item.text == "1 min 30 s"

@@ -35,14 +35,15 @@ def test_every_transition_is_one_bar_in_its_gangs_row():
     assert [row.find(kind="name")[0].text for row in rows] == ["first", "second"]
     assert [len(row.find(kind="bar")) for row in rows] == [5, 4]
     kinds = [
-        sorted(name for bar in row.find(kind="bar") for name in bar.classes if name.startswith("phase")) for row in rows
+        sorted(name for item in row.find(kind="bar") for name in item.classes if name.startswith("phase"))
+        for row in rows
     ]
     assert kinds[0] == ["phase-complete", "phase-dispatched", "phase-dispatching", "phase-queued", "phase-running"]
 
 
 def test_bars_say_when_why_and_what_for():
     (wait,) = [
-        bar for bar in drawn(two_gangs()).find("div", "row")[1].find(kind="bar") if "phase-queued" in bar.classes
+        item for item in drawn(two_gangs()).find("div", "row")[1].find(kind="bar") if "phase-queued" in item.classes
     ]
     assert wait.find("title")[0].text.splitlines() == [
         "default/second: queued",

@@ -124,7 +124,10 @@ TEXTS = st.text(max_size=30) | st.sampled_from(ATTACKS)
 @st.composite
 def hostile_sections(draw):
     """A section with arbitrary text in every field that holds text."""
-    some = lambda: draw(TEXTS)  # noqa: E731
+
+    def some():
+        return draw(TEXTS)
+
     verdict = waiting_verdict(some(), **{some(): "3", "cpu": some()})
     verdict["detail"] = some()
     verdict["layers"][0]["quotas"] = [{"quota": some(), "resource": some(), "short": "1"}]
