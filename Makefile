@@ -98,8 +98,8 @@ lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansibl
 unit: ready ## tests that need no cluster
 	@cd $(TREE) && $(PYTEST) -n 2 $(HYPOTHESIS_OPTIONS) tests/unit
 
-integration: ready go ## tests against a local cluster
-	@cd $(TREE) && $(PYTEST) -m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
+integration: ready go ## tests against local clusters, one for each worker
+	@cd $(TREE) && $(PYTEST) -n 2 --dist loadfile -m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
 
 molecule: ready go ## the roles, twice in a row
 	@cd $(TREE) && export NO_COLOR=1 PY_COLORS=0 ANSIBLE_FORCE_COLOR=0 \

@@ -12,6 +12,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
+from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
 
 
@@ -34,7 +35,7 @@ def told(result):
 def test_what_a_cycle_would_do_is_what_it_does(queue, proxy):
     auth = {"kubeconfig": str(proxy.kubeconfig)}
     foreseen = preview_dispatch(connect(auth), queue)
-    proxy.assert_no_writes()
+    assert_no_writes(proxy)
     assert foreseen.changed
     done = run_dispatch(connect(auth), connect(auth), queue, lambda text: None)
     assert told(foreseen) == told(done)
