@@ -21,9 +21,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, declared_podsets, infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, sized_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._policy.advice import with_advice
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge_all, place_waiting_pods
@@ -86,17 +85,7 @@ def _as_it_is(room: Room, gang: Gang, verdict: Verdict) -> Verdict:
 
 def gang_of(request: GangRequest, snapshot: Snapshot) -> Gang:
     """The gang a user asked about, sized with what the namespace and RuntimeClasses add to its pods."""
-    podsets: list[PodSet]
-    if request.podsets is not None:
-        podsets = declared_podsets(request.podsets, namespace=request.namespace)
-    else:
-        rules = snapshot.rules.get(request.namespace, NamespaceRules())
-        podsets = infer_podsets(
-            request.objects,
-            namespace=request.namespace,
-            limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
-            overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
-        )
+    podsets = sized_podsets(request.objects, request.podsets, request.namespace, snapshot)
     if not any(podset.count for podset in podsets):
         raise BadInput("judge", f"gang {request.namespace}/{request.name}", "none of its objects runs a pod")
-    return Gang(request.name, request.namespace, tuple(podsets), own_claims(request.objects))
+    return Gang(request.name, request.namespace, podsets, own_claims(request.objects))

@@ -11,7 +11,8 @@ import copy
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, declared_podsets, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
@@ -29,6 +30,26 @@ class Gang:
         """The same gang with other numbers of pods."""
         podsets = tuple(dataclasses.replace(item, count=counts.get(item.name, item.count)) for item in self.podsets)
         return dataclasses.replace(self, podsets=podsets)
+
+
+def sized_podsets(
+    objects: t.Sequence[t.Mapping[str, t.Any]],
+    declared: t.Sequence[t.Mapping[str, t.Any]] | None,
+    namespace: str,
+    snapshot: Snapshot,
+) -> tuple[PodSet, ...]:
+    """The podsets of a gang: those declared, or inferred with what its namespace and RuntimeClasses add to the pods."""
+    if declared is not None:
+        return tuple(declared_podsets(declared, namespace=namespace))
+    rules = snapshot.rules.get(namespace, NamespaceRules())
+    return tuple(
+        infer_podsets(
+            objects,
+            namespace=namespace,
+            limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
+            overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
+        )
+    )
 
 
 def steer_objects(

@@ -12,20 +12,18 @@ import dataclasses
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.constraints import Constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, confine
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, Items, Raw
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity, scaled
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import podset_label
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._model.wanted import Wanted, expected_pods
-from ansible_collections.muster.kube.plugins.module_utils._policy.fit import Case, open_case
+from ansible_collections.muster.kube.plugins.module_utils._policy.fit import Case, open_case, virtual_pod
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.steer import (
     Placement,
@@ -220,26 +218,7 @@ def _take(room: Room, case: Case, placement: Placement) -> None:
         for n, count in nodes.items():
             for turn in range(count):
                 name = f"{case.gang.name}/{podset.name}/outstanding/{room.nodes[n].name}/{turn}"
-                room.add(_future_pod(name, podset, wish, room.nodes[n].name))
-
-
-def _future_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod:
-    """A pod that will be made; to others its place is taken."""
-    return Pod(
-        namespace=wish.namespace,
-        name=name,
-        labels=wish.labels,
-        node=node,
-        requests=podset.requests,
-        host_ports=wish.host_ports,
-        anti_affinity=wish.anti_affinity,
-        claims=wish.claims,
-        priority=wish.priority or 0,
-        terminating=False,
-        owner=None,
-        stays=False,
-        waiting=podset.template,
-    )
+                room.add(virtual_pod(name, podset, wish, room.nodes[n].name))
 
 
 def _confined(podset: PodSet, hosts: Sequence[str] | None) -> PodSet:

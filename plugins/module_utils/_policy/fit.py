@@ -403,10 +403,10 @@ def occupy(room: Room, gang: Gang, verdict: Verdict) -> None:
         podset, wish = wishes[name]
         for node, count in nodes.items():
             for turn in range(count):
-                room.add(_virtual_pod(f"{gang.name}/{name}/{node}/{turn}", podset, wish, node))
+                room.add(virtual_pod(f"{gang.name}/{name}/{node}/{turn}", podset, wish, node))
 
 
-def _virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod:
+def virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod:
     """A pod that does not exist yet but whose place is taken."""
     return Pod(
         namespace=wish.namespace,

@@ -13,9 +13,8 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import own_claims
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, steer_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, declared_podsets, infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, sized_podsets, steer_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan, named_templates, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import texts
@@ -33,20 +32,10 @@ def spec_of(record: Record) -> GangSpec:
 
 
 def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
-    """The gang's podsets: declared or inferred, with what namespace and RuntimeClasses add."""
+    """The gang as its specification and the cluster make it."""
     spec = spec_of(record)
-    podsets: list[PodSet]
-    if spec.podsets is not None:
-        podsets = declared_podsets(spec.podsets, namespace=spec.namespace)
-    else:
-        rules = snapshot.rules.get(spec.namespace, NamespaceRules())
-        podsets = infer_podsets(
-            spec.objects,
-            namespace=spec.namespace,
-            limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
-            overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
-        )
-    return Gang(record.name, spec.namespace, tuple(podsets), own_claims(spec.objects))
+    podsets = sized_podsets(spec.objects, spec.podsets, spec.namespace, snapshot)
+    return Gang(record.name, spec.namespace, podsets, own_claims(spec.objects))
 
 
 def demand_of(record: Record, gang: Gang) -> Gang:
