@@ -226,12 +226,16 @@ requests:
     GET: 12
     POST: 4
 seconds:
-  description: Time spent, in all and on the last cycle.
+  description: Time spent in all, and by all cycles together on reading, looking after, deciding, carrying out and telling.
   returned: success
   type: dict
   sample:
     all: 0.41
-    last_cycle: 0.22
+    read: 0.08
+    look_after: 0.01
+    decide: 0.02
+    carry_out: 0.21
+    tell: 0.05
 ran:
   description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
   returned: always
