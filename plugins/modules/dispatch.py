@@ -226,7 +226,8 @@ requests:
     GET: 12
     POST: 4
 seconds:
-  description: Time spent in all, and by all cycles together on reading, looking after, deciding, carrying out and telling.
+  description:
+    - Time spent in all, and by all cycles together on reading, looking after, deciding, carrying out and telling.
   returned: success
   type: dict
   sample:

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Stop
@@ -43,14 +44,18 @@ def look_after(cycle: Cycle, world: World) -> list[Stop]:
     """Judge the health of every gang this run is for; small steps are taken at once, undos are left for the batch."""
     records = [record for record in cycle.records.values() if record.uid not in cycle.skipped]
     stops: list[Stop] = []
+    steps: list[Callable[[], None]] = []
     for record, step in judge_gangs(records, world, cycle.office.terms, cycle.office.clock.now()):
         if isinstance(step, BadInput):
             cycle.warnings.append(f"{record.key}: {step}")
         elif isinstance(step, Undo):
             message = step.message if step.reason != LOST_RACE else _with_cause(cycle, world, record, step.message)
             stops.append(Stop(record, step.reason, message, step.then, step.changes()))
+        elif isinstance(step, Stay):
+            _stay(cycle, record, step)
         else:
-            _take(cycle, record, step)
+            steps.append(partial(_take, cycle, record, step))
+    cycle.in_parallel(steps)
     return stops
 
 
@@ -96,21 +101,24 @@ def _subject(record: Record, world: World, nodes: dict[str, str] | None) -> Subj
     return Subject(record.spec, record.state, gang.podsets, pods_of(record, world), items, nodes, search)
 
 
-def _take(cycle: Cycle, record: Record, step: Step) -> None:
+def _take(cycle: Cycle, record: Record, step: Advance | Expire) -> None:
     """Take a step that needs no room and so no batch."""
-    if isinstance(step, Advance):
-        written = cycle.carry_out(
-            record, lambda old: cycle.advance(old, step.phase, step.reason, step.message, **step.changes())
-        )
-        if written is not None:
-            cycle.decide(written, ACTIONS[step.phase], step.reason, step.message)
-    elif isinstance(step, Expire):
+    if isinstance(step, Expire):
         _expire(cycle, record)
-    elif isinstance(step, Stay):
-        if step.next_check is not None:
-            cycle.check_again(step.next_check)
-        if record.state is not None and step.holding != record.state.holding:
-            cycle.carry_out(record, lambda old: cycle.advance(old, old.phase, "", "", holding=step.holding))
+        return
+    written = cycle.carry_out(
+        record, lambda old: cycle.advance(old, step.phase, step.reason, step.message, **step.changes())
+    )
+    if written is not None:
+        cycle.decide(written, ACTIONS[step.phase], step.reason, step.message)
+
+
+def _stay(cycle: Cycle, record: Record, step: Stay) -> None:
+    """Leave a gang as it is: look again in time, and note when its items are done while pods are left."""
+    if step.next_check is not None:
+        cycle.check_again(step.next_check)
+    if record.state is not None and step.holding != record.state.holding:
+        cycle.carry_out(record, lambda old: cycle.advance(old, old.phase, "", "", holding=step.holding))
 
 
 def _expire(cycle: Cycle, record: Record) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.events import Ev
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_status
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, count_pods
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.state import SUBMITTED
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper_status import wrapper_status
 
 Data = Mapping[str, t.Any]
@@ -89,14 +90,14 @@ def _without_counts(status: Data) -> dict[str, t.Any]:
 
 
 def tell_events(cycle: Cycle) -> None:
-    """One Event for each transition of this cycle; best effort, so trouble is silent."""
+    """One Event for each transition of this cycle; best effort, so trouble is silent. Submitting is the user's own."""
     client = cycle.office.client
     posts: list[t.Callable[[], bool]] = []
     for before, after in cycle.changed():
         if after.state is None:
             continue
         last = before.state.transitions[-1] if before.state is not None and before.state.transitions else None
-        news = list(after.state.transitions)
+        news = [item for item in after.state.transitions if item.reason != SUBMITTED]
         if last is not None and last in news:
             news = news[news.index(last) + 1 :]
         for item in news:
