@@ -156,8 +156,9 @@ def test_a_node_that_takes_no_pods_is_no_room(stage: Stage, trouble: str) -> Non
     node = kwok_node(name, stage.pool, cpu="8")
     stage.remember_nodes(name)
     if trouble == "not ready":
-        # Without its annotation kwok never makes it ready.
+        # Without its annotation kwok never makes it ready, and by its condition the node controller keeps it tainted.
         node["metadata"].pop("annotations")
+        node["status"]["conditions"] = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
         stage.cluster.create(node)
     else:
         stage.cluster.add_nodes([node])
@@ -165,11 +166,16 @@ def test_a_node_that_takes_no_pods_is_no_room(stage: Stage, trouble: str) -> Non
             {"unschedulable": True} if trouble == "cordoned" else {"taints": [{"key": "own", "effect": "NoSchedule"}]}
         )
         patch(stage.client, resource_path("v1", "nodes", name=name), {"spec": spec}, patch_type="merge")
-    key = {"not ready": "not-ready", "cordoned": "unschedulable", "tainted": "own"}[trouble]
+    # A node that stays silent is unreachable after a while, instead of not ready.
+    keys = {
+        "not ready": ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"),
+        "cordoned": ("node.kubernetes.io/unschedulable",),
+        "tainted": ("own",),
+    }[trouble]
     wait_until(
         "the node's taint",
         lambda: any(
-            key in taint["key"]
+            taint["key"] in keys
             for taint in (_node(stage, name)["spec"].get("taints") or ())
             if taint["effect"] == "NoSchedule"
         ),
