@@ -67,6 +67,15 @@ def steer_objects(
     return steered
 
 
+def confined(podset: PodSet, hosts: t.Sequence[str] | None) -> PodSet:
+    """The podset as its objects are created when it is steered to these hosts; itself without any."""
+    if not hosts:
+        return podset
+    template: dict[str, t.Any] = copy.deepcopy(dict(podset.template))
+    confine(template.setdefault("spec", {}), hosts)
+    return dataclasses.replace(podset, template=template)
+
+
 def confine(spec: dict[str, t.Any], hosts: t.Sequence[str]) -> None:
     """Add a required node affinity on host names to a pod spec; alternatives already there each get it."""
     required: dict[str, t.Any] = spec

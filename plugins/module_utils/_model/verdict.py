@@ -194,6 +194,12 @@ class Verdict:
             "eta_reason": "no record of earlier gangs to estimate from",
         }
 
+    def held_back(self, reason: str, detail: str) -> Verdict:
+        """The verdict of a gang that would fit but has to wait all the same."""
+        return dataclasses.replace(
+            self, answer="waits", how=None, reason=reason, detail=detail, steering={}, placement=None
+        )
+
     def _has_slots(self) -> bool:
         """Whether a gang that is refused for other reasons would find its slots, as far as counting tells."""
         if self.reason in NODE_REASONS or any(total.short for total in self.totals.values()):

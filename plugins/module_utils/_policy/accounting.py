@@ -7,14 +7,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, confine
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, confined
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, Items, Raw
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity, scaled
@@ -184,7 +183,7 @@ def place_outstanding(room: Room, items: Iterable[Outstanding]) -> int:
     unplaced = 0
     for item in items:
         podsets = tuple(
-            _confined(dataclasses.replace(podset, count=item.counts[podset.name]), item.steering.get(podset.name))
+            confined(dataclasses.replace(podset, count=item.counts[podset.name]), item.steering.get(podset.name))
             for podset in item.gang.podsets
             if item.counts.get(podset.name)
         )
@@ -219,15 +218,6 @@ def _take(room: Room, case: Case, placement: Placement) -> None:
             for turn in range(count):
                 name = f"{case.gang.name}/{podset.name}/outstanding/{room.nodes[n].name}/{turn}"
                 room.add(virtual_pod(name, podset, wish, room.nodes[n].name))
-
-
-def _confined(podset: PodSet, hosts: Sequence[str] | None) -> PodSet:
-    """The podset as its objects were created: confined to the hosts it was steered to."""
-    if not hosts:
-        return podset
-    template: dict[str, t.Any] = copy.deepcopy(dict(podset.template))
-    confine(template.setdefault("spec", {}), hosts)
-    return dataclasses.replace(podset, template=template)
 
 
 def _owner_chain(pod: GangPod, parents: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -257,9 +257,7 @@ class Reserver:
         placed = place_outside(case, closed)
         if placed is None:
             note = "; ".join(_told(held.reservation) for held in stopping)
-            return dataclasses.replace(
-                verdict, answer="waits", how=None, reason="reserved", detail=note, steering={}, placement=None
-            )
+            return verdict.held_back("reserved", note)
         names, pieces = self.room.host_names, case.board.pieces
         return dataclasses.replace(
             verdict,

@@ -11,12 +11,11 @@ earlier one other than expected and take what a later one counted on; then the l
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, confine
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, confined
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import open_case
 from ansible_collections.muster.kube.plugins.module_utils._policy.proof import Budget
@@ -54,15 +53,8 @@ def steered(gang: Gang, steering: Steering) -> Gang:
     """The gang with the node affinity that its objects will carry."""
     if not steering:
         return gang
-    podsets = []
-    for podset in gang.podsets:
-        hosts = steering.get(podset.name)
-        if hosts:
-            template: dict[str, t.Any] = copy.deepcopy(dict(podset.template))
-            confine(template.setdefault("spec", {}), hosts)
-            podset = dataclasses.replace(podset, template=template)
-        podsets.append(podset)
-    return dataclasses.replace(gang, podsets=tuple(podsets))
+    podsets = tuple(confined(podset, steering.get(podset.name)) for podset in gang.podsets)
+    return dataclasses.replace(gang, podsets=podsets)
 
 
 class Together:

@@ -130,7 +130,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> list[Choice]:
         """One dry run; what it says decides what becomes of the gang."""
         engine = cycle.office.engine
         try:
-            engine.require_room(record, _claim(choice, cycle.office.ledger.next_write_id()))
+            engine.require_room(record, _claim(choice, cycle.office.ledger.next_write_id(), choice.verdict.as_dict()))
         except BadInput as error:
             _fail(cycle, record, str(error))
             return None
@@ -153,10 +153,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> list[Choice]:
 
 def _postponed(choice: Choice, reason: str, detail: str) -> Choice:
     """A chosen gang that has to wait after all."""
-    verdict = dataclasses.replace(
-        choice.verdict, answer="waits", how=None, reason=reason, detail=detail, steering={}, placement=None
-    )
-    return dataclasses.replace(choice, verdict=verdict, chosen=False)
+    return dataclasses.replace(choice, verdict=choice.verdict.held_back(reason, detail), chosen=False)
 
 
 def _commit(cycle: Cycle, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
@@ -194,10 +191,10 @@ def _demand(item: Choice | Stop) -> tuple[dict[str, t.Any], ...]:
     return item.record.state.reserved if item.record.state is not None else ()
 
 
-def _claim(choice: Choice, batch: str) -> Claim:
-    """What a batch gives a gang that was chosen."""
+def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> Claim:
+    """What a batch gives a gang that was chosen, with the verdict written out."""
     steering = {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
-    return Claim(batch, reserved_of(choice.gang), steering, choice.verdict.as_dict())
+    return Claim(batch, reserved_of(choice.gang), steering, verdict)
 
 
 def _carry_out(cycle: Cycle, batch: Batch, item: Choice | Stop) -> None:
@@ -209,7 +206,8 @@ def _carry_out(cycle: Cycle, batch: Batch, item: Choice | Stop) -> None:
         if undone is not None:
             cycle.decide(undone, "stop", item.reason, item.message)
         return
-    verdict, claim = item.verdict.as_dict(), _claim(item, batch.id)
+    verdict = item.verdict.as_dict()
+    claim = _claim(item, batch.id, verdict)
     started = cycle.carry_out(
         item.record, lambda record: engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
     )

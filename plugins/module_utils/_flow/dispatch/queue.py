@@ -250,18 +250,18 @@ class Queue:
     def _second_thoughts(self, record: Record, gang: Gang, verdict: Verdict) -> Verdict:
         """What may keep a gang that fits from starting in this cycle."""
         if not steerable(record, verdict.steering):
-            return _refused(verdict, "order_dependent", "its pods cannot be steered: no template of theirs is known")
+            return verdict.held_back("order_dependent", "its pods cannot be steered: no template of theirs is known")
         taken = self._taken_names(record)
         if isinstance(taken, str):
-            return _refused(verdict, "name_taken", taken)
+            return verdict.held_back("name_taken", taken)
         if self._barrier is not None:
-            return _refused(verdict, "after_others", f"behind {self._barrier}")
+            return verdict.held_back("after_others", f"behind {self._barrier}")
         if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:
-            return _refused(verdict, "max_starts", f"{self._starts} started in this cycle")
+            return verdict.held_back("max_starts", f"{self._starts} started in this cycle")
         if not self._together.admits(gang, verdict.steering):
             # Whoever is behind would only take what this one waits for.
             self._barrier = record.key
-            return _refused(verdict, "after_others", "until the pods started before it are bound")
+            return verdict.held_back("after_others", "until the pods started before it are bound")
         self._names.update(taken)
         return verdict
 
@@ -307,13 +307,6 @@ def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
         return verdict
     podsets = tuple(dataclasses.replace(item, name=name) for item, name in zip(verdict.podsets, names, strict=True))
     return dataclasses.replace(verdict, podsets=podsets)
-
-
-def _refused(verdict: Verdict, reason: str, detail: str) -> Verdict:
-    """The verdict of a gang that would fit but has to wait all the same."""
-    return dataclasses.replace(
-        verdict, answer="waits", how=None, reason=reason, detail=detail, steering={}, placement=None
-    )
 
 
 def _queued(record: Record) -> QueuedGang:
