@@ -63,6 +63,8 @@ OBJECTS = 3
 WIDTH = 4
 # Never reached when things work.
 PATIENCE = 120.0
+# How often a scene is set up whose write was not made: a busy machine may lose its lease and go another way.
+ROUNDS = 4
 STATUSES = (403, 409, 422, 429, 500)
 SIDES: tuple[t.Literal["before", "after"], ...] = ("before", "after")
 # Sent only for objects which the garbage collector has not taken by then, so not in every run.
@@ -182,6 +184,9 @@ def _look_alikes(namespace: str, uid: str) -> list[Object]:
     return [ticket, other, copied, plain]
 
 
+Scene = tuple[Place, str, t.Callable[[Place], None]]
+
+
 class Arena:
     """Many places at once, each with its own fault, under one recorder."""
 
@@ -197,32 +202,41 @@ class Arena:
         self.places.append(made)
         return made
 
-    def play(
-        self, scenes: t.Sequence[tuple[Place, str, t.Callable[[Place], None]]], *, deleted: bool = False
-    ) -> Findings:
-        """Play all scenes, a few at a time; what each of them says failed is raised together at the end.
+    def play(self, scenes: t.Sequence[Scene], *, deleted: bool = False) -> Findings:
+        """Play all scenes; one whose write was not made is played again elsewhere, until each has had its fault.
 
         Unless the scenes delete their gangs themselves, none may get lost.
         """
-        self.cluster.add_nodes([node for place in self.places for node in place.nodes()])
-        names = [place.name for place in self.places]
+        findings, missed = self._round(scenes, deleted=deleted)
+        for _number in range(ROUNDS - 1):
+            if missed:
+                again = [(self.place(place.scenario), title, scene) for place, title, scene in missed]
+                more, missed = self._round(again, deleted=deleted)
+                findings.phases.update(more.phases)
+        assert not missed, f"never came to their fault: {[title for _place, title, _scene in missed]}"
+        return findings
+
+    def _round(self, scenes: t.Sequence[Scene], *, deleted: bool) -> tuple[Findings, list[Scene]]:
+        """Play scenes, a few at a time; what each says failed is raised together at the end. Those missed come back."""
+        places = [place for place, _title, _scene in scenes]
+        self.cluster.add_nodes([node for place in places for node in place.nodes()])
         troubles: list[str] = []
-        missed: list[str] = []
+        missed: list[Scene] = []
 
         def play_one(place: Place, title: str, scene: t.Callable[[Place], None]) -> None:
             place.prepare()
             recorder.watch_over(*place.foreign)
             try:
                 scene(place)
-            except Missed as error:
-                missed.append(str(error))
+            except Missed:
+                missed.append((place, title, scene))
                 if get_object(self.cluster.client, place.record_path) is not None:
                     place.come_to_rest()
             except (AssertionError, MusterError, OSError, RuntimeError, subprocess.SubprocessError) as error:
                 troubles.append(f"{place.name} ({title}): {error}")
 
-        expected = [] if deleted else [place.key for place in self.places]
-        with Recorder(self.cluster, names, expected=expected) as recorder:
+        expected = [] if deleted else [place.key for place in places]
+        with Recorder(self.cluster, [place.name for place in places], expected=expected) as recorder:
             with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
                 for future in [pool.submit(play_one, *scene) for scene in scenes]:
                     future.result()
@@ -231,8 +245,7 @@ class Arena:
         assert not troubles, "\n".join([*troubles, str(findings)])
         assert findings.clean(), f"{findings}\n{titles}"
         assert findings.gaps == 0
-        assert len(missed) <= len(scenes) // 4, missed
-        return findings
+        return findings, missed
 
     def leave(self) -> None:
         """Take everything away."""
