@@ -149,3 +149,18 @@ def test_a_second_run_writes_nothing(stage: Stage, proxy: ApiProxy, store: Store
     assert {item.path for item in proxy.writes} <= {stage.lease_path}, [item.path for item in proxy.writes]
     assert proxy.dry_runs == []
     assert told(result, "waiting").action == "wait"
+
+
+def test_each_decision_is_told_in_one_line(stage: Stage) -> None:
+    stage.add_nodes(1, cpu="2")
+    stage.submit("first", stage.job("first", 2, cpu="1"), priority=1)
+    stage.submit("second", stage.job("second", 2, cpu="1"))
+    stage.lines.clear()
+    stage.run_until({"first": "running", "second": "queued"})
+    about = [line.removeprefix(f"{stage.namespace}/") for line in stage.lines]
+    assert [line.partition(";")[0] for line in about if line.startswith("first")] == [
+        "first: start: Started",
+        "first: running: PodsBound",
+    ]
+    [waiting] = [line for line in about if line.startswith("second")]
+    assert waiting.startswith("second: wait: ") and "short in all: 2 cpu" in waiting and "\n" not in waiting

@@ -41,11 +41,12 @@ class Decision:
         return dataclasses.asdict(self)
 
     def line(self) -> str:
-        """One line for people."""
+        """One line for people: what happens, why, and of a verdict also what is short."""
         words = f"{self.gang}: {self.action}"
         if self.attempt > 1:
             words += f" (attempt {self.attempt})"
-        told = "; ".join(part for part in (self.reason, self.message.partition("\n")[0]) if part)
+        first, *more = (part.strip() for part in self.message.split("\n")[:2])
+        told = "; ".join(part for part in (self.reason, first, *more) if part)
         return f"{words}: {told}" if told else words
 
 

@@ -183,14 +183,14 @@ class Cycle:
     def decide(
         self, record: Record, action: Action, reason: str, message: str = "", verdict: dict[str, t.Any] | None = None
     ) -> None:
-        """Note a decision and tell whoever watches; waiting is only noted."""
+        """Note a decision and tell whoever watches; of waiting only what is told in full, as most of a queue waits."""
         now = self.records.get(record.uid, record)
         decision = Decision(
             record.key, record.uid, action, reason, message, now.attempt, now.phase, self.office.now_text(), verdict
         )
         with self._lock:
             self.decisions.append(decision)
-        if action != "wait":
+        if action != "wait" or verdict is not None:
             self.report(decision.line())
 
     def changed(self) -> list[tuple[Record, Record]]:

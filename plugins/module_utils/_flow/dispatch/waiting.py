@@ -30,7 +30,7 @@ VERDICT_SECONDS = 60.0
 def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[str] = ()) -> None:
     """Tell who waits for what, once for each change; the head of the queue has it written into the records."""
     told, now = cycle.office.waiting, cycle.office.clock.now()
-    written = 0
+    written = briefly = 0
     for choice in choices:
         record = cycle.records.get(choice.record.uid)
         if record is None or choice.chosen or record.uid in started or record.phase != "queued":
@@ -42,6 +42,7 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
         if written >= MOST_VERDICTS:
             # Said once in a few words; its turn to be written comes in one of the next cycles.
             if news:
+                briefly += 1
                 told[record.uid] = Told(gist, 0.0)
                 _decide(cycle, record, choice.verdict, None)
             continue
@@ -50,6 +51,8 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
         if news:
             _decide(cycle, record, choice.verdict, verdict)
         written += _write_if_news(cycle, record, verdict, now)
+    if briefly:
+        cycle.report(f"{briefly} more wait; the first of the queue are told in full")
 
 
 def _decide(cycle: Cycle, record: Record, verdict: Verdict, full: dict[str, t.Any] | None) -> None:
