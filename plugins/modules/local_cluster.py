@@ -7,11 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: local_cluster
-short_description: Run a real Kubernetes on this machine without containers
+short_description: Run a real Kubernetes on this machine
 version_added: 0.1.0
 description:
   - Runs a Kubernetes control plane as ordinary processes on the loopback interface, with simulated nodes of any size
     and real operators. Needs neither docker nor an image registry nor root.
+  - This machine itself can be one more node, on which pods really run, with the kubelet built from its Go module and
+    the containerd, runc and network plugins of the distribution. That needs root.
   - The programs are built once from their Go modules and kept in O(cache); a second cluster, or the same one tomorrow,
     starts within seconds.
   - A pod on a simulated node runs at once and until it is deleted. With the annotation C(muster.kube/run-seconds) it
@@ -65,7 +67,8 @@ options:
       - existing
   nodes:
     description:
-      - Groups of equal simulated nodes. Nodes of groups that are no longer named are deleted.
+      - Groups of equal simulated nodes, and at most one real node, which is this machine.
+      - Nodes of groups that are no longer named are deleted. A real node is taken away with its pods.
     type: list
     elements: dict
     default: []
@@ -80,14 +83,22 @@ options:
         description: How many nodes.
         type: int
         default: 1
+      real:
+        description:
+          - Whether the node is this machine, running pods with its own kubelet and containerd. Needs root and, in
+            Debian's names, the packages containerd, runc, containernetworking-plugins and iproute2.
+          - Its pods see each other and this machine, but nothing beyond it unless they use the network of the host,
+            since no address translation is set up. There is no kube-proxy, so services have no effect on it.
+          - While a real node runs, the kernel settings that every kubelet makes (C(vm.overcommit_memory),
+            C(kernel.panic) and the like) are in force. They are set back when the last one of this machine goes.
+        type: bool
+        default: false
       cpu:
-        description: CPUs of each node, as a Kubernetes quantity.
+        description: CPUs of each node, as a Kubernetes quantity. Required unless O(nodes[].real=true).
         type: str
-        required: true
       memory:
-        description: Memory of each node, as a Kubernetes quantity.
+        description: Memory of each node, as a Kubernetes quantity. Required unless O(nodes[].real=true).
         type: str
-        required: true
       pods:
         description: How many pods each node takes.
         type: int
@@ -122,6 +133,13 @@ options:
               - NoSchedule
               - PreferNoSchedule
               - NoExecute
+  registry:
+    description:
+      - Whether to run an image registry on a loopback port, with the program of Debian's package docker-registry or any
+        other called C(registry). It talks plain HTTP and lets images be deleted. Its address is in RV(registry).
+      - Its images go with the cluster.
+    type: bool
+    default: false
   operators:
     description:
       - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
@@ -172,6 +190,8 @@ notes:
     process and its progress is shown.
   - One of the operators, C(training-operator), looks for a file below C(/tmp/k8s-webhook-server). It is made for the
     time of the start and removed afterwards.
+  - A killed or removed real node leaves nothing behind, neither process, mount, network interface, cgroup nor file;
+    O(state=absent) takes all of it away by force.
 seealso:
   - module: muster.kube.local_cluster_info
 """
@@ -277,6 +297,22 @@ kubectl:
   returned: success
   type: str
   sample: /home/me/.cache/muster-kube/programs/kubernetes-846a305bb62bf3c2/kubectl
+registry:
+  description: Address of the image registry, as it begins the names of images. Null when there is none.
+  returned: success
+  type: str
+  sample: 127.0.0.1:21348
+real_node:
+  description:
+    - The real node, with its name, its address, the socket of its containerd and the directory of the pods' logs.
+    - Null when there is none.
+  returned: success
+  type: dict
+  sample:
+    name: real-0
+    address: 10.213.0.1
+    containerd: /home/me/.cache/muster-kube/clusters/muster/data/containerd/containerd.sock
+    logs: /home/me/.cache/muster-kube/clusters/muster/data/pod-logs
 programs:
   description: The programs in use, with their place, version, whether this run built them, and how long that took.
   returned: success

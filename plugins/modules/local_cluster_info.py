@@ -112,6 +112,20 @@ clusters:
       type: str
       returned: success
       sample: /home/me/.cache/muster-kube/programs/kubernetes-846a305bb62bf3c2/kubectl
+    registry:
+      description: Address of the image registry. Null when there is none.
+      type: str
+      returned: success
+      sample: 127.0.0.1:21348
+    real_node:
+      description: The real node with name, address, socket of its containerd and directory of logs, or null.
+      type: dict
+      returned: success
+      sample:
+        name: real-0
+        address: 10.213.0.1
+        containerd: /home/me/.cache/muster-kube/clusters/muster/data/containerd/containerd.sock
+        logs: /home/me/.cache/muster-kube/clusters/muster/data/pod-logs
     programs:
       description: Always empty here; which programs a run uses is only known to that run.
       type: dict

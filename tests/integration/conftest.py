@@ -31,6 +31,26 @@ def cluster():
         yield running
 
 
+@pytest.fixture(scope="session")
+def real_cluster():
+    """A cluster with this machine as a real node, two simulated ones and a registry; one for each worker."""
+    from ansible_collections.muster.kube.tests.support.real_cluster import reason_to_skip, running_real_cluster
+
+    reason = reason_to_skip()
+    if reason is not None:
+        pytest.skip(reason)
+    with running_real_cluster(f"real-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture
+def real_namespace(real_cluster, request):
+    """A namespace of the test's own in the cluster with the real node."""
+    name = "t-" + "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower())[:50].strip("-")
+    yield real_cluster.live.namespace(name)
+    real_cluster.live.drop_namespace(name)
+
+
 @pytest.fixture
 def namespace(cluster, request):
     """A namespace of the test's own."""

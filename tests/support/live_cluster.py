@@ -39,6 +39,7 @@ class LiveCluster:
     def __init__(self, client: KubeClient, result: t.Mapping[str, t.Any]) -> None:
         """Keep the connection and what local_cluster told about the cluster."""
         self.client = client
+        self.result = result
         self.kubeconfig: str = result["kubeconfig"]
         self.kubectl: str = result["kubectl"]
         self.components = result["components"]

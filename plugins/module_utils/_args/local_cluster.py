@@ -49,8 +49,9 @@ def node_argument_spec() -> Spec:
     return {
         "name": {"type": "str", "default": "node"},
         "count": {"type": "int", "default": 1},
-        "cpu": {"type": "str", "required": True},
-        "memory": {"type": "str", "required": True},
+        "real": {"type": "bool", "default": False},
+        "cpu": {"type": "str"},
+        "memory": {"type": "str"},
         "pods": {"type": "int", "default": 110},
         "extended": {"type": "dict", "default": {}},
         "labels": {"type": "dict", "default": {}},
@@ -64,7 +65,14 @@ def cluster_argument_spec() -> Spec:
         "name": {"type": "str", "default": "muster"},
         "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
         "provider": {"type": "str", "default": "binaries", "choices": ["binaries", "existing"]},
-        "nodes": {"type": "list", "elements": "dict", "default": [], "options": node_argument_spec()},
+        "nodes": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": node_argument_spec(),
+            "required_if": [("real", False, ("cpu", "memory"))],
+        },
+        "registry": {"type": "bool", "default": False},
         "operators": {"type": "list", "elements": "str", "default": []},
         "feature_gates": {"type": "dict", "default": {}},
         "runtime_config": {"type": "dict", "default": {}},
@@ -94,6 +102,7 @@ def request_from_params(params: Params, check_mode: bool) -> ClusterRequest:
             operators=tuple(dict.fromkeys(params["operators"])),
             feature_gates=_switches(params["feature_gates"], "feature_gates"),
             runtime_config=_switches(params["runtime_config"], "runtime_config"),
+            registry=params["registry"],
         ),
         cache=cache_path(params),
         files=pathlib.Path(params["files"]) if params["files"] else None,
@@ -110,12 +119,13 @@ def _node_group(group: Params) -> NodeGroup:
     return NodeGroup(
         name=group["name"],
         count=group["count"],
-        cpu=group["cpu"],
-        memory=group["memory"],
+        cpu=group["cpu"] or "",
+        memory=group["memory"] or "",
         pods=group["pods"],
         extended=_texts(group["extended"]),
         labels=_texts(group["labels"]),
         taints=tuple(Taint(taint["key"], taint["effect"], taint["value"]) for taint in group["taints"]),
+        real=group["real"],
     )
 
 

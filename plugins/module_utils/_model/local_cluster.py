@@ -20,10 +20,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quantity import
 
 FAKE_NODE_ANNOTATION = "kwok.x-k8s.io/node"
 NODE_GROUP_LABEL = "muster.kube/node-group"
+REAL_NODE_LABEL = "muster.kube/real"
 MANAGED_ANNOTATION = "muster.kube/managed"
+PAUSE_PROGRAM = "pause"
 DNS_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$")
 PLACEHOLDER = re.compile(
-    r"\{(kubeconfig|certificates|configuration|data|server|feature_gates|runtime_config|port:[^{}]+|base64:[^{}]+)\}"
+    r"\{(kubeconfig|certificates|configuration|data|server|feature_gates|runtime_config|port:[^{}]+|base64:[^{}]+"
+    r"|node|node_group|node_ip|pods|network|subnet|runc|cni_plugins|sandbox_image)\}"
 )
 
 
@@ -43,7 +46,7 @@ class Taint:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """A number of equal simulated nodes."""
+    """A number of equal simulated nodes, or this machine as one real node."""
 
     name: str
     count: int
@@ -53,10 +56,17 @@ class NodeGroup:
     extended: tuple[tuple[str, str], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
+    real: bool = False
 
     def capacity(self) -> dict[str, str]:
-        """Every resource one node of the group offers."""
+        """Every resource we give one node of the group; a real one finds its own cpu and memory."""
+        if self.real:
+            return dict(self.extended)
         return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **dict(self.extended)}
+
+    def node_name(self, index: int) -> str:
+        """The name of one node of the group."""
+        return f"{self.name}-{index}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +78,12 @@ class ClusterSpec:
     operators: tuple[str, ...] = ()
     feature_gates: tuple[tuple[str, bool], ...] = ()
     runtime_config: tuple[tuple[str, bool], ...] = ()
+    registry: bool = False
+
+    @property
+    def real_group(self) -> NodeGroup | None:
+        """The group that is this machine itself, if there is one."""
+        return next((group for group in self.nodes if group.real), None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,6 +108,12 @@ class Program:
     module: str
     version: str
     binaries: tuple[tuple[str, str], ...]
+    source: str = ""
+
+    @property
+    def source_name(self) -> str:
+        """The directory of its Go module; two programs may be built from one."""
+        return self.source or self.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,6 +156,8 @@ class Component:
     objects: tuple[dict[str, t.Any], ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     markers: tuple[str, ...] = ()
+    package: str = ""
+    alternatives: tuple[str, ...] = ()
 
     @property
     def is_client(self) -> bool:
@@ -148,10 +172,27 @@ class Catalogue:
     programs: collections.abc.Mapping[str, Program]
     control_plane: tuple[Component, ...]
     operators: collections.abc.Mapping[str, Component]
+    registry: Component | None = None
+    real_node: tuple[Component, ...] = ()
 
-    def components(self, operators: collections.abc.Iterable[str]) -> tuple[Component, ...]:
-        """The processes of a cluster with these operators, in starting order."""
-        return self.control_plane + tuple(self.operators[name] for name in operators)
+    def components(self, spec: ClusterSpec) -> tuple[Component, ...]:
+        """The processes of a cluster, in starting order."""
+        return self.control_plane + tuple(self.operators[name] for name in spec.operators) + self.on_demand(spec)
+
+    def on_demand(self, spec: ClusterSpec) -> tuple[Component, ...]:
+        """The processes of the registry and of the real node, where they are wanted."""
+        registry = (self.registry,) if spec.registry and self.registry is not None else ()
+        return registry + (self.real_node if spec.real_group is not None else ())
+
+    def all_components(self) -> tuple[Component, ...]:
+        """Every component there is an entry for."""
+        registry = () if self.registry is None else (self.registry,)
+        return (*self.control_plane, *self.operators.values(), *registry, *self.real_node)
+
+    def program_names(self, spec: ClusterSpec) -> list[str]:
+        """The programs that must be built for a cluster."""
+        names = [component.program for component in self.components(spec) if component.program]
+        return names + ([PAUSE_PROGRAM] if spec.real_group is not None else [])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,6 +231,7 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
             )
         if group.count < 0:
             raise BadInput("use", f"nodes[{index}].count", f"{group.count} is negative")
+        _check_real(spec, index)
         for resource, amount in group.capacity().items():
             try:
                 stored_quantity(amount)
@@ -200,6 +242,21 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
         if operator not in known_operators:
             known = ", ".join(sorted(known_operators))
             raise BadInput("use", f"operators[{index}]", f"{operator!r} is not in the catalogue; known are {known}")
+
+
+def _check_real(spec: ClusterSpec, index: int) -> None:
+    """Refuse a real group that could not be one machine, this one."""
+    group = spec.nodes[index]
+    if not group.real:
+        return
+    if group.count != 1:
+        raise BadInput(
+            "use", f"nodes[{index}].count", f"a real node is this machine, so there is one, not {group.count}"
+        )
+    if any(other.real for other in spec.nodes[:index]):
+        raise BadInput("use", f"nodes[{index}].real", "a cluster can have one real node, and another group is real too")
+    if group.cpu or group.memory:
+        raise BadInput("use", f"nodes[{index}]", "a real node has the cpu and memory of this machine; leave them out")
 
 
 def switches_text(switches: collections.abc.Iterable[tuple[str, bool]]) -> str:
@@ -236,13 +293,15 @@ def build_command(component: Component, directory: str, values: Placeholders) ->
 
 def build_node(group: NodeGroup, index: int) -> dict[str, t.Any]:
     """The node object of one simulated node, with its status, as a kubelet would register it."""
-    name = f"{group.name}-{index}"
+    name = group.node_name(index)
     capacity = group.capacity()
     managed = {
         "labels": sorted(key for key, _value in group.labels),
         "resources": sorted(capacity),
         "taints": sorted(f"{taint.key}:{taint.effect}" for taint in group.taints),
     }
+    if group.real:
+        return _build_real_node(group, name, managed)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -277,6 +336,26 @@ def build_node(group: NodeGroup, index: int) -> dict[str, t.Any]:
             | {"architecture": "amd64", "operatingSystem": "linux"},
         },
     }
+
+
+def _build_real_node(group: NodeGroup, name: str, managed: dict[str, list[str]]) -> dict[str, t.Any]:
+    """What we want of the node that the kubelet registers; the rest of it is the kubelet's."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {MANAGED_ANNOTATION: json.dumps(managed)},
+            "labels": {**dict(group.labels), NODE_GROUP_LABEL: group.name, REAL_NODE_LABEL: "true"},
+        },
+        "spec": {"taints": [taint.as_object() for taint in group.taints]},
+        "status": {"capacity": group.capacity(), "allocatable": group.capacity()},
+    }
+
+
+def is_real(node: dict[str, t.Any]) -> bool:
+    """True for a node that a kubelet registers, not we."""
+    return (node["metadata"].get("labels") or {}).get(REAL_NODE_LABEL) == "true"
 
 
 def build_nodes(groups: collections.abc.Iterable[NodeGroup]) -> dict[str, dict[str, t.Any]]:

@@ -23,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
 CATALOGUE_FILE = "programs.yml"
 _COMPONENT_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
-    | {"crds", "certificates", "objects", "webhooks", "markers"}
+    | {"crds", "certificates", "objects", "webhooks", "markers", "package", "alternatives"}
 )
 
 
@@ -51,15 +51,21 @@ def read_catalogue(files: pathlib.Path) -> Catalogue:
 def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
     """The catalogue as typed values; names that point nowhere are refused here, not at run time."""
     programs = {
-        name: Program(name, entry["module"], entry["version"], tuple(entry["binaries"].items()))
+        name: Program(
+            name, entry["module"], entry["version"], tuple(entry["binaries"].items()), entry.get("source", "")
+        )
         for name, entry in data["programs"].items()
     }
     catalogue = Catalogue(
         programs=programs,
         control_plane=tuple(_build_component(entry["name"], entry) for entry in data["control_plane"]),
         operators={name: _build_component(name, entry) for name, entry in data["operators"].items()},
+        registry=_build_component("registry", data["registry"]) if "registry" in data else None,
+        real_node=tuple(_build_component(entry["name"], entry) for entry in data.get("real_node", ())),
     )
-    for component in (*catalogue.control_plane, *catalogue.operators.values()):
+    for component in catalogue.all_components():
+        if component.package:
+            continue
         if component.program not in programs:
             raise ValueError(f"{component.name} names the unknown program {component.program!r}")
         if component.binary not in dict(programs[component.program].binaries):
@@ -75,7 +81,7 @@ def _build_component(name: str, entry: dict[str, t.Any]) -> Component:
     identity = entry.get("identity", {})
     return Component(
         name=name,
-        program=entry["program"],
+        program="" if "package" in entry else entry["program"],
         binary=entry["binary"],
         ports=tuple(entry["ports"]),
         arguments=tuple(entry["arguments"]),
@@ -90,6 +96,8 @@ def _build_component(name: str, entry: dict[str, t.Any]) -> Component:
         objects=tuple(entry.get("objects", ())),
         webhooks=tuple(_build_webhook(webhook) for webhook in entry.get("webhooks", ())),
         markers=tuple(entry.get("markers", ())),
+        package=entry.get("package", ""),
+        alternatives=tuple(entry.get("alternatives", ())),
     )
 
 

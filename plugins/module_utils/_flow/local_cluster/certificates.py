@@ -119,6 +119,14 @@ def ensure_certificates(layout: Layout, components: collections.abc.Iterable[Com
                     ensure_file(place / wish.directory / name, (place / name).read_bytes())
 
 
+def ensure_node_certificate(layout: Layout, name: str, address: str) -> None:
+    """The certificate with which the kubelet serves logs; removed with the node, whose name it holds."""
+    authority = Authority.ensure(layout.certificates, f"muster-{layout.name}")
+    authority.ensure_certificate(
+        layout.certificates / "kubelet-serving", f"system:node:{name}", ("system:nodes",), (name, address)
+    )
+
+
 def ensure_kubeconfig(path: pathlib.Path, layout: Layout, server: str, certificate: pathlib.Path) -> None:
     """A kubeconfig with everything inside it, so that it can be copied; written only when it differs."""
     content = kubeconfig_text(

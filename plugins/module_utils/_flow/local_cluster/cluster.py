@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import dataclasses
 import pathlib
 import shutil
 import time
@@ -26,10 +27,16 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.co
     deadline_in,
     stop_in_order,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import (
+    HostPrograms,
+    find_host_programs,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.nodes import (
+    NodePlan,
     apply_plan,
     list_nodes,
     plan_nodes,
+    settle_real,
     summarize,
     wait_ready,
 )
@@ -52,6 +59,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     ensure_programs,
     find_programs,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.real_node import (
+    CONTAINERD,
+    KUBELET,
+    RealNode,
+    containerd_socket,
+    remove_real_node,
+    unmount_below,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
     Layout,
@@ -70,15 +85,20 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+    PAUSE_PROGRAM,
     Catalogue,
     ClusterSpec,
     Component,
     build_nodes,
     check_spec,
+    is_real,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest as Request
+from ansible_collections.muster.kube.plugins.module_utils._model.real_node import check_data_path, node_address
 
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+REGISTRY = "registry"
+BRIDGE_ACTION = "create the network bridge of the pods"
 Result = dict[str, t.Any]
 
 
@@ -113,17 +133,20 @@ def ensure_present(request: Request, report: Report) -> Result:
         raise BadInput("read", "option files", "it must name the directory with the catalogue and the Go modules")
     catalogue = read_catalogue(request.files)
     check_spec(request.spec, catalogue.operators)
-    if request.check_mode:
-        return _Prediction(request, request.files, catalogue, report).run()
     layout = Layout(request.cache, request.spec.name)
+    if request.spec.real_group is not None:
+        check_data_path(layout.data)
+    host = find_host_programs(catalogue, request.spec)
+    if request.check_mode:
+        return _Prediction(request, request.files, catalogue, host, report).run()
     with exclusive(layout.lock, f"cluster {request.spec.name}", request.wait_timeout, report):
-        names = [component.program for component in catalogue.components(request.spec.operators)]
+        names = catalogue.program_names(request.spec)
         programs = ensure_programs(catalogue, names, request.files, request.cache, report)
         state = read_state(layout)
         if state is None:
-            shutil.rmtree(layout.directory, ignore_errors=True)
+            _delete_directory(layout)
         change = _Change(
-            request, request.files, catalogue, programs, state or ClusterState.new(request.spec.name), report
+            request, request.files, catalogue, host, programs, state or ClusterState.new(request.spec.name), report
         )
         try:
             return change.run()
@@ -177,6 +200,8 @@ def check_existing(name: str, auth: collections.abc.Mapping[str, t.Any]) -> Resu
         "operators": [],
         "directory": None,
         "kubectl": shutil.which("kubectl"),
+        "registry": None,
+        "real_node": None,
         "programs": {},
     }
 
@@ -189,6 +214,7 @@ class _Change:
         request: Request,
         files: pathlib.Path,
         catalogue: Catalogue,
+        host: HostPrograms,
         programs: dict[str, BuiltProgram],
         state: ClusterState,
         report: Report,
@@ -196,6 +222,7 @@ class _Change:
         """Nothing is touched yet."""
         self.request = request
         self.catalogue = catalogue
+        self.host = host
         self.programs = programs
         self.state = state
         self.existed = state.complete
@@ -203,19 +230,24 @@ class _Change:
         self.layout = Layout(request.cache, request.spec.name)
         self.actions = [f"build {item.program.name} {item.program.version}" for item in programs.values() if item.built]
         self.components = Components(self.layout, state, request.spec, files, report)
+        self.wanted = _resolve(catalogue, request.spec, host)
+        self.node = _real_node(self.layout, state, request.spec, host, self._program_directory)
         self.deadline = deadline_in(request.wait_timeout)
 
     def run(self) -> Result:
         """Converge and describe the outcome."""
         spec = self.request.spec
-        wanted = self.catalogue.components(spec.operators)
         before = copy.deepcopy(self.state)
         if not self.existed:
             self.layout.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_state(self.layout, self.state)
         self.components.recover()
-        self.components.assign_ports(wanted)
-        ensure_certificates(self.layout, wanted)
+        self._drop_on_demand()
+        self.components.assign_ports(self.wanted)
+        if self.node is not None:
+            self.node.assign_subnet(self.report)
+            self.components.node_values = self.node.placeholders()
+        ensure_certificates(self.layout, self.wanted)
         ensure_kubeconfig(self.layout.kubeconfig, self.layout, self.state.server(), self.layout.certificates / "admin")
         self._start(self.catalogue.control_plane)
         client = connect({"kubeconfig": str(self.layout.kubeconfig)}, environ={})
@@ -223,6 +255,7 @@ class _Change:
             self._wait_for_account(client)
         self._drop_operators(client)
         self._ensure_operators(client)
+        self._start_on_demand(REGISTRY)
         live = self._ensure_nodes(client)
         self.state.complete = True
         self.state.operators = list(spec.operators)
@@ -237,15 +270,26 @@ class _Change:
 
     def _directory(self, component: Component) -> pathlib.Path:
         """Where the program of a component lies."""
-        return self.programs[component.program].directory
+        if component.package:
+            return self.host.components[component.name].parent
+        return self._program_directory(component.program)
 
-    def _start(self, components: collections.abc.Iterable[Component]) -> None:
-        """Start those that do not run as wanted; a second look finds clients that could not bear a restarted server."""
+    def _program_directory(self, name: str) -> pathlib.Path:
+        """Where a built program lies."""
+        return self.programs[name].directory
+
+    def _start(self, components: collections.abc.Iterable[Component], lost: bool = False) -> None:
+        """Start those that do not run as wanted; a second look finds clients that could not bear a restarted server.
+
+        With `lost`, what runs is started anew: the kubelet registers its node only then.
+        """
         wanted = list(components)
-        for _look in range(2):
+        for look in range(2):
             todo: list[Prepared] = []
             for component in wanted:
-                condition = self.components.condition(component, self._directory(component))
+                condition: str = self.components.condition(component, self._directory(component))
+                if condition == "running" and lost and look == 0:
+                    condition = "lost"
                 if condition != "running":
                     todo.append(self.components.prepare(component, self._directory(component)))
                     self.actions.append(_start_action(component.name, condition))
@@ -261,6 +305,38 @@ class _Change:
                     "wait for", "service account default/default", "the controllers did not make it in time"
                 )
             time.sleep(0.05)
+
+    def _drop_on_demand(self) -> None:
+        """Stop the registry and take the real node away where they are no longer wanted."""
+        dropped = _dropped(self.state, self.request.spec)
+        if KUBELET in dropped:
+            remove_real_node(self.layout, self.state)
+        if REGISTRY in dropped:
+            self.components.stop([REGISTRY])
+            self.state.registry = False
+        self.actions.extend(f"stop {name}" for name in dropped)
+
+    def _start_on_demand(self, name: str, lost: bool = False) -> None:
+        """Start one of the components that not every cluster has, if this one has it."""
+        chosen = [component for component in self.wanted if component.name == name]
+        if chosen and name == REGISTRY:
+            self.state.registry = True
+        self._start(chosen, lost)
+
+    def _start_real_node(self, plan: NodePlan) -> None:
+        """Prepare the machine, then containerd, the image that every pod needs, and the kubelet."""
+        if self.node is None:
+            return
+        name = self.node.group.node_name(0)
+        if self.state.real_node != name:
+            # From now on a removal has something to take away, even if this run is killed.
+            self.state.real_node = name
+            write_state(self.layout, self.state)
+        if self.node.prepare():
+            self.actions.append(BRIDGE_ACTION)
+        self._start_on_demand(CONTAINERD)
+        self.node.ensure_sandbox_image(self.deadline)
+        self._start_on_demand(KUBELET, lost=any(map(is_real, plan.create)))
 
     def _drop_operators(self, client: KubeClient) -> None:
         """Stop operators that are no longer wanted."""
@@ -285,22 +361,28 @@ class _Change:
         self._start(operators)
 
     def _ensure_nodes(self, client: KubeClient) -> dict[str, Result]:
-        """Reconcile the simulated nodes and wait until all take pods."""
+        """Reconcile the nodes and wait until all take pods; of the real one is told how it was before its start."""
         wanted = build_nodes(self.request.spec.nodes)
         plan = plan_nodes(wanted, list_nodes(client))
+        self._start_real_node(plan)
         self.actions.extend(plan.actions())
         apply_plan(client, plan, wanted, self.report)
+        if self.node is not None:
+            settle_real(client, wanted[self.node.group.node_name(0)], self.deadline)
         return wait_ready(client, wanted, self.deadline, self.report)
 
 
 class _Prediction:
     """What a run would do, found out by reading only."""
 
-    def __init__(self, request: Request, files: pathlib.Path, catalogue: Catalogue, report: Report) -> None:
+    def __init__(
+        self, request: Request, files: pathlib.Path, catalogue: Catalogue, host: HostPrograms, report: Report
+    ) -> None:
         """Nothing is read yet."""
         self.request = request
         self.files = files
         self.catalogue = catalogue
+        self.host = host
         self.layout = Layout(request.cache, request.spec.name)
         state = read_state(self.layout)
         self.state = state or ClusterState.new(request.spec.name)
@@ -308,29 +390,46 @@ class _Prediction:
 
     def run(self) -> Result:
         """The same keys as a real run."""
-        wanted = self.catalogue.components(self.request.spec.operators)
-        names = [component.program for component in wanted]
+        spec = self.request.spec
+        names = self.catalogue.program_names(spec)
         _go, programs = find_programs(self.catalogue, names, self.files, self.request.cache)
         directories = {item.program.name: item.directory for item in programs}
         actions = [
             f"build {item.program.name} {item.program.version}" for item in programs if not item.directory.is_dir()
         ]
-        for component in wanted:
-            condition = self.components.condition(component, directories[component.program])
+        actions.extend(f"stop {name}" for name in _dropped(self.state, spec))
+        node = _real_node(self.layout, self.state, spec, self.host, directories.__getitem__)
+        if node is not None:
+            self.components.node_values = node.placeholders()
+        nodes, plan, more = self._api_actions(directories)
+        for component in _resolve(self.catalogue, spec, self.host):
+            if component.name == CONTAINERD and node is not None and not node.has_bridge():
+                actions.append(BRIDGE_ACTION)
+            condition = self._condition(component, directories, plan)
             if condition != "running":
                 actions.append(_start_action(component.name, condition))
-        unwanted = set(self.state.operators) - set(self.request.spec.operators)
+        unwanted = set(self.state.operators) - set(spec.operators)
         actions.extend(f"stop {name}" for name in sorted(unwanted))
-        nodes, more = self._api_actions(directories)
         result = _describe(self.layout, self.state, self.components, nodes)
         shown = {item.program.name: item.as_result() for item in programs}
         return {**result, "changed": bool(actions + more), "actions": actions + more, "programs": shown}
 
-    def _api_actions(self, directories: dict[str, pathlib.Path]) -> tuple[dict[str, Result], list[str]]:
+    def _condition(self, component: Component, directories: dict[str, pathlib.Path], plan: NodePlan) -> str:
+        """How a component would be found by a real run."""
+        if component.name in _dropped(self.state, self.request.spec):
+            return "absent"
+        host = self.host.components.get(component.name)
+        directory = directories[component.program] if host is None else host.parent
+        condition: str = self.components.condition(component, directory)
+        lost = component.name == KUBELET and any(map(is_real, plan.create))
+        return "lost" if lost and condition == "running" else condition
+
+    def _api_actions(self, directories: dict[str, pathlib.Path]) -> tuple[dict[str, Result], NodePlan, list[str]]:
         """What would be written to the API server. One that does not run would get all nodes anew, or keeps its own."""
         wanted = build_nodes(self.request.spec.nodes)
         if self.components.process("kube-apiserver") is None or self.components.process("etcd") is None:
-            return {}, plan_nodes(wanted, {}).actions() if not self.state.complete else []
+            plan = plan_nodes(wanted, {})
+            return {}, plan, plan.actions() if not self.state.complete else []
         client = connect({"kubeconfig": str(self.layout.kubeconfig)}, environ={})
         actions: list[str] = []
         running = [
@@ -346,14 +445,52 @@ class _Prediction:
             objects = wanted_objects(operator, directories[operator.program], self.layout, values)
             actions.extend(f"write {obj['kind']} {obj['metadata']['name']}" for obj in find_differing(client, objects))
         live = list_nodes(client)
-        return live, actions + plan_nodes(wanted, live).actions()
+        plan = plan_nodes(wanted, live)
+        return live, plan, actions + plan.actions()
+
+
+def _resolve(catalogue: Catalogue, spec: ClusterSpec, host: HostPrograms) -> tuple[Component, ...]:
+    """The components of a cluster, with the names that programs have on this machine and the name of the real node."""
+    resolved = []
+    for component in catalogue.components(spec):
+        if component.name in host.components:
+            component = dataclasses.replace(component, binary=host.components[component.name].name)
+        if spec.real_group is not None:
+            component = dataclasses.replace(
+                component, user=component.user.replace("{node}", spec.real_group.node_name(0))
+            )
+        resolved.append(component)
+    return tuple(resolved)
+
+
+def _real_node(
+    layout: Layout,
+    state: ClusterState,
+    spec: ClusterSpec,
+    host: HostPrograms,
+    directory: collections.abc.Callable[[str], pathlib.Path],
+) -> RealNode | None:
+    """The real node, if one is wanted."""
+    group = spec.real_group
+    return None if group is None else RealNode(layout, state, group, host, directory(PAUSE_PROGRAM))
+
+
+def _dropped(state: ClusterState, spec: ClusterSpec) -> list[str]:
+    """Components on demand that run and are not wanted; a real node of another name is another node."""
+    group = spec.real_group
+    names = [REGISTRY] if state.registry and not spec.registry else []
+    if state.real_node and (group is None or group.node_name(0) != state.real_node):
+        names += [KUBELET, CONTAINERD]
+    return names
 
 
 def _start_action(name: str, condition: str) -> str:
     """What starting a component means, by how it was found."""
-    return {"outdated": f"restart {name} with changed settings", "stopped": f"restart {name}, which had ended"}.get(
-        condition, f"start {name}"
-    )
+    return {
+        "outdated": f"restart {name} with changed settings",
+        "stopped": f"restart {name}, which had ended",
+        "lost": f"restart {name}, whose node was deleted",
+    }.get(condition, f"start {name}")
 
 
 def _removal(layout: Layout) -> list[str]:
@@ -364,13 +501,21 @@ def _removal(layout: Layout) -> list[str]:
 def _remove(layout: Layout, state: ClusterState | None) -> None:
     """Stop every process of the cluster, and only those, and remove its directory."""
     if state is not None:
+        if state.real_node:
+            remove_real_node(layout, state)
         recorded = {
             Process(record.pid, record.born): name for name, record in state.processes.items() if record.pid is not None
         }
         stop_in_order({**find_marked(state.uid), **recorded})
-    shutil.rmtree(layout.directory, ignore_errors=True)
+    _delete_directory(layout)
     if layout.directory.exists():
         raise MusterError("remove", str(layout.directory), "some files could not be deleted")
+
+
+def _delete_directory(layout: Layout) -> None:
+    """Delete everything of a cluster, and nothing that is mounted there."""
+    unmount_below(layout.directory)
+    shutil.rmtree(layout.directory, ignore_errors=True)
 
 
 def _live_nodes(layout: Layout, components: Components) -> dict[str, Result]:
@@ -395,7 +540,21 @@ def _describe(layout: Layout, state: ClusterState, components: Components, nodes
         "operators": list(state.operators),
         "directory": str(layout.directory),
         "kubectl": state.kubectl,
+        "registry": f"127.0.0.1:{state.ports[REGISTRY]['http']}" if state.registry else None,
+        "real_node": _describe_real_node(layout, state),
         "programs": {},
+    }
+
+
+def _describe_real_node(layout: Layout, state: ClusterState) -> Result | None:
+    """Where the parts of the real node are found."""
+    if not state.real_node:
+        return None
+    return {
+        "name": state.real_node,
+        "address": node_address(state.subnet),
+        "containerd": str(containerd_socket(layout)),
+        "logs": str(layout.data / "pod-logs"),
     }
 
 

@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     choose_ports,
     find_marked,
     is_alive,
+    is_component,
     is_healthy,
     start_process,
     stop_processes,
@@ -85,6 +86,7 @@ class Components:
         self.spec = spec
         self.files = files
         self.report = report
+        self.node_values: dict[str, str] = {}
 
     def assign_ports(self, components: collections.abc.Iterable[Component]) -> None:
         """Choose the ports that are not chosen yet, and remember them."""
@@ -117,6 +119,7 @@ class Components:
                 "server": self.state.server(),
                 "feature_gates": switches_text(self.spec.feature_gates),
                 "runtime_config": switches_text(self.spec.runtime_config),
+                **self.node_values,
             },
             self.state.ports,
             lambda name: (layout.certificates / name).read_bytes(),
@@ -159,7 +162,7 @@ class Components:
         known = {(record.pid, record.born) for record in self.state.processes.values()}
         strays: list[Process] = []
         for process, name in find_marked(self.state.uid).items():
-            if (process.pid, process.born) in known:
+            if (process.pid, process.born) in known or not is_component(process):
                 continue
             record = self.state.processes.get(name)
             if record is not None and record.pid is None:

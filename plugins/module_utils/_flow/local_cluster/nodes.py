@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulated nodes of a local cluster: created, changed and removed to be as the groups say."""
+"""The nodes of a local cluster: created, changed and removed to be as the groups say; a real one is only changed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
     NodeChange,
     find_change,
     is_ready,
+    is_real,
 )
 
 NODES = "/api/v1/nodes"
@@ -64,7 +65,7 @@ def _names(names: list[str]) -> str:
 
 
 def list_nodes(client: KubeClient) -> dict[str, Object]:
-    """Our live nodes by name: those with our group label that kwok plays."""
+    """Our live nodes by name: those with our group label that kwok plays, and the real one."""
     listing = list_objects(client, NODES, keep=_keep, label_selector=NODE_GROUP_LABEL)
     return {node["metadata"]["name"]: node for node in listing.items}
 
@@ -72,7 +73,7 @@ def list_nodes(client: KubeClient) -> dict[str, Object]:
 def _keep(node: Object) -> Object | None:
     """The parts of a node that matter here."""
     metadata = node["metadata"]
-    if (metadata.get("annotations") or {}).get(FAKE_NODE_ANNOTATION) != "fake":
+    if (metadata.get("annotations") or {}).get(FAKE_NODE_ANNOTATION) != "fake" and not is_real(node):
         return None
     status = node.get("status") or {}
     return {
@@ -95,8 +96,9 @@ def plan_nodes(wanted: collections.abc.Mapping[str, Object], live: collections.a
 def apply_plan(
     client: KubeClient, plan: NodePlan, wanted: collections.abc.Mapping[str, Object], report: Report
 ) -> None:
-    """Carry a plan out, many requests at a time."""
-    _in_batches(plan.create, lambda node: _create(client, node), "created", report)
+    """Carry a plan out, many requests at a time. A real node creates itself."""
+    simulated = [node for node in plan.create if not is_real(node)]
+    _in_batches(simulated, lambda node: _create(client, node), "created", report)
     _in_batches(plan.change, lambda change: _change(client, change, wanted[change.name]), "changed", report)
     _in_batches(plan.delete, lambda name: _delete(client, name), "deleted", report)
 
@@ -144,6 +146,18 @@ def _change(client: KubeClient, change: NodeChange, wanted: Object) -> None:
                 raise
             live = get_object(client, path)
             current = find_change(wanted, live) if live is not None else None
+
+
+def settle_real(client: KubeClient, wanted: Object, deadline: float) -> None:
+    """Wait until the kubelet has registered its node, and make it as wanted; a restarted one may reset resources."""
+    name = wanted["metadata"]["name"]
+    while (live := get_object(client, f"{NODES}/{name}")) is None:
+        if time.monotonic() > deadline:
+            raise MusterError("wait for", f"node {name}", "the kubelet did not register it in time; see its log")
+        time.sleep(0.1)
+    change = find_change(wanted, live)
+    if change is not None:
+        _change(client, change, wanted)
 
 
 def _delete(client: KubeClient, name: str) -> None:

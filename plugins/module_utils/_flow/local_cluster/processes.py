@@ -123,6 +123,14 @@ def find_marked(cluster: str) -> dict[Process, str]:
     return found
 
 
+def is_component(process: Process) -> bool:
+    """True for a process we started ourselves: each leads a session. Its children carry the mark too and do not."""
+    try:
+        return os.getsid(process.pid) == process.pid
+    except ProcessLookupError:
+        return False
+
+
 def stop_processes(processes: collections.abc.Iterable[Process], grace: float) -> None:
     """Ask all to end, wait, and end by force those that did not; nothing else is ever signaled."""
     rest = [process for process in processes if is_alive(process)]

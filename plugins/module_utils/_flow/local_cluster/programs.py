@@ -106,7 +106,7 @@ def find_go(wanted: tuple[int, ...]) -> Go:
 def resource_paths(catalogue: Catalogue, program: str) -> list[str]:
     """Files and directories of the Go module that the components of a program need at run time."""
     paths: set[str] = set()
-    for component in (*catalogue.control_plane, *catalogue.operators.values()):
+    for component in catalogue.all_components():
         if component.program == program:
             paths.update(component.crds)
             paths.update(webhook.manifest for webhook in component.webhooks)
@@ -118,9 +118,13 @@ def program_directory(
 ) -> pathlib.Path:
     """The place of a built program; its name changes with everything that goes into the build."""
     digest = hashlib.sha256()
-    source = files / "go" / program.name
+    source = files / "go" / program.source_name
     for name in ("go.mod", "go.sum"):
-        digest.update(_read(source / name))
+        # A module without a go.sum is one of our own sources only.
+        if name == "go.mod" or (source / name).exists():
+            digest.update(_read(source / name))
+    for path in sorted(source.glob("*.go")):
+        digest.update(_read(path))
     inputs = [
         go.version,
         *build_flags(catalogue),
@@ -144,7 +148,7 @@ def find_programs(
 ) -> tuple[Go, list[BuiltProgram]]:
     """Where the named programs lie, or will lie after a build."""
     programs = [catalogue.programs[name] for name in dict.fromkeys(names)]
-    wanted = max(required_go(_read(files / "go" / program.name / "go.mod").decode()) for program in programs)
+    wanted = max(required_go(_read(files / "go" / program.source_name / "go.mod").decode()) for program in programs)
     go = find_go(wanted)
     return go, [BuiltProgram(program, program_directory(catalogue, program, files, cache, go)) for program in programs]
 
@@ -222,7 +226,7 @@ class Builder:
         with tempfile.TemporaryFile() as output:
             with subprocess.Popen(
                 command,
-                cwd=self.files / "go" / program.name,
+                cwd=self.files / "go" / program.source_name,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -255,7 +259,7 @@ class Builder:
         """Where the sources of a module lie in the Go module cache."""
         answer = subprocess.run(
             [self.go.path, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", program.module],
-            cwd=self.files / "go" / program.name,
+            cwd=self.files / "go" / program.source_name,
             env=self.environment(),
             capture_output=True,
             text=True,

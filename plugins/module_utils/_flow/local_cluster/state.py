@@ -98,6 +98,9 @@ class ClusterState:
     processes: dict[str, ProcessRecord] = dataclasses.field(default_factory=dict)
     operators: list[str] = dataclasses.field(default_factory=list)
     kubectl: str = ""
+    registry: bool = False
+    real_node: str = ""
+    subnet: str = ""
 
     @classmethod
     def new(cls, name: str) -> ClusterState:
@@ -120,6 +123,10 @@ def read_state(layout: Layout) -> ClusterState | None:
         raise MusterError("read", str(layout.state), str(error)) from error
     if data.pop("state_version", None) != STATE_VERSION:
         raise MusterError("read", str(layout.state), "it was written by another version of the collection")
+    # What a newer version adds means things of the cluster that this one would leave behind.
+    if unknown := sorted(set(data) - {field.name for field in dataclasses.fields(ClusterState)}):
+        cause = f"it was written by a newer version of the collection: it holds {', '.join(unknown)}"
+        raise MusterError("read", str(layout.state), cause)
     data["processes"] = {name: ProcessRecord(**record) for name, record in data["processes"].items()}
     return ClusterState(**data)
 
@@ -157,6 +164,19 @@ def used_ports(cache: pathlib.Path, except_for: str = "") -> set[int]:
             state = read_state(Layout(cache, name))
             if state is not None:
                 taken.update(port for ports in state.ports.values() for port in ports.values())
+    return taken
+
+
+def used_subnets(cache: pathlib.Path, except_for: str = "") -> set[str]:
+    """Pod networks remembered by other clusters."""
+    taken: set[str] = set()
+    for name in find_clusters(cache):
+        if name == except_for:
+            continue
+        with contextlib.suppress(MusterError):
+            state = read_state(Layout(cache, name))
+            if state is not None and state.subnet:
+                taken.add(state.subnet)
     return taken
 
 

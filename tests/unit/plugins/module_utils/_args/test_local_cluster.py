@@ -68,10 +68,16 @@ def test_node_groups_are_taken_as_written():
     )
 
 
+def test_a_real_node_has_no_size_of_its_own_and_a_registry_is_a_switch():
+    spec = request_from_params(validated(nodes=[{"name": "real", "real": True}], registry=True), check_mode=False).spec
+    assert spec.nodes == (NodeGroup("real", 1, "", "", 110, real=True),)
+    assert (spec.real_group, spec.registry) == (spec.nodes[0], True)
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([{"cpu": "1"}], "missing required arguments: memory found in nodes"),
+        ([{"cpu": "1"}], "real is False but all of the following are missing: memory found in nodes"),
         ([{"cpu": "1", "memory": "1", "gpu": 1}], "nodes.gpu"),
         ([{"cpu": "1", "memory": "1", "taints": [{"key": "a", "effect": "Never"}]}], "NoSchedule"),
     ],

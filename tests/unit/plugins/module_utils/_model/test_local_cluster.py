@@ -220,3 +220,33 @@ def test_webhooks_are_reached_by_url():
             "objectSelector": {"x": 1},
         },
     ]
+
+
+def real(**changes):
+    return NodeGroup(**{"name": "real", "count": 1, "cpu": "", "memory": "", "pods": 110, "real": True, **changes})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ((real(count=2),), "there is one, not 2"),
+        ((real(), real(name="other")), "can have one real node"),
+        ((real(cpu="4"),), "has the cpu and memory of this machine"),
+    ],
+)
+def test_a_real_node_is_this_machine_once(nodes, message):
+    with pytest.raises(BadInput, match=message):
+        check_spec(ClusterSpec("c", nodes), ())
+
+
+def test_of_a_real_node_only_what_the_user_wrote_is_wanted():
+    node = build_node(real(extended=(("nvidia.com/gpu", "2"),), labels=(("a", "b"),)), 0)
+    assert node["metadata"]["name"] == "real-0"
+    assert node["metadata"]["labels"] == {"a": "b", "muster.kube/node-group": "real", "muster.kube/real": "true"}
+    assert node["status"] == {"capacity": {"nvidia.com/gpu": "2"}, "allocatable": {"nvidia.com/gpu": "2"}}
+    live = {
+        "metadata": {**node["metadata"], "labels": {**node["metadata"]["labels"], "kubernetes.io/os": "linux"}},
+        "spec": {},
+        "status": {"capacity": {"cpu": "2", "nvidia.com/gpu": "2"}, "allocatable": {"cpu": "2", "nvidia.com/gpu": "2"}},
+    }
+    assert find_change(node, live) is None

@@ -16,30 +16,46 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ca
     read_catalogue,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import PLACEHOLDER
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+    PLACEHOLDER,
+    ClusterSpec,
+    NodeGroup,
+)
 
 FILES = pathlib.Path(__file__).resolve().parents[6] / "roles" / "local_cluster" / "files"
 REAL = read_catalogue(FILES)
-COMPONENTS = [*REAL.control_plane, *REAL.operators.values()]
+COMPONENTS = REAL.all_components()
+# Programs of other people's modules; what is left are our own sources.
+FOREIGN = [program for program in REAL.programs.values() if not program.module.startswith("muster.kube/")]
 
 
-@pytest.mark.parametrize("program", REAL.programs.values(), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", FOREIGN, ids=lambda program: program.name)
 def test_versions_are_those_of_the_go_modules(program):
-    go_mod = (FILES / "go" / program.name / "go.mod").read_text()
+    go_mod = (FILES / "go" / program.source_name / "go.mod").read_text()
     found = re.search(rf"^\s*(?:require )?{re.escape(program.module)} (v\S+)", go_mod, re.MULTILINE)
     assert found is not None
     assert found.group(1) == program.version
 
 
-@pytest.mark.parametrize("program", REAL.programs.values(), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", FOREIGN, ids=lambda program: program.name)
 def test_every_package_is_a_tool_of_its_go_module(program):
-    go_mod = (FILES / "go" / program.name / "go.mod").read_text()
+    go_mod = (FILES / "go" / program.source_name / "go.mod").read_text()
     tools = set(re.findall(r"^(?:tool |\t)(\S+)$", go_mod, re.MULTILINE))
     assert {package for _binary, package in program.binaries} <= tools
 
 
 def test_every_go_module_is_in_the_catalogue():
-    assert {path.name for path in (FILES / "go").iterdir()} == set(REAL.programs)
+    assert {path.name for path in (FILES / "go").iterdir()} == {item.source_name for item in REAL.programs.values()}
+
+
+def test_our_own_sources_lie_beside_their_go_module():
+    own = [program for program in REAL.programs.values() if program not in FOREIGN]
+    assert [program.name for program in own] == ["pause"]
+    for program in own:
+        source = FILES / "go" / program.source_name
+        assert f"module {program.module}\n" in (source / "go.mod").read_text()
+        assert {package for _binary, package in program.binaries} == {program.module}
+        assert (source / f"{program.name}.go").is_file()
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
@@ -55,8 +71,11 @@ def test_ports_in_placeholders_exist(component):
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
 def test_nothing_listens_beyond_loopback(component):
-    listening = [text for text in component.arguments if re.search(r"address|addr|listen|bind", text)]
-    assert all("127.0.0.1" in text for text in listening)
+    settings = [*component.arguments, *(line for text in dict(component.files).values() for line in text.splitlines())]
+    listening = [text for text in settings if re.search(r"(address|addr)\b(?!-types)|listen|bind", text, re.IGNORECASE)]
+    # The kubelet is reached by the address of its node, which only the bridge of the cluster has.
+    allowed = ("127.0.0.1", ".sock", "{node_ip}")
+    assert all(any(place in text for place in allowed) for text in listening)
 
 
 def test_scheduler_and_controller_manager_may_talk_fast():
@@ -76,8 +95,18 @@ def test_copied_directories_exist():
 
 
 def test_components_come_in_starting_order(catalogue_data):
-    names = [component.name for component in build_catalogue(catalogue_data).components(["ray"])]
+    names = [
+        component.name for component in build_catalogue(catalogue_data).components(ClusterSpec("c", operators=("ray",)))
+    ]
     assert names == ["etcd", "kube-apiserver", "kube-scheduler", "ray"]
+
+
+def test_a_registry_and_a_real_node_are_run_and_built_only_on_demand():
+    plain, real = ClusterSpec("c"), ClusterSpec("c", (NodeGroup("n", 1, "", "", 1, real=True),), registry=True)
+    more = [component.name for component in REAL.components(real)[len(REAL.components(plain)) :]]
+    assert more == ["registry", "containerd", "kubelet"]
+    assert not {"kubelet", "pause"} & set(REAL.program_names(plain))
+    assert {"kubelet", "pause"} <= set(REAL.program_names(real))
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
     Authority,
     ensure_certificates,
     ensure_kubeconfig,
+    ensure_node_certificate,
     kubeconfig_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -31,7 +33,7 @@ from cryptography.x509.oid import NameOID
 def layout(tmp_path, catalogue_data):
     """A cluster with its certificates made."""
     made = Layout(tmp_path, "c")
-    ensure_certificates(made, build_catalogue(catalogue_data).components(["ray"]))
+    ensure_certificates(made, build_catalogue(catalogue_data).components(ClusterSpec("c", operators=("ray",))))
     return made
 
 
@@ -42,6 +44,13 @@ def load(path):
 def names(certificate, kind):
     found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [str(name) for name in found.get_values_for_type(kind)]
+
+
+def test_the_kubelet_is_reached_by_the_address_of_its_node(layout):
+    ensure_node_certificate(layout, "real-0", "10.213.7.1")
+    certificate = load(layout.certificates / "kubelet-serving.crt")
+    certificate.verify_directly_issued_by(load(layout.certificates / "ca.crt"))
+    assert (names(certificate, x509.IPAddress), names(certificate, x509.DNSName)) == (["10.213.7.1"], ["real-0"])
 
 
 def test_every_certificate_is_signed_by_its_authority(layout):
@@ -86,7 +95,7 @@ def test_keys_are_private(layout):
 
 def test_a_second_run_keeps_every_file(layout, catalogue_data):
     before = {path: path.stat().st_ino for path in layout.certificates.rglob("*") if path.is_file()}
-    ensure_certificates(layout, build_catalogue(catalogue_data).components(["ray"]))
+    ensure_certificates(layout, build_catalogue(catalogue_data).components(ClusterSpec("c", operators=("ray",))))
     assert {path: path.stat().st_ino for path in layout.certificates.rglob("*") if path.is_file()} == before
 
 

@@ -47,6 +47,8 @@ KEYS = {
     "operators",
     "directory",
     "kubectl",
+    "registry",
+    "real_node",
     "programs",
 }
 
@@ -330,6 +332,42 @@ def test_a_missing_package_is_named(monkeypatch, name):
     monkeypatch.setattr(cluster, f"{name}_IMPORT_ERROR", "Traceback")
     with pytest.raises(MissingLibrary, match="(?i)" + name):
         cluster.check_libraries()
+
+
+@pytest.fixture
+def with_registry(bench, program_directory, monkeypatch):
+    """The catalogue knows a registry, and the distribution ships it under its other name."""
+    bench.data["registry"] = {
+        "package": "some-registry",
+        "binary": "no-such-registry",
+        "alternatives": ["serve"],
+        "ports": ["http"],
+        "arguments": ["--port={port:http}"],
+        "health": {"url": "http://127.0.0.1:{port:http}/"},
+    }
+    monkeypatch.setenv("PATH", f"{program_directory}:{os.environ['PATH']}")
+    return bench
+
+
+def test_a_registry_is_started_shown_and_dropped(with_registry):
+    predicted = with_registry.run(registry=True, check_mode=True)
+    made = with_registry.run(registry=True)
+    assert made["actions"] == predicted["actions"]
+    assert made["registry"] == f"127.0.0.1:{made['components']['registry']['ports']['http']}"
+    assert with_registry.run(registry=True)["changed"] is False
+    assert cluster.describe_clusters(with_registry.cache, "c")[0]["registry"] == made["registry"]
+    assert with_registry.run(check_mode=True)["actions"] == ["stop registry"]
+    dropped = with_registry.run()
+    assert (dropped["actions"], dropped["registry"]) == (["stop registry"], None)
+    assert find_process(made["components"]["registry"]["pid"]) is None
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_registry_that_is_not_installed_is_named_with_its_package(with_registry, check_mode):
+    with_registry.data["registry"]["alternatives"] = []
+    with pytest.raises(MusterError, match=r"no-such-registry \(Debian package some-registry\)"):
+        with_registry.run(registry=True, check_mode=check_mode)
+    assert not with_registry.layout().directory.exists()
 
 
 def test_progress_is_told(bench):

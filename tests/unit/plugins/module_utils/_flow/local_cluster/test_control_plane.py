@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -60,7 +62,7 @@ def prepare(components, catalogue, directory):
 
 def test_ports_are_chosen_once(components, catalogue):
     before = {name: dict(ports) for name, ports in components.state.ports.items()}
-    components.assign_ports(catalogue.components(["ray"]))
+    components.assign_ports(catalogue.components(ClusterSpec("c", operators=("ray",))))
     after = components.state.ports
     assert {name: after[name] for name in before} == before
     assert set(after["ray"]) == {"health", "webhook"}
@@ -155,3 +157,16 @@ def test_stopping_forgets_the_process(components, catalogue, program_directory):
     components.stop(["etcd", "never-started"])
     assert not is_alive(process)
     assert components.describe() == {}
+
+
+def test_a_child_of_a_component_is_not_taken_for_a_stray(components, tmp_path):
+    variables = {"MUSTER_LOCAL_CLUSTER": components.state.uid, "MUSTER_LOCAL_COMPONENT": "containerd"}
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
+    stray = start_process(["sleep", "60"], {}, tmp_path / "log", components.state.uid, "containerd")
+    deadline = time.monotonic() + 60
+    while len(find_marked(components.state.uid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    components.recover()
+    assert child.poll() is None
+    assert not is_alive(stray)
+    child.communicate(b"\n")

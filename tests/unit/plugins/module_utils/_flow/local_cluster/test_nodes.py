@@ -14,6 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.no
     apply_plan,
     list_nodes,
     plan_nodes,
+    settle_real,
     summarize,
     wait_ready,
 )
@@ -108,3 +109,36 @@ def test_a_node_that_does_not_get_ready_is_named(api, client):
     with pytest.raises(MusterError, match="Cannot wait for node a-1: not ready in time, nor are 0 others"):
         wait_ready(client, ["a-0", "a-1"], time.monotonic() - 1, silent)
     assert summarize(list_nodes(client).values())["ready"] == 1
+
+
+REAL = NodeGroup("real", 1, "", "", 110, (("nvidia.com/gpu", "2"),), (("a", "b"),), (Taint("t", "NoSchedule"),), True)
+
+
+def test_a_real_node_creates_itself_and_is_then_made_as_wanted(api, client):
+    wanted = build_nodes([REAL])
+    assert converge(client, REAL).actions() == ["create node real-0"]
+    assert api.writes == []
+    api.objects["/api/v1/nodes/real-0"] = {
+        "metadata": {
+            "name": "real-0",
+            "labels": {"muster.kube/node-group": "real", "muster.kube/real": "true", "kubernetes.io/os": "linux"},
+            "resourceVersion": "1",
+        },
+        "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "2"}},
+    }
+    settle_real(client, wanted["real-0"], time.monotonic() + 5)
+    node = api.objects["/api/v1/nodes/real-0"]
+    assert node["status"]["allocatable"] == {"cpu": "2", "nvidia.com/gpu": "2"}
+    assert (node["metadata"]["labels"]["a"], node["metadata"]["labels"]["kubernetes.io/os"]) == ("b", "linux")
+    assert [taint["key"] for taint in node["spec"]["taints"]] == ["node.kubernetes.io/not-ready", "t"]
+    api.writes.clear()
+    settle_real(client, wanted["real-0"], time.monotonic() + 5)
+    assert converge(client, REAL).empty
+    assert api.writes == []
+    assert converge(client).actions() == ["delete node real-0"]
+
+
+def test_a_kubelet_that_never_registers_is_given_up(client):
+    with pytest.raises(MusterError, match="the kubelet did not register it in time"):
+        settle_real(client, build_nodes([REAL])["real-0"], time.monotonic() - 1)

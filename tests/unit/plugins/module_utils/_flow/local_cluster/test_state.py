@@ -51,7 +51,14 @@ def test_no_state_means_no_cluster(layout):
     assert ClusterState.new("c").uid != ClusterState.new("c").uid
 
 
-@pytest.mark.parametrize(("content", "message"), [("{", "Expecting"), ('{"state_version": 0}', "another version")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "Expecting"),
+        ('{"state_version": 0}', "another version"),
+        ('{"state_version": 1, "name": "c", "uid": "u", "processes": {}, "gpu": 1}', "newer version.*gpu"),
+    ],
+)
 def test_a_spoilt_state_file_is_named(layout, content, message):
     layout.directory.mkdir(parents=True)
     layout.state.write_text(content)

@@ -1,0 +1,3 @@
+module muster.kube/local/pause
+
+go 1.26.0

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A local cluster whose pods really run: this machine as a node, two simulated ones, and an image registry."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import read_catalogue
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import find_host_programs
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec, NodeGroup
+from ansible_collections.muster.kube.tests.support import images
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
+from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, running_cluster
+
+REAL = NodeGroup("real", 1, "", "", 110, real=True)
+SIMULATED = NodeGroup("simulated", 2, "8", "32Gi", 110)
+# For the nodeSelector of pods that must really run.
+ON_REAL_NODE = {"muster.kube/real": "true"}
+
+
+class RealCluster:
+    """What tests need of such a cluster."""
+
+    def __init__(self, live: LiveCluster, result: t.Mapping[str, t.Any]) -> None:
+        """Keep the connection and the answer of local_cluster."""
+        self.live = live
+        self.client = live.client
+        self.kubeconfig = live.kubeconfig
+        self.kubectl = live.kubectl
+        self.registry: str = result["registry"]
+        self.node: str = result["real_node"]["name"]
+
+    def base_image(self) -> str:
+        """Debian with python3, pip and venv."""
+        return images.base_image(self.registry)
+
+    def builder_image(self) -> str:
+        """Debian with buildah."""
+        return images.builder_image(self.registry)
+
+    def busybox_image(self) -> str:
+        """Only busybox."""
+        return images.busybox_image(self.registry)
+
+
+def reason_to_skip() -> str | None:
+    """Why such a cluster cannot run here; None when it can."""
+    if os.geteuid() != 0:
+        return "real pods need root"
+    try:
+        find_host_programs(read_catalogue(FILES), ClusterSpec("any", (REAL,), registry=True))
+    except MusterError as error:
+        return str(error)
+    missing = [name for name in images.PROGRAMS if shutil.which(name) is None]
+    return f"images for real pods need {', '.join(missing)}" if missing else None
+
+
+@contextlib.contextmanager
+def running_real_cluster(name: str) -> t.Iterator[RealCluster]:
+    """The cluster, for as long as the block lasts."""
+    with running_cluster(name, nodes=(REAL, SIMULATED), registry=True) as live:
+        yield RealCluster(live, live.result)
