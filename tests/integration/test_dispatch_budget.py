@@ -163,4 +163,5 @@ def test_each_decision_is_told_in_one_line(stage: Stage) -> None:
         "first: running: PodsBound",
     ]
     [waiting] = [line for line in about if line.startswith("second")]
-    assert waiting.startswith("second: wait: ") and "short in all: 2 cpu" in waiting and "\n" not in waiting
+    assert waiting.startswith("second: wait: ")
+    assert waiting.endswith("short in all: 2 cpu")

@@ -20,7 +20,10 @@ def decision(**parts):
 
 def test_a_line_says_what_why_and_which_attempt():
     assert decision().line() == "ns/a: start: Started; fits now"
-    assert decision(attempt=3, reason="", message="first\n  second\nthird").line() == "ns/a: start (attempt 3): first; second"
+    assert (
+        decision(attempt=3, reason="", message="first\n  second\nthird").line()
+        == "ns/a: start (attempt 3): first; second"
+    )
     assert decision(reason="", message="").line() == "ns/a: start"
 
 
