@@ -65,12 +65,16 @@ PYTEST := $(VENV)/bin/pytest --ansible-unit-inject-only -q
 HYPOTHESIS_OPTIONS = $(if $(filter 1,$(MUSTER_SCALE)),--hypothesis-seed=$(MUSTER_SEED))
 
 ##@ Try it
-.PHONY: demo demo-clean cluster-up cluster-down
+.PHONY: demo demo-inspect demo-clean cluster-up cluster-down
 demo: ready go ## two Ray clusters on a local Kubernetes with room for one
 	@cd $(RUN) && ansible-playbook muster.kube.demo
 
-demo-clean: ready ## stop and remove the demo's cluster
-	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=demo -e local_cluster_state=absent
+demo-inspect: ready go ## two software stacks built and compared on this machine (root)
+	@cd $(RUN) && ansible-playbook muster.kube.demo_inspect
+
+demo-clean: ready ## stop and remove the demos' clusters
+	@cd $(RUN) && for name in demo demo-inspect; do \
+		ansible-playbook muster.kube.local_cluster -e local_cluster_name=$$name -e local_cluster_state=absent; done
 
 cluster-up: ready go ## start a local cluster called muster
 	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=muster

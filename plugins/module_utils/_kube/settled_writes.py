@@ -93,16 +93,18 @@ def settle_create(
     is_ours: t.Callable[[Object], Ownership],
     allowance: Allowance | None = None,
     tries: int | None = 5,
+    strict: bool = False,
 ) -> Created | Existing:
     """Create a named object in the collection at path, once, whatever happens to the answers.
 
-    Whatever is found under the name, after a lost answer or because the name was taken, is judged by is_ours.
+    Whatever is found under the name, after a lost answer or because the name was taken, is judged by is_ours. With
+    strict the server refuses fields it does not know instead of dropping them.
     """
     item_path = f"{path}/{quote(obj['metadata']['name'], safe='')}"
     attempts = _Attempts(client, "create", describe_object(obj), allowance, tries)
     while True:
         try:
-            return Created(attempts.write("POST", path, obj))
+            return Created(attempts.write("POST", path, obj, strict=strict))
         except (ApiError, Unreachable) as error:
             trouble = attempts.worth_reading_back(error)
         found = attempts.read(item_path)
@@ -195,9 +197,11 @@ class _Attempts:
         self._failures = 0
         self._uncertain = False
 
-    def write(self, method: str, path: str, body: Object) -> Object:
+    def write(self, method: str, path: str, body: Object, *, strict: bool = False) -> Object:
         """Send a write until it is answered with something else than 429, by which it was refused unseen."""
         query = None if method == "DELETE" else {"fieldManager": FIELD_MANAGER}
+        if query is not None and strict:
+            query["fieldValidation"] = "Strict"
         while True:
             try:
                 answer = self._client.request(

@@ -361,3 +361,10 @@ def test_each_request_is_limited_by_what_is_left(
     stub.answer("GET", MAP, reply(config_map("old", "5")))
     settle_replace(client, MAP, config_map("me", "5"), "me", owner_of, allowance=lambda: next(left))
     assert limits == [3.0, 2.0, 0.5]
+
+
+def test_a_strict_create_has_unknown_fields_refused(stub: t.Any, client: KubeClient, reply: t.Any) -> None:
+    stub.answer("POST", MAPS, reply(config_map(), status=201))
+    settle_create(client, MAPS, NEW, is_ours=whose, strict=True)
+    settle_create(client, MAPS, NEW, is_ours=whose)
+    assert [seen.query.get("fieldValidation") for seen in stub.seen] == ["Strict", None]

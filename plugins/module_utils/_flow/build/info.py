@@ -1,0 +1,99 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is known about builds: from their records, and from the Jobs of those that are not over."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+    Record,
+    list_records,
+    read_outcome,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobReader
+from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
+from ansible_collections.muster.kube.plugins.module_utils._model.build import BUILD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BuildQuestion:
+    """Which builds; None and an empty text mean all."""
+
+    namespace: str | None = None
+    name: str | None = None
+    spec_hash: str | None = None
+    image: str | None = None
+    labels: str | None = None
+    log: bool = True
+
+
+def answer_builds(client: KubeClient, question: BuildQuestion) -> Data:
+    """The keys of the result of image_build_info; nothing is ever written."""
+    selector = f"{BUILD_LABEL},{question.labels}" if question.labels else BUILD_LABEL
+    records = list_records(client, question.namespace, selector)
+    return {"builds": [_entry(client, record, question) for record in records if _wanted(record, question)]}
+
+
+def _wanted(record: Record, question: BuildQuestion) -> bool:
+    """Whether a record is one of those asked for."""
+    spec = record.spec
+    return (
+        question.name in (None, record.name)
+        and (question.spec_hash is None or str(spec.get("spec_hash", "")).startswith(question.spec_hash))
+        and question.image in (None, spec.get("image"), str(spec.get("image", "")).rpartition(":")[0])
+    )
+
+
+def _entry(client: KubeClient, record: Record, question: BuildQuestion) -> Data:
+    """One build: its specification, and its outcome or where it stands."""
+    outcome = read_outcome(client, record)
+    state = _stored_state(outcome) if outcome is not None else _running_state(client, record)
+    told: dict[str, t.Any] = {
+        "name": record.name,
+        "namespace": record.namespace,
+        "image": record.spec.get("image"),
+        "spec_hash": record.spec.get("spec_hash"),
+        "specification": record.spec.get("stack"),
+        "attempt": record.attempt,
+        "phase": state.phase,
+        "waiting_for": state.waiting_for,
+        "reason": state.reason,
+        "message": state.message,
+        "finished": None if record.finished is None else time_text(record.finished),
+        "ttl": record.ttl,
+        "outcome": outcome,
+    }
+    if outcome is not None and not question.log:
+        told["outcome"] = {key: value for key, value in outcome.items() if key != "log"}
+    return told
+
+
+def _stored_state(outcome: Data) -> RunState:
+    """The state a stored outcome tells."""
+    reason = outcome.get("reason")
+    if reason is None:
+        return RunState("succeeded")
+    return RunState("failed", str(reason), str(outcome.get("message") or ""))
+
+
+def _running_state(client: KubeClient, record: Record) -> RunState:
+    """Where a build stands that is not over; one without a Job waits for its task to be run again."""
+    try:
+        facts = JobReader(client, record.namespace, record.job_name).read()
+    except KubeError as error:
+        return RunState("pending", message=str(error))
+    if facts.job is None:
+        return RunState("pending", message="it has no Job; run the task again", waiting_for="queued")
+    now = ServerClock(client).now()
+    return judge_run(facts, now=now, start_timeout=None, failed_as=BUILD_FAILED)

@@ -1,0 +1,191 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The build on this machine, with buildah or podman and no cluster; the same script, the same outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import build_variables, context_files
+from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, TIMEOUT, RunState
+from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
+from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+
+Program = t.Literal["buildah", "podman"]
+
+_PROGRAMS: tuple[Program, ...] = t.get_args(Program)
+_GRACE = 10.0
+
+
+def find_program() -> Program:
+    """The builder of this machine, buildah first."""
+    for name in _PROGRAMS:
+        if shutil.which(name) is not None:
+            return name
+    raise MusterError("build on", "this machine", "neither buildah nor podman is installed")
+
+
+def outcome_folder() -> pathlib.Path:
+    """Where the outcomes of local builds are kept, for the user who runs them."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(cache) / "muster.kube" / "builds"
+
+
+def build_locally(
+    spec: BuildSpec,
+    settings: BuildSettings,
+    script: str,
+    report: t.Callable[[str], None],
+    *,
+    force: bool = False,
+    check_mode: bool = False,
+) -> Data:
+    """The outcome of a build on this machine; the same specification is not built again while its image is there."""
+    program = find_program()
+    stored = None if force else _stored(program, spec, settings)
+    if stored is not None:
+        return _result(spec, stored, cached=True)
+    if check_mode:
+        empty = build_outcome(spec, RunState("pending"), read_frames(b""), None)
+        return _result(spec, {**empty, "reason": None, "message": ""}, cached=False)
+    report(f"{spec.reference}: building with {program}")
+    outcome = _build(program, spec, settings, script)
+    if outcome["reason"] is None:
+        _keep(spec, outcome)
+    return _result(spec, outcome, cached=False)
+
+
+def remove_locally(spec: BuildSpec, *, dry: bool = False) -> bool:
+    """Forget a build and remove its image from the local storage; returns whether there was something."""
+    path = outcome_folder() / f"{spec.name}.json"
+    program = find_program()
+    there = path.exists() or _image_id(program, spec.reference) is not None
+    if there and not dry:
+        path.unlink(missing_ok=True)
+        subprocess.run([program, "rmi", spec.reference], capture_output=True, check=False)
+    return there
+
+
+def _result(spec: BuildSpec, outcome: Data, *, cached: bool) -> Data:
+    """The keys of the task's result."""
+    context = build_context(spec.stack)
+    defaults = {"engine_used": "podman", "tier": None, "duration": None, "node": None}
+    more = {"name": spec.name, "cached": cached, "changed": not cached, "dockerfile": context.dockerfile}
+    return {**defaults, **outcome, **more}
+
+
+def _stored(program: Program, spec: BuildSpec, settings: BuildSettings) -> Data | None:
+    """The outcome of an earlier build whose image is still there, and was pushed if that is wanted."""
+    try:
+        outcome = json.loads((outcome_folder() / f"{spec.name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(outcome, dict) or (settings.push and not outcome.get("pushed")):
+        return None
+    present = _image_id(program, spec.reference)
+    return outcome if present is not None and present == str(outcome.get("image_id")).removeprefix("sha256:") else None
+
+
+def _image_id(program: Program, reference: str) -> str | None:
+    """The id of an image in the local storage; None when it is not there."""
+    command = [program, "images", "--no-trunc", "--quiet", "--filter", f"reference={reference}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = ended.stdout.split()
+    return found[0].removeprefix("sha256:") if ended.returncode == 0 and found else None
+
+
+def _keep(spec: BuildSpec, outcome: Data) -> None:
+    """Write the outcome in one step."""
+    folder = outcome_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{spec.name}-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(canonical_json(outcome))
+        os.replace(name, folder / f"{spec.name}.json")
+    except OSError as error:
+        raise MusterError("store", f"the outcome in {folder}", str(error)) from error
+
+
+def _build(program: Program, spec: BuildSpec, settings: BuildSettings, script: str) -> Data:
+    """Lay out the context in a folder of its own and run the script there."""
+    with tempfile.TemporaryDirectory(prefix="muster-build-") as place:
+        folder = pathlib.Path(place)
+        for name in ("context", "work", "secrets"):
+            (folder / name).mkdir()
+        for key, content in context_files(build_context(spec.stack), script).items():
+            (folder / "context" / key).write_bytes(content)
+        _copy_secrets(spec, folder / "secrets")
+        variables = {
+            **build_variables(spec, settings),
+            "MUSTER_BUILDER": program,
+            "MUSTER_CONTEXT": str(folder / "context"),
+            "MUSTER_WORK": str(folder / "work"),
+            "MUSTER_SECRETS": str(folder / "secrets"),
+        }
+        started = time.monotonic()
+        state, log = _run(folder / "context" / "build.sh", variables, settings.timeout)
+        spent = time.monotonic() - started
+    outcome = build_outcome(spec, state, read_frames(log), log)
+    return {**outcome, "duration": round(spent, 3), "program": program, "pushed": settings.push}
+
+
+def _copy_secrets(spec: BuildSpec, folder: pathlib.Path) -> None:
+    """Each build secret as a file only this user can read."""
+    for secret in spec.stack.secrets:
+        if secret.file is None:
+            cause = "name the file that holds it (file)"
+            raise BadInput("build", f"the stack: build secret {secret.id}", cause)
+        try:
+            content = pathlib.Path(os.path.expanduser(secret.file)).read_bytes()
+        except OSError as error:
+            raise BadInput("read", f"the stack: build secret {secret.id}", str(error)) from error
+        target = folder / secret.id
+        target.touch(mode=0o600)
+        target.write_bytes(content)
+
+
+def _run(script: pathlib.Path, variables: t.Mapping[str, str], timeout: float) -> tuple[RunState, bytes]:
+    """Run the builder's script to its end, or end it with all that it started."""
+    process = subprocess.Popen(
+        ["/bin/sh", str(script)],
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        log = process.communicate(timeout=timeout)[0]
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+        return RunState("failed", TIMEOUT, f"it ran longer than {timeout:g} s"), _last_words(process)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    return (RunState("succeeded") if process.returncode == 0 else RunState("failed", BUILD_FAILED)), log
+
+
+def _last_words(process: subprocess.Popen[bytes]) -> bytes:
+    """What a script printed that was told to end; it gets a moment, then everything of it is killed."""
+    try:
+        log = process.communicate(timeout=_GRACE)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        log = process.communicate()[0]
+    return log

@@ -1,0 +1,146 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which tier works: the strictest one in which a tiny image can be built, found once for each builder and namespace."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import CONTAINER, build_job, deadline
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
+    Content,
+    Ended,
+    JobPlace,
+    Listen,
+    RecordedJob,
+    Report,
+    remove_recorded,
+    run_recorded,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Invalid
+from ansible_collections.muster.kube.plugins.module_utils._model.build import (
+    PROBE_LABEL,
+    TIERS,
+    BuildSettings,
+    BuildSpec,
+    Tier,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED
+from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
+
+_PROBE_SECONDS = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """The tier that works, why the stricter ones do not, and whether finding out changed anything."""
+
+    tier: Tier
+    refused: t.Mapping[str, str]
+    changed: bool
+
+
+class NoTier(MusterError):
+    """No tier works; refused tells for each why."""
+
+    def __init__(self, namespace: str, reason: str, refused: t.Mapping[str, str]) -> None:
+        """Name each tier with its cause."""
+        causes = "; ".join(f"{tier}: {cause}" for tier, cause in refused.items())
+        super().__init__("build images in", f"namespace {namespace}", f"no tier works ({causes})")
+        self.reason = reason
+        self.refused = dict(refused)
+
+    def as_result(self) -> Data:
+        """The family's keys, the reason and the tiers."""
+        return {**super().as_result(), "reason": self.reason, "tiers_refused": self.refused}
+
+
+def choose_tier(
+    client: KubeClient,
+    namespace: str,
+    spec: BuildSpec,
+    settings: BuildSettings,
+    script: str,
+    affinity: Data | None,
+    report: Report,
+    listen: Listen,
+) -> Chosen:
+    """The strictest tier in which a build works here; what was found out is recorded and not tried again."""
+    refused: dict[str, str] = {}
+    changed = False
+    for tier in TIERS:
+        if tier == "userns" and settings.host_network:
+            refused[tier] = "a pod in the network of its node cannot have a user namespace of its own"
+            continue
+        terms = _probe(namespace, spec, settings, tier, script, affinity)
+        try:
+            found = run_recorded(client, terms, _naming(tier, report), listen=listen)
+        except Invalid as error:
+            # A server that does not know what the tier needs; nothing was started.
+            remove_recorded(client, namespace, terms.name)
+            refused[tier] = error.cause
+            continue
+        changed = changed or found.changed
+        outcome = found.outcome or {}
+        if outcome.get("reason") is None:
+            return Chosen(tier, refused, changed)
+        refused[tier] = str(outcome.get("message") or outcome["reason"])
+        if outcome["reason"] != BUILD_FAILED:
+            # No room or no builder image says nothing about the tier.
+            raise NoTier(namespace, str(outcome["reason"]), refused)
+    raise NoTier(namespace, BUILD_FAILED, refused)
+
+
+def _naming(tier: Tier, report: Report) -> Report:
+    """Reports that say which tier they are about."""
+    return lambda text: report(f"tier {tier}: {text}")
+
+
+def _says_nothing(outcome: Data) -> bool:
+    """Whether a recorded failure may be over by now; what admission refuses is quickly tried again."""
+    reason = outcome.get("reason")
+    return reason is not None and (reason != BUILD_FAILED or "forbidden" in str(outcome.get("message")))
+
+
+def _probe(
+    namespace: str, spec: BuildSpec, settings: BuildSettings, tier: Tier, script: str, affinity: Data | None
+) -> RecordedJob:
+    """The recorded Job that tries one tier; everything but the tier and the builder is of no matter to it."""
+    own = dataclasses.replace(settings, push_secret=None, cache=None, timeout=_PROBE_SECONDS)
+    what = {"builder": settings.builder_image, "tier": tier, "account": settings.service_account}
+    identity = hashlib.sha256(canonical_json(what).encode()).hexdigest()
+
+    def harvest(ended: Ended) -> Data:
+        """Whether it worked, and if not, why."""
+        pod = ended.facts.pods[-1].name if ended.facts.pods else None
+        log = ended.log(pod, CONTAINER) if pod is not None and ended.facts.pods[-1].started else None
+        told = build_outcome(spec, ended.state, read_frames(log or b""), log)
+        return {key: told[key] for key in ("reason", "message", "log")} | {"tier": tier}
+
+    def job(place: JobPlace) -> Data:
+        """The Job of the probe."""
+        return build_job(spec, own, tier, affinity, place, probe=True)
+
+    return RecordedJob(
+        namespace=namespace,
+        name=f"build-probe-{tier}-{identity[:10]}",
+        labels={PROBE_LABEL: identity[:20]},
+        spec=what,
+        identity=identity,
+        contents=(Content("c0", {"build.sh": script}),),
+        job=job,
+        harvest=harvest,
+        failed_as=BUILD_FAILED,
+        repeat=_says_nothing,
+        start_timeout=settings.start_timeout,
+        longest=deadline(own),
+    )

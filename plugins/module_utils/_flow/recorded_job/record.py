@@ -1,0 +1,307 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a Job whose result is kept: a ConfigMap with the specification, the attempt and later the outcome.
+
+A large outcome lies compressed in further ConfigMaps that the record owns; the record names them with their digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import hashlib
+import json
+import typing as t
+import uuid
+import zlib
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    Existing,
+    Ownership,
+    settle_create,
+    settle_delete,
+    settle_replace,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json, parse_json
+
+Object = dict[str, t.Any]
+
+MANAGED_LABEL = "app.kubernetes.io/managed-by"
+MANAGER = "muster.kube"
+# Records that may be swept away carry it, so that a sweep reads no others.
+EXPIRES_LABEL = "muster.kube/expires"
+
+# Outcomes up to this size stand in the record itself.
+INLINE_BYTES = 256 * 1024
+CHUNK_BYTES = 900 * 1024
+CONTENT_BYTES = 1000 * 1024
+_LEFTOVER_TRIES = 6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it was read; outcome is None until the attempt is over."""
+
+    raw: Object
+    spec: Data
+    identity: str
+    attempt: int
+    ttl: float | None
+    finished: float | None
+    stored: Data | None
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of its first Job."""
+        return str(self.raw["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.raw["metadata"]["namespace"])
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return str(self.raw["metadata"]["uid"])
+
+    @property
+    def job_name(self) -> str:
+        """The name of this attempt's Job."""
+        return job_name(self.name, self.attempt)
+
+    @property
+    def chunks(self) -> tuple[str, ...]:
+        """The ConfigMaps that hold the outcome; none when it stands in the record."""
+        return tuple((self.stored or {}).get("chunks") or ())
+
+    def expired(self, now: float) -> bool:
+        """Whether it was to be kept only until before now."""
+        return self.ttl is not None and self.finished is not None and self.finished + self.ttl <= now
+
+
+def job_name(name: str, attempt: int) -> str:
+    """The name of an attempt's Job."""
+    return name if attempt == 1 else f"{name}-a{attempt}"
+
+
+def owner_of(record: Record) -> Data:
+    """The reference by which the record owns what is made for it."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": record.name, "uid": record.uid}
+
+
+def new_record(
+    namespace: str, name: str, labels: t.Mapping[str, str], spec: Data, identity: str, ttl: float | None
+) -> Object:
+    """The record of a first attempt, to be created."""
+    data = {"spec": canonical_json(spec), "identity": identity, "attempt": "1", "write": uuid.uuid4().hex}
+    record = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "labels": {**labels, MANAGED_LABEL: MANAGER}},
+        "data": data,
+    }
+    return _with_ttl(record, ttl)
+
+
+def decode_record(raw: Object) -> Record:
+    """The record in a ConfigMap; what others damaged is refused with the name of the field."""
+    where = f"ConfigMap {raw['metadata']['namespace']}/{raw['metadata']['name']}"
+    data = raw.get("data") or {}
+    attempt = data.get("attempt", "")
+    if not attempt.isdecimal() or int(attempt) < 1:
+        raise BadInput("read", f"{where}: data.attempt", f"{attempt!r} is no number from 1")
+    stored = parse_json(data["outcome"], f"{where}: data.outcome") if "outcome" in data else None
+    return Record(
+        raw=raw,
+        spec=parse_json(data.get("spec"), f"{where}: data.spec"),
+        identity=str(data.get("identity") or ""),
+        attempt=int(attempt),
+        ttl=_number(data.get("ttl"), f"{where}: data.ttl"),
+        finished=_number(data.get("finished"), f"{where}: data.finished"),
+        stored=stored,
+    )
+
+
+def read_record(client: KubeClient, namespace: str, name: str) -> Record | None:
+    """The record of that name; None when there is none or it is on its way out."""
+    raw = get_object(client, _path(namespace, name))
+    return None if raw is None or raw["metadata"].get("deletionTimestamp") else decode_record(raw)
+
+
+def list_records(client: KubeClient, namespace: str | None, selector: str) -> list[Record]:
+    """All records a label selector matches, by name; chunks and contents have no attempt and are left out."""
+
+    def keep(raw: Object) -> Record | None:
+        return decode_record(raw) if "attempt" in (raw.get("data") or {}) else None
+
+    path = resource_path("v1", "configmaps", namespace)
+    listing = list_objects(client, path, keep=keep, label_selector=f"{selector},{MANAGED_LABEL}={MANAGER}")
+    return sorted(listing.items, key=lambda record: (record.namespace, record.name))
+
+
+def create_record(client: KubeClient, raw: Object) -> Record:
+    """Create a record, or find that somebody did it for the same specification."""
+    metadata = raw["metadata"]
+
+    def is_ours(found: Object) -> Ownership:
+        same = (found.get("data") or {}).get("identity") == raw["data"]["identity"]
+        return Ownership.OURS if same else Ownership.FOREIGN
+
+    made = settle_create(client, _path(metadata["namespace"]), raw, is_ours=is_ours)
+    if isinstance(made, Existing):
+        cause = "a ConfigMap of that name exists and is not of this specification"
+        raise MusterError("record", f"ConfigMap {metadata['namespace']}/{metadata['name']}", cause)
+    return decode_record(made.obj)
+
+
+def change_record(client: KubeClient, record: Record, changes: t.Mapping[str, str | None]) -> Record:
+    """Replace the record with some keys of its data changed; None removes a key."""
+    write = uuid.uuid4().hex
+    data = {**record.raw["data"], **changes, "write": write}
+    raw = {**record.raw, "data": {key: value for key, value in data.items() if value is not None}}
+    ttl = _number(raw["data"].get("ttl"), record.name)
+    raw = _with_ttl(raw, ttl)
+    stored = settle_replace(client, _path(record.namespace, record.name), raw, write, _write_of)
+    return decode_record(stored)
+
+
+def store_outcome(client: KubeClient, record: Record, outcome: Data, now: float) -> Record:
+    """Keep the outcome of the attempt; a large one goes into chunks first, so that the record never names half."""
+    text = canonical_json(outcome)
+    if len(text) > INLINE_BYTES:
+        packed = gzip.compress(text.encode(), mtime=0)
+        digest = hashlib.sha256(packed).hexdigest()
+        parts = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
+        names = [f"{record.name}-r{digest[:10]}-{index}" for index in range(len(parts))]
+        for name, part in zip(names, parts, strict=True):
+            create_owned_map(client, record, name, {}, {"part": part})
+        text = canonical_json({"chunks": names, "sha256": digest})
+    return change_record(client, record, {"outcome": text, "finished": str(int(now))})
+
+
+def read_outcome(client: KubeClient, record: Record) -> Data | None:
+    """The outcome of a record; None when there is none or a part of it is lost."""
+    if record.stored is None or not record.chunks:
+        return record.stored
+    parts = []
+    for name in record.chunks:
+        raw = get_object(client, _path(record.namespace, name))
+        part = ((raw or {}).get("binaryData") or {}).get("part")
+        if part is None:
+            return None
+        parts.append(base64.b64decode(part))
+    packed = b"".join(parts)
+    if hashlib.sha256(packed).hexdigest() != record.stored.get("sha256"):
+        return None
+    try:
+        outcome = json.loads(gzip.decompress(packed))
+    except (ValueError, OSError, EOFError, zlib.error):
+        return None
+    return outcome if isinstance(outcome, dict) else None
+
+
+def drop_chunks(client: KubeClient, record: Record) -> None:
+    """Delete the parts of an outcome that a new attempt will replace."""
+    for name in record.chunks:
+        path = _path(record.namespace, name)
+        raw = get_object(client, path)
+        if raw is not None:
+            settle_delete(client, path, raw["metadata"]["uid"])
+
+
+def create_owned_map(
+    client: KubeClient, record: Record, name: str, data: t.Mapping[str, str], binary: t.Mapping[str, bytes]
+) -> None:
+    """Create an immutable ConfigMap that goes with the record; one of the same contents that exists is as good."""
+    size = sum(len(value.encode()) for value in data.values()) + sum(len(value) for value in binary.values())
+    if size > CONTENT_BYTES:
+        cause = f"it has {size} bytes of at most {CONTENT_BYTES}"
+        raise BadInput("store", f"ConfigMap {record.namespace}/{name}", cause)
+    encoded = {key: base64.b64encode(value).decode() for key, value in binary.items()}
+    raw: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": record.namespace,
+            "labels": {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL},
+            "ownerReferences": [owner_of(record)],
+        },
+        "immutable": True,
+        **({"data": dict(data)} if data else {}),
+        **({"binaryData": encoded} if encoded else {}),
+    }
+
+    def is_ours(found: Object) -> Ownership:
+        owners = [item.get("uid") for item in found["metadata"].get("ownerReferences") or ()]
+        same = (found.get("data") or {}) == dict(data) and (found.get("binaryData") or {}) == encoded
+        if record.uid not in owners:
+            return Ownership.OLDER_ATTEMPT if same else Ownership.FOREIGN
+        return Ownership.OURS if same else Ownership.FOREIGN
+
+    create_owned(client, record, _path(record.namespace), raw, is_ours)
+
+
+def create_owned(
+    client: KubeClient, record: Record, path: str, raw: Object, is_ours: t.Callable[[Object], Ownership]
+) -> Object:
+    """Create an object for the record; what an earlier record of the same name left behind is deleted first."""
+    target = f"{raw['kind']} {record.namespace}/{raw['metadata']['name']}"
+    for _try in range(_LEFTOVER_TRIES):
+        made = settle_create(client, path, raw, is_ours=is_ours, strict=True)
+        if not isinstance(made, Existing):
+            return made.obj
+        if made.ownership is Ownership.FOREIGN:
+            raise MusterError("create", target, "an object of that name exists and is not of this record")
+        settle_delete(client, f"{path}/{raw['metadata']['name']}", made.obj["metadata"]["uid"])
+        client.sleep(client.retry.pause(_try + 1))
+    raise MusterError("create", target, "what an earlier record left behind does not go away")
+
+
+def labels_of(record: Record) -> dict[str, str]:
+    """The labels of the record, which all that is made for it carries too."""
+    return dict(record.raw["metadata"].get("labels") or {})
+
+
+def delete_record(client: KubeClient, record: Record) -> None:
+    """Delete the record; the collector takes what it owns."""
+    settle_delete(client, _path(record.namespace, record.name), record.uid)
+
+
+def _with_ttl(raw: Object, ttl: float | None) -> Object:
+    """The ConfigMap with the time it is kept, and the label by which a sweep finds it."""
+    data = {key: value for key, value in raw["data"].items() if key != "ttl"}
+    labels = {key: value for key, value in (raw["metadata"].get("labels") or {}).items() if key != EXPIRES_LABEL}
+    if ttl is not None:
+        data["ttl"] = str(ttl)
+        labels[EXPIRES_LABEL] = "true"
+    return {**raw, "metadata": {**raw["metadata"], "labels": labels}, "data": data}
+
+
+def _path(namespace: str, name: str | None = None) -> str:
+    """Where ConfigMaps lie."""
+    return resource_path("v1", "configmaps", namespace, name)
+
+
+def _write_of(raw: Object) -> str | None:
+    """The id of the write that made the record what it is."""
+    return (raw.get("data") or {}).get("write")
+
+
+def _number(text: t.Any, where: str) -> float | None:
+    """A number others may have damaged; None when missing."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise BadInput("read", where, f"{text!r} is no number") from error

@@ -1,0 +1,264 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is known of one run: facts of a Job, its pods and its Events, and the state they amount to."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+
+Phase = t.Literal["pending", "running", "succeeded", "failed"]
+
+BUILD_FAILED = "build_failed"
+PUSH_FAILED = "push_failed"
+OOM = "oom"
+TIMEOUT = "timeout"
+QUOTA = "quota"
+UNSCHEDULABLE = "unschedulable"
+IMAGE_PULL = "image_pull"
+SCRIPT_FAILED = "script_failed"
+EVICTED = "evicted"
+CANCELLED = "cancelled"
+LOST_RESULT = "lost_result"
+REASONS = (
+    BUILD_FAILED,
+    PUSH_FAILED,
+    OOM,
+    TIMEOUT,
+    QUOTA,
+    UNSCHEDULABLE,
+    IMAGE_PULL,
+    SCRIPT_FAILED,
+    EVICTED,
+    CANCELLED,
+    LOST_RESULT,
+)
+
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_INDEX_KEY = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """One container of a pod: why it waits, or how it ended."""
+
+    name: str
+    init: bool = False
+    image: str = ""
+    image_id: str = ""
+    waiting: str | None = None
+    message: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_as: str | None = None
+    started: float | None = None
+    finished: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.exit_code is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One pod of a Job; vanished when it was seen and is no more."""
+
+    name: str
+    uid: str
+    phase: str = "Pending"
+    index: int | None = None
+    node: str | None = None
+    reason: str | None = None
+    message: str = ""
+    created: float | None = None
+    unschedulable: str | None = None
+    disrupted: str | None = None
+    containers: tuple[ContainerFacts, ...] = ()
+    vanished: bool = False
+
+    @property
+    def started(self) -> bool:
+        """Whether a container of it has run, or it is over."""
+        ran = any(item.started is not None or item.ended for item in self.containers)
+        return ran or self.phase in ("Running", "Succeeded", "Failed")
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.vanished or self.phase in ("Succeeded", "Failed")
+
+    @property
+    def finished(self) -> float | None:
+        """When its last container ended."""
+        return max((item.finished for item in self.containers if item.finished is not None), default=None)
+
+    def container(self, name: str) -> ContainerFacts | None:
+        """One of its containers."""
+        return next((item for item in self.containers if item.name == name), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventFacts:
+    """What somebody said about the Job or a pod."""
+
+    reason: str
+    message: str
+    about: str
+    at: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A Job as its controller sees it."""
+
+    name: str
+    uid: str
+    created: float | None = None
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    suspended: bool = False
+    complete: bool = False
+    failure: str | None = None
+    message: str = ""
+    failed_indexes: tuple[int, ...] = ()
+    completed_indexes: tuple[int, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Whether the controller is done with it."""
+        return self.complete or self.failure is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunFacts:
+    """All that was read about one run at one moment; job is None when it was deleted."""
+
+    job: JobFacts | None
+    pods: tuple[PodFacts, ...] = ()
+    events: tuple[EventFacts, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunState:
+    """What the facts amount to; waiting_for is queued, quota, unschedulable or pulling while it is pending."""
+
+    phase: Phase
+    reason: str | None = None
+    message: str = ""
+    waiting_for: str | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        return self.phase in ("succeeded", "failed")
+
+    def as_dict(self) -> Data:
+        """Plain values for results."""
+        return dataclasses.asdict(self)
+
+    def words(self) -> str:
+        """One line for people."""
+        told = self.reason or self.waiting_for
+        head = f"{self.phase} ({told})" if told else self.phase
+        return f"{head}: {self.message}" if self.message else head
+
+
+def job_facts(raw: Mapping[str, t.Any]) -> JobFacts:
+    """The facts of a Job as the API server gives it."""
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    conditions = {item.get("type"): item for item in status.get("conditions") or () if item.get("status") == "True"}
+    failed = conditions.get("Failed")
+    return JobFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        created=read_time(metadata.get("creationTimestamp")),
+        active=int(status.get("active") or 0),
+        succeeded=int(status.get("succeeded") or 0),
+        failed=int(status.get("failed") or 0),
+        suspended=bool((raw.get("spec") or {}).get("suspend")),
+        complete="Complete" in conditions,
+        failure=None if failed is None else str(failed.get("reason") or "Failed"),
+        message=str((failed or {}).get("message") or ""),
+        failed_indexes=_indexes(status.get("failedIndexes")),
+        completed_indexes=_indexes(status.get("completedIndexes")),
+    )
+
+
+def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
+    """The facts of a pod as the API server gives it."""
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled") or {}
+    stuck = scheduled.get("status") == "False" and scheduled.get("reason") in ("Unschedulable", "SchedulingGated")
+    disruption = conditions.get("DisruptionTarget") or {}
+    index = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(_INDEX_KEY)
+    inits, mains = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
+    return PodFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        phase=str(status.get("phase") or "Pending"),
+        index=int(index) if isinstance(index, str) and index.isdecimal() else None,
+        node=(raw.get("spec") or {}).get("nodeName") or None,
+        reason=status.get("reason"),
+        message=str(status.get("message") or ""),
+        created=read_time(metadata.get("creationTimestamp")),
+        unschedulable=str(scheduled.get("message") or "no node takes it") if stuck else None,
+        disrupted=_disruption(disruption) if disruption.get("status") == "True" else None,
+        containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
+    )
+
+
+def event_facts(raw: Mapping[str, t.Any]) -> EventFacts:
+    """The facts of an Event as the API server gives it."""
+    seen = raw.get("lastTimestamp") or raw.get("eventTime") or raw.get("firstTimestamp")
+    return EventFacts(
+        reason=str(raw.get("reason") or ""),
+        message=str(raw.get("message") or ""),
+        about=str((raw.get("involvedObject") or {}).get("kind") or ""),
+        at=read_time(seen) or 0.0,
+    )
+
+
+def _container(raw: Mapping[str, t.Any], init: bool) -> ContainerFacts:
+    """The facts of one container status."""
+    state = raw.get("state") or {}
+    waiting, running, ended = (state.get(name) or {} for name in ("waiting", "running", "terminated"))
+    code = ended.get("exitCode")
+    return ContainerFacts(
+        name=str(raw.get("name")),
+        init=init,
+        image=str(raw.get("image") or ""),
+        image_id=str(raw.get("imageID") or ""),
+        waiting=waiting.get("reason"),
+        message=str(waiting.get("message") or ended.get("message") or ""),
+        exit_code=None if code is None else int(code),
+        signal=ended.get("signal"),
+        ended_as=ended.get("reason"),
+        started=read_time(running.get("startedAt") or ended.get("startedAt")),
+        finished=read_time(ended.get("finishedAt")),
+    )
+
+
+def _disruption(condition: Mapping[str, t.Any]) -> str:
+    """Who ended a pod early, in words."""
+    told = [str(condition[key]) for key in ("reason", "message") if condition.get(key)]
+    return ": ".join(told) or "disrupted"
+
+
+def _indexes(text: t.Any) -> tuple[int, ...]:
+    """Numbers out of the way a Job writes them: 1,3-5."""
+    found: list[int] = []
+    for part in str(text or "").split(","):
+        low, dash, high = part.strip().partition("-")
+        if low.isdecimal() and (high.isdecimal() or not dash):
+            found.extend(range(int(low), int(high or low) + 1))
+    return tuple(found)

@@ -1,0 +1,96 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The outcome of a build: from the builder's frame, its log and the end of its run to one answer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSpec, parse_packages
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.frame import Frame
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    BUILD_FAILED,
+    IMAGE_PULL,
+    LOST_RESULT,
+    OOM,
+    PUSH_FAILED,
+    RunState,
+)
+
+LOG_BYTES = 256 * 1024
+
+_BY_STAGE = {"pull": IMAGE_PULL, "push": PUSH_FAILED}
+# What buildah says when the image a Dockerfile starts from cannot be had.
+_NO_BASE = re.compile(r"creating build container: .*(docker://|short-name|registr|manifest)")
+_FRAME = re.compile(rb"-----BEGIN MUSTER RESULT v.*\Z", re.DOTALL)
+_MESSAGE = 2000
+
+
+def build_outcome(spec: BuildSpec, state: RunState, frame: Frame, log: bytes | None) -> Data:
+    """What became of a build; reason is None only when the image is known to be there.
+
+    The end of the run explains what the builder could not see any more; else the builder's last stage does.
+    """
+    payload: t.Mapping[str, t.Any] = frame.payload or {}
+    text, dropped = log_text(log)
+    reason, message = _reason(state, frame, text)
+    return {
+        "image": spec.reference,
+        "digest": payload.get("digest") or None,
+        "image_id": payload.get("image_id") or None,
+        "base_digest": payload.get("base_digest") or None,
+        "spec_hash": spec.spec_hash,
+        "packages": parse_packages(_decoded(payload.get("packages"))),
+        "reason": reason,
+        "message": message,
+        "log": text,
+        "log_truncated": dropped,
+    }
+
+
+def log_text(log: bytes | None, most: int = LOG_BYTES) -> tuple[str, int]:
+    """The builder's log without its frame, its end when it is long, and how many bytes were dropped."""
+    whole = _FRAME.sub(b"", log or b"")
+    kept = whole[-most:]
+    return kept.decode("utf-8", "replace"), len(whole) - len(kept)
+
+
+def last_error(text: str) -> str:
+    """The line of a log that most likely says why it failed: the last one with an error in it, else the last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"(?i)\berror\b|\bfailed\b|denied|not permitted", line)]
+    return (errors or lines or [""])[-1][:_MESSAGE]
+
+
+def _reason(state: RunState, frame: Frame, text: str) -> tuple[str | None, str]:
+    """Why it failed, and in which words."""
+    payload: t.Mapping[str, t.Any] = frame.payload or {}
+    done = payload.get("stage") == "done" and payload.get("exit_code") == 0
+    if state.phase == "succeeded":
+        return (None, "") if done else (LOST_RESULT, frame.problem or "the builder did not say that it was done")
+    if state.reason not in (None, BUILD_FAILED):
+        return state.reason, state.message
+    if done:
+        # The image was pushed before its pod was ended.
+        return None, ""
+    words = last_error(text) or state.message
+    if payload.get("oom_kill"):
+        return OOM, f"the builder used more memory than its limit: {words}"
+    if payload.get("stage") == "build" and _NO_BASE.search(words):
+        return IMAGE_PULL, words
+    return _BY_STAGE.get(str(payload.get("stage")), BUILD_FAILED), words
+
+
+def _decoded(value: t.Any) -> str:
+    """Text behind base64; nothing when there is none."""
+    try:
+        return base64.b64decode(str(value or ""), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return ""

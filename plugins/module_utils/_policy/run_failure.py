@@ -1,0 +1,181 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a run stands and why it failed, as a function of what is known about its Job, pods and Events."""
+
+from __future__ import annotations
+
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    CANCELLED,
+    EVICTED,
+    IMAGE_PULL,
+    OOM,
+    QUOTA,
+    TIMEOUT,
+    UNSCHEDULABLE,
+    ContainerFacts,
+    EventFacts,
+    PodFacts,
+    RunFacts,
+    RunState,
+)
+
+# What a kubelet says when it will not get an image however often it tries.
+_NO_IMAGE = (
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "SignatureValidationFailed",
+)
+# What a kubelet says when the pod's own description cannot be carried out; it tries again, mostly in vain.
+_NO_START = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+# A node that cannot do this will not learn it while a pod waits.
+_NO_USERNS = "does not support user namespaces"
+_KILLED = 137
+
+
+def judge_run(facts: RunFacts, *, now: float, start_timeout: float | None, failed_as: str) -> RunState:
+    """The state of a run; failed_as is the reason of a failure that has no better one.
+
+    A pod that can never start fails the run at once. One that waits for room may wait for start_timeout seconds,
+    counted from when nothing of the run was running any more.
+    """
+    if facts.job is None:
+        return RunState("failed", CANCELLED, "its Job was deleted")
+    if facts.job.complete:
+        return RunState("succeeded")
+    if facts.job.failure is not None:
+        return _failed_job(facts, failed_as)
+    for pod in facts.pods:
+        if not pod.over and (broken := _cannot_pull(pod)) is not None:
+            return RunState("failed", IMAGE_PULL, broken)
+    if any(pod.started and not pod.over for pod in facts.pods):
+        return RunState("running")
+    state, final = _waiting(facts, failed_as)
+    if final or state.phase == "running":
+        return state
+    waited = now - _idle_since(facts, now)
+    if start_timeout is not None and waited >= start_timeout:
+        return _waited_too_long(state, start_timeout)
+    return state
+
+
+def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
+    """Why one pod failed and a message; None for one that did not."""
+    if pod.phase == "Succeeded":
+        return None, ""
+    if pod.reason == "DeadlineExceeded":
+        return TIMEOUT, pod.message or "it ran longer than its timeout"
+    if pod.reason == "Evicted":
+        return EVICTED, pod.message or "the node had to make room"
+    killed = next((item for item in pod.containers if _ran_out_of_memory(item)), None)
+    if killed is not None:
+        return OOM, f"container {killed.name} used more memory than its limit"
+    if pod.disrupted is not None:
+        return EVICTED, pod.disrupted
+    if pod.reason in ("NodeLost", "NodeShutdown", "Terminated", "Preempting", "Shutdown"):
+        return EVICTED, pod.message or str(pod.reason)
+    broken = _cannot_pull(pod)
+    if broken is not None:
+        return IMAGE_PULL, broken
+    ended = next((item for item in pod.containers if item.exit_code), None)
+    if ended is not None:
+        return failed_as, _how_it_ended(ended)
+    if pod.reason in ("UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity"):
+        return UNSCHEDULABLE, pod.message or str(pod.reason)
+    if pod.vanished:
+        return EVICTED, "its pod was deleted while it ran"
+    return failed_as, pod.message or f"its pod is {pod.phase}"
+
+
+def _failed_job(facts: RunFacts, failed_as: str) -> RunState:
+    """The state of a Job its controller gave up: the pods tell more than the Job."""
+    job = facts.job
+    if job is None:
+        raise ValueError("a failed Job is needed")
+    if job.failure == "DeadlineExceeded":
+        return RunState("failed", TIMEOUT, job.message or "it ran longer than its timeout")
+    failed = [pod for pod in facts.pods if pod.phase != "Succeeded"]
+    if not failed:
+        return RunState("failed", failed_as, job.message)
+    told = [pod_failure(pod, failed_as) for pod in failed]
+    # A special cause explains more than a plain exit code of another pod.
+    reason, message = next((pair for pair in told if pair[0] not in (None, failed_as)), told[0])
+    return RunState("failed", reason or failed_as, message)
+
+
+def _waiting(facts: RunFacts, failed_as: str) -> tuple[RunState, bool]:
+    """What a run waits for of which nothing runs, and whether waiting is in vain."""
+    open_pods = [pod for pod in facts.pods if not pod.over]
+    for pod in open_pods:
+        if pod.unschedulable is not None:
+            return RunState("pending", None, pod.unschedulable, "unschedulable"), False
+    for pod in open_pods:
+        broken = next((item for item in pod.containers if item.waiting in _NO_START), None)
+        if broken is not None:
+            return RunState("pending", failed_as, f"{broken.waiting}: {broken.message}", "pulling"), False
+    if open_pods:
+        mounting = _last(facts.events, "Pod", ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"))
+        scheduled = any(pod.node for pod in open_pods)
+        message = mounting.message if mounting is not None else ""
+        if _NO_USERNS in message:
+            return RunState("failed", failed_as, message), True
+        return RunState("pending", None, message, "pulling" if scheduled else "queued"), False
+    refused = _last(facts.events, "Job", ("FailedCreate",))
+    if refused is None:
+        # Between two pods, or between the end of the last one and the controller's word on it, nothing is waited for.
+        return (RunState("running"), False) if facts.pods else (RunState("pending", None, "", "queued"), False)
+    if "exceeded quota" in refused.message:
+        return RunState("pending", None, refused.message, "quota"), False
+    if "failed quota" in refused.message:
+        return RunState("failed", QUOTA, refused.message), True
+    if "forbidden" in refused.message or "Invalid value" in refused.message:
+        return RunState("failed", failed_as, refused.message), True
+    return RunState("pending", None, refused.message, "queued"), False
+
+
+def _waited_too_long(state: RunState, start_timeout: float) -> RunState:
+    """The failure of a run that found no place in time; the message keeps what it was waiting for."""
+    reason = {"quota": QUOTA, "unschedulable": UNSCHEDULABLE}.get(state.waiting_for or "", state.reason or TIMEOUT)
+    head = f"it did not start within {start_timeout:g} s"
+    return RunState("failed", reason, f"{head}: {state.message}" if state.message else head)
+
+
+def _idle_since(facts: RunFacts, now: float) -> float:
+    """Since when nothing of the run runs: the end of its last pod, else its creation."""
+    moments = [pod.finished for pod in facts.pods if pod.finished is not None]
+    if facts.job is not None and facts.job.created is not None:
+        moments.append(facts.job.created)
+    return max(moments, default=now)
+
+
+def _cannot_pull(pod: PodFacts) -> str | None:
+    """What the kubelet says about an image it cannot get."""
+    for item in pod.containers:
+        if item.waiting in _NO_IMAGE:
+            return f"{item.waiting}: {item.message}" if item.message else str(item.waiting)
+    return None
+
+
+def _ran_out_of_memory(item: ContainerFacts) -> bool:
+    """Whether a container was ended for its memory; a runtime says so of one that then succeeded, too."""
+    return item.ended_as == "OOMKilled" and bool(item.exit_code)
+
+
+def _how_it_ended(item: ContainerFacts) -> str:
+    """A container's end in words."""
+    text = f"container {item.name} ended with exit code {item.exit_code}"
+    if item.exit_code == _KILLED:
+        text += " (killed)"
+    if item.ended_as not in (None, "Error"):
+        text += f", {item.ended_as}"
+    return text
+
+
+def _last(events: tuple[EventFacts, ...], about: str, reasons: tuple[str, ...]) -> EventFacts | None:
+    """The newest Event of such a reason."""
+    found = [event for event in events if event.about == about and event.reason in reasons]
+    return max(found, key=lambda event: event.at, default=None)

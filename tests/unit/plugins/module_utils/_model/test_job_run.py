@@ -1,0 +1,137 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Facts of Jobs, pods and Events, read from objects as an API server gives them."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    RunState,
+    event_facts,
+    job_facts,
+    pod_facts,
+)
+
+POD = {
+    "metadata": {
+        "name": "b-x7k2p",
+        "uid": "u-1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"batch.kubernetes.io/job-completion-index": "3"},
+    },
+    "spec": {"nodeName": "n1"},
+    "status": {
+        "phase": "Failed",
+        "containerStatuses": [
+            {
+                "name": "main",
+                "image": "r/i:1",
+                "imageID": "r/i@sha256:12",
+                "state": {
+                    "terminated": {
+                        "exitCode": 137,
+                        "reason": "OOMKilled",
+                        "startedAt": "2026-01-01T00:00:02Z",
+                        "finishedAt": "2026-01-01T00:00:05Z",
+                    }
+                },
+            }
+        ],
+        "initContainerStatuses": [{"name": "prepare", "state": {"terminated": {"exitCode": 0}}}],
+    },
+}
+
+
+def test_a_pod_tells_its_index_node_and_containers():
+    pod = pod_facts(POD)
+    assert (pod.name, pod.index, pod.node, pod.phase, pod.over, pod.started) == (
+        "b-x7k2p",
+        3,
+        "n1",
+        "Failed",
+        True,
+        True,
+    )
+    main = pod.container("main")
+    assert (main.exit_code, main.ended_as, main.finished - main.started) == (137, "OOMKilled", 3.0)
+    assert (main.image, main.image_id, main.init) == ("r/i:1", "r/i@sha256:12", False)
+    assert pod.container("prepare").init
+    assert pod.container("other") is None
+    assert pod.finished == main.finished
+
+
+def test_a_pod_nobody_has_touched_yet_is_pending():
+    pod = pod_facts({"metadata": {"name": "p", "uid": "u"}})
+    assert (pod.phase, pod.started, pod.over, pod.index, pod.finished) == ("Pending", False, False, None, None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "unschedulable", "disrupted"),
+    [
+        ({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}, "0/3", None),
+        ({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}, "no node takes it", None),
+        ({"type": "PodScheduled", "status": "True"}, None, None),
+        (
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "for x"},
+            None,
+            "PreemptionByScheduler: for x",
+        ),
+        ({"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}, None, None),
+    ],
+)
+def test_conditions_of_a_pod(condition, unschedulable, disrupted):
+    pod = pod_facts({"metadata": {"name": "p", "uid": "u"}, "status": {"conditions": [condition]}})
+    assert (pod.unschedulable, pod.disrupted) == (unschedulable, disrupted)
+
+
+def test_a_job_tells_its_end_and_indexes():
+    raw = {
+        "metadata": {"name": "j", "uid": "u", "creationTimestamp": "1970-01-01T00:01:00Z"},
+        "spec": {"suspend": True},
+        "status": {
+            "active": 1,
+            "failed": 2,
+            "failedIndexes": "0,2-4",
+            "completedIndexes": "",
+            "conditions": [
+                {"type": "FailureTarget", "status": "True", "reason": "MaxFailedIndexesExceeded"},
+                {"type": "Failed", "status": "True", "reason": "MaxFailedIndexesExceeded", "message": "too many"},
+            ],
+        },
+    }
+    job = job_facts(raw)
+    assert (job.failure, job.message, job.complete, job.over) == ("MaxFailedIndexesExceeded", "too many", False, True)
+    assert (job.failed_indexes, job.completed_indexes) == ((0, 2, 3, 4), ())
+    assert (job.active, job.failed, job.suspended, job.created) == (1, 2, True, 60.0)
+
+
+def test_a_job_that_is_about_to_end_is_not_over():
+    told = [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "False"}]
+    job = job_facts({"metadata": {"name": "j", "uid": "u"}, "status": {"conditions": told}})
+    assert (job.over, job.complete, job.failure) == (False, False, None)
+
+
+def test_an_event_tells_reason_message_kind_and_time():
+    raw = {
+        "reason": "FailedCreate",
+        "message": "m",
+        "involvedObject": {"kind": "Job"},
+        "lastTimestamp": None,
+        "eventTime": "1970-01-01T00:00:09.000000Z",
+    }
+    event = event_facts(raw)
+    assert (event.reason, event.message, event.about, event.at) == ("FailedCreate", "m", "Job", 9.0)
+
+
+def test_a_state_in_words():
+    assert RunState("running").words() == "running"
+    assert RunState("pending", None, "0/3 nodes", "unschedulable").words() == "pending (unschedulable): 0/3 nodes"
+    assert RunState("failed", "oom").words() == "failed (oom)"
+    assert RunState("failed", "oom").as_dict() == {
+        "phase": "failed",
+        "reason": "oom",
+        "message": "",
+        "waiting_for": None,
+    }
