@@ -1,0 +1,351 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The inspection on this machine, with podman and no cluster: the same collector, the same results.
+
+The container is taken from the very Job a cluster would run. Results are kept in the user's cache under the same name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import tempfile
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, run_build
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import (
+    empty_answer,
+    with_build,
+    with_outcome,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
+    CONTENT_FOLDER,
+    OLD_HWINFO_FOLDER,
+    WORK_FOLDER,
+    PodTerms,
+    run_contents,
+    run_job,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
+    RunPlan,
+    identity_of,
+    inspection_name,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, RunSpec, item_from_frame
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    CANCELLED,
+    IMAGE_PULL,
+    OOM,
+    SCRIPT_FAILED,
+    TIMEOUT,
+    RunState,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.quantity import NANO, parse_quantity
+from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import verify_placement
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of, worth_repeating
+
+PROGRAM = "podman"
+_STOP_SECONDS = 20
+_LOG_BYTES = 4 * 1024 * 1024
+_NOT_RUN = "it was not run, since too many other runs failed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Image:
+    """An image in the local storage."""
+
+    id: str
+    digest: str | None
+
+
+class _NoImage(MusterError):
+    """The image cannot be had."""
+
+
+def run_locally(terms: InspectTerms, plan: RunPlan | None, report: Report) -> Data:
+    """Build, run, answer, as in a cluster."""
+    answer = empty_answer(None, terms.ignored)
+    if terms.stack is not None:
+        try:
+            build = run_build(_no_cluster, terms.build_terms(check_mode=terms.check_mode), report)
+        except BuildFailed as error:
+            return with_build(answer, error.outcome)
+        answer = with_build(answer, build)
+        if terms.check_mode and not build.get("cached"):
+            return {**answer, "phase": "Pending", "would_run": plan is not None}
+    else:
+        answer |= {"image": terms.image}
+    return answer if plan is None else _run(terms, plan.with_image(str(answer["image"])), report, answer)
+
+
+def remove_local_results(terms: InspectTerms) -> Data:
+    """Delete stored results by id, or by identifier."""
+    folder = result_folder()
+    names = {terms.inspection_id} if terms.inspection_id else set()
+    if terms.identifier:
+        names |= {path.stem for path in folder.glob(f"inspection-{terms.identifier}-*.json")}
+    found = sorted(name for name in names if name and (folder / f"{name}.json").is_file())
+    for name in found if not terms.check_mode else ():
+        (folder / f"{name}.json").unlink(missing_ok=True)
+    return {"changed": bool(found), "removed": found, "namespace": None}
+
+
+def result_folder() -> pathlib.Path:
+    """Where the results of local inspections are kept, for the user who runs them."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(cache) / "muster.kube" / "inspections"
+
+
+def _no_cluster() -> KubeClient:
+    """Nothing here needs a cluster."""
+    raise BadInput("build", "the stack", "with engine local the image is built by podman, too")
+
+
+def _run(terms: InspectTerms, plan: RunPlan, report: Report, answer: Data) -> Data:
+    """Return stored results, or run all repetitions one after the other."""
+    if shutil.which(PROGRAM) is None:
+        raise MusterError("run on", "this machine", f"{PROGRAM} is not installed")
+    if not terms.collector:
+        cause = "it is missing; the action plugin of this collection reads it on the controller"
+        raise BadInput("run", "collector", cause)
+    if plan.ask.gpu is not None and plan.ask.gpu.count:
+        raise BadInput("run", "run: hardware.gpu", "engine local cannot give GPUs to a container")
+    try:
+        image = _find_image(plan.spec.image, pull=not terms.check_mode)
+    except _NoImage as error:
+        return with_outcome({**answer, "changed": True}, RunState("failed", IMAGE_PULL, error.cause), None)
+    if image is None:
+        return {**answer, "phase": "Pending", "changed": True, "would_run": True}
+    identity = identity_of(plan, image.id)
+    name = inspection_name(terms.identifier, identity)
+    answer |= {"inspection_id": name, "run_hash": identity, "image_digest": image.digest or image.id}
+    stored = None if terms.force else _stored(name, identity)
+    if terms.check_mode:
+        answer["would_run"] = stored is None
+    if stored is None and terms.check_mode:
+        return {**answer, "phase": "Pending", "changed": True, "cached": False}
+    changed = answer["changed"] or stored is None
+    outcome = stored or _measure(terms, plan, image, name, report)
+    if stored is None:
+        _keep(name, identity, outcome)
+    state = RunState("failed", outcome["reason"], outcome["message"]) if outcome["reason"] else RunState("succeeded")
+    return with_outcome({**answer, "changed": changed, "cached": stored is not None, "attempt": 1}, state, outcome)
+
+
+def _measure(terms: InspectTerms, plan: RunPlan, image: _Image, name: str, report: Report) -> Data:
+    """All repetitions; those after too many failures are left out, as a Job does it."""
+    items: list[Data] = []
+    placements: list[Data] = []
+    failures = 0
+    for index in range(plan.spec.repetitions):
+        if failures > plan.spec.allowed_failures:
+            facts = ItemFacts(index=index, image=plan.spec.image, reason=CANCELLED, message=_NOT_RUN)
+            item = item_from_frame(read_frames(b""), facts) | {"message": _NOT_RUN}
+        else:
+            report(f"{name}: run {index + 1} of {plan.spec.repetitions}")
+            item = _repetition(plan.spec, str(terms.collector), image, name, index)
+        placement = verify_placement(plan.ask, None, item["hwinfo"])
+        items.append(item | {"placement_verified": placement.verified})
+        placements.append({"index": index, "verified": placement.verified, "found": list(placement.asked_found)})
+        failures += item["reason"] is not None
+    reason, message = failure_of(items, plan.spec.allowed_failures)
+    return {"items": items, "placements": placements, "reason": reason, "message": message}
+
+
+def _repetition(spec: RunSpec, collector: str, image: _Image, name: str, index: int) -> Data:
+    """One repetition in a container of its own, which is removed whatever happens."""
+    contents = run_contents(spec, collector)
+    place = JobPlace(name, 1, {}, {content.key: content.key for content in contents})
+    pod = run_job(spec, PodTerms(), contents, place)["spec"]["template"]["spec"]
+    container = f"{name}-{index}-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="muster-inspect-") as place_name:
+        folder = pathlib.Path(place_name)
+        _lay_out(folder, spec, {key: data for content in contents for key, data in content.binary.items()})
+        command = _command(pod["containers"][0], spec, folder, container, index)
+        try:
+            code, timed_out, problem = _execute(command, folder / "log", container, spec.timeout)
+            oom = _podman("inspect", "--format", "{{.State.OOMKilled}}", container).stdout.strip() == "true"
+        finally:
+            _podman("rm", "--force", "--time", "0", container)
+        log = _end_of(folder / "log")
+    reason, message = _reason(code, timed_out, oom, problem, spec.timeout)
+    facts = ItemFacts(
+        index=index,
+        image=spec.image,
+        image_digest=image.digest,
+        node_name=platform.node(),
+        exit_code=code,
+        reason=reason,
+        message=message,
+    )
+    return item_from_frame(read_frames(log), facts)
+
+
+def _lay_out(folder: pathlib.Path, spec: RunSpec, files: t.Mapping[str, bytes]) -> None:
+    """The folders a pod would have as volumes; whoever the image's user is can read and write them."""
+    modes = {f"file-{position:04d}": item.mode for position, item in enumerate(spec.files)}
+    folder.chmod(0o755)
+    for name, mode in (("content", 0o755), ("work", 0o777), ("hwinfo", 0o777)):
+        (folder / name).mkdir()
+        (folder / name).chmod(mode)
+    for key, content in files.items():
+        target = folder / "content" / key
+        target.write_bytes(content)
+        target.chmod(modes.get(key, 0o444))
+
+
+def _command(container: Data, spec: RunSpec, folder: pathlib.Path, name: str, index: int) -> list[str]:
+    """The container of the Job as a call of podman."""
+    known = {
+        "MUSTER_INDEX": str(index),
+        "MUSTER_NODE_NAME": platform.node(),
+        "MUSTER_POD_NAME": name,
+        "MUSTER_POD_UID": "",
+        "MUSTER_LIMIT_CPU": _amount(spec, "cpu", NANO // 1000),
+        "MUSTER_LIMIT_MEMORY": _amount(spec, "memory", NANO),
+    }
+    variables = {entry["name"]: _value(entry, known) for entry in container["env"]}
+    places = {CONTENT_FOLDER: "content", WORK_FOLDER: "work", OLD_HWINFO_FOLDER: "hwinfo"}
+    mounts = []
+    for mount in container["volumeMounts"]:
+        source = folder / places.get(mount["mountPath"], f"content/{mount.get('subPath')}")
+        mounts += ["--volume", f"{source}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}"]
+    program, *arguments = container["command"]
+    return [
+        *(PROGRAM, "run", "--name", name, "--pull", "never", "--entrypoint", program),
+        *_limits(spec),
+        *(word for key, value in variables.items() for word in ("--env", f"{key}={value}")),
+        *mounts,
+        *(spec.image, *arguments, *(_plain(text) for text in container["args"])),
+    ]
+
+
+def _value(entry: Data, known: t.Mapping[str, str]) -> str:
+    """The value of a variable; what a cluster would look up is known here, except its Secrets."""
+    name = str(entry["name"])
+    if "value" in entry:
+        return _plain(str(entry["value"]))
+    if name not in known:
+        raise BadInput("run", f"run: env.{name}", "engine local knows no Secrets")
+    return known[name]
+
+
+def _limits(spec: RunSpec) -> list[str]:
+    """Limits as podman takes them; what it cannot limit is refused rather than dropped."""
+    options = []
+    for name, value in spec.resources.items():
+        if name == "cpu":
+            options += ["--cpus", f"{parse_quantity(value) / NANO:g}"]
+        elif name == "memory":
+            options += ["--memory", f"{parse_quantity(value) // NANO}b"]
+        else:
+            raise BadInput("run", f"run: requests.{name}", "engine local can limit cpu and memory only")
+    return options
+
+
+def _amount(spec: RunSpec, name: str, unit: int) -> str:
+    """A limit as a whole number of units, as a pod would be told it; empty without one."""
+    value = spec.resources.get(name)
+    return "" if value is None else str(-(-parse_quantity(value) // unit))
+
+
+def _plain(text: str) -> str:
+    """A text as the kubelet would hand it on."""
+    return text.replace("$$", "$")
+
+
+def _execute(command: t.Sequence[str], log: pathlib.Path, name: str, timeout: float) -> tuple[int | None, bool, str]:
+    """Run the container to its end, or stop it at its timeout: exit code, whether it was stopped, podman's words."""
+    with log.open("wb") as output, log.with_name("errors").open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        try:
+            process.wait(timeout)
+            timed_out = False
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            _podman("stop", "--time", str(_STOP_SECONDS), name)
+            process.wait()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+    problem = _end_of(log.with_name("errors")).decode(errors="replace").strip()
+    return process.returncode, timed_out, problem
+
+
+def _reason(code: int | None, timed_out: bool, oom: bool, problem: str, timeout: float) -> tuple[str | None, str]:
+    """Why a container failed, as a cluster would say it."""
+    if timed_out:
+        return TIMEOUT, f"it ran longer than {timeout:g} s"
+    if oom and code:
+        return OOM, "the container used more memory than its limit"
+    if code:
+        return SCRIPT_FAILED, problem or f"the container ended with exit code {code}"
+    return None, ""
+
+
+def _end_of(path: pathlib.Path) -> bytes:
+    """The end of a file that may be large."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+        return file.read()
+
+
+def _find_image(reference: str, *, pull: bool) -> _Image | None:
+    """The image in the local storage, pulled when it is not there; None when it would have to be."""
+    for last in (False, True):
+        found = _podman("image", "inspect", "--format", "{{.Id}} {{.Digest}}", reference)
+        if found.returncode == 0:
+            words = found.stdout.split()
+            return _Image(words[0].removeprefix("sha256:"), words[1] if len(words) > 1 else None)
+        if not pull:
+            return None
+        if not last:
+            pulled = _podman("pull", "--quiet", reference)
+            if pulled.returncode:
+                raise _NoImage("pull", f"image {reference}", (pulled.stderr.strip().splitlines() or ["it failed"])[-1])
+    raise _NoImage("find", f"image {reference}", "it was pulled and is not there")
+
+
+def _podman(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A short call of podman."""
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def _stored(name: str, identity: str) -> Data | None:
+    """Results of an earlier run that answer this task."""
+    try:
+        kept = json.loads((result_folder() / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(kept, dict) or kept.get("identity") != identity or not isinstance(kept.get("outcome"), dict):
+        return None
+    outcome: Data = kept["outcome"]
+    return None if worth_repeating(outcome) else outcome
+
+
+def _keep(name: str, identity: str, outcome: Data) -> None:
+    """Write results in one step."""
+    folder = result_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(canonical_json({"identity": identity, "outcome": outcome}))
+        os.replace(temporary, folder / f"{name}.json")
+    except OSError as error:
+        raise MusterError("store", f"the results in {folder}", str(error)) from error

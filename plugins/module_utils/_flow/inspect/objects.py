@@ -1,0 +1,239 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The objects of an inspection: files for its pods, and one Indexed Job whose indexes are the repetitions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec
+
+Object = dict[str, t.Any]
+
+CONTAINER = "run"
+CONTENT_FOLDER = "/muster/content"
+WORK_FOLDER = "/muster/work"
+HWINFO_FILE = f"{WORK_FOLDER}/hwinfo.json"
+OLD_HWINFO_FOLDER = "/home/amun/hwinfo"
+
+# What one ConfigMap takes; the API server allows 1 MiB.
+MAP_BYTES = 900 * 1024
+_GRACE = 5
+_STOP_SECONDS = 20
+_WORK_SIZE = "1Gi"
+_HWINFO_SIZE = "1Mi"
+_INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+_OWN_PREFIX = "MUSTER_"
+_ABSOLUTE = re.compile(r"(?:/[^/]+)+")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodTerms:
+    """What a cluster needs to know to run the pods, besides the run itself; none of it shapes the results.
+
+    affinity is a pod's affinity, labels go on the Job and its pods (a queue's name for example); suspend leaves the
+    start to whoever manages the queue.
+    """
+
+    affinity: Mapping[str, t.Any] | None = None
+    node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tolerations: tuple[Mapping[str, t.Any], ...] = ()
+    pull_secrets: tuple[str, ...] = ()
+    service_account: str | None = None
+    priority_class: str | None = None
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    work_size: str = _WORK_SIZE
+    suspend: bool = False
+    live: bool = False
+
+
+def run_contents(spec: RunSpec, collector: str) -> tuple[Content, ...]:
+    """Collector, script and files, spread over as many ConfigMaps as they need."""
+    pieces = [("collector.sh", collector.encode()), ("script", spec.script)]
+    pieces += [(_file_key(position), item.content) for position, item in enumerate(spec.files)]
+    names = ["the collector", "the script", *(f"file {item.path}" for item in spec.files)]
+    maps: list[dict[str, bytes]] = [{}]
+    room = MAP_BYTES
+    for name, (key, content) in zip(names, pieces, strict=True):
+        if len(content) > MAP_BYTES:
+            raise BadInput("store", name, f"it has {len(content)} bytes of at most {MAP_BYTES}")
+        if len(content) > room:
+            maps.append({})
+            room = MAP_BYTES
+        maps[-1][key] = content
+        room -= len(content)
+    return tuple(Content(_map_key(number), binary=held) for number, held in enumerate(maps))
+
+
+def run_job(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: JobPlace) -> Object:
+    """The Job: one index for each repetition, none of them tried twice unless the cluster itself broke it off."""
+    labels = {**terms.labels, **place.labels}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": place.name, "labels": labels},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": spec.repetitions,
+            "parallelism": min(spec.parallelism, spec.repetitions),
+            "backoffLimitPerIndex": 0,
+            "maxFailedIndexes": min(spec.allowed_failures, spec.repetitions),
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+            },
+            **({"suspend": True} if terms.suspend else {}),
+            "template": {"metadata": {"labels": labels}, "spec": _pod(spec, terms, contents, place)},
+        },
+    }
+
+
+def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: JobPlace) -> Object:
+    """The pod of one repetition; its deadline is the timeout, so that its log outlives it."""
+    pod: Object = {
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": spec.timeout,
+        "terminationGracePeriodSeconds": _STOP_SECONDS,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "containers": [_container(spec, terms)],
+        "volumes": [
+            {"name": "content", "projected": {"defaultMode": 0o444, "sources": _sources(spec, contents, place)}},
+            {"name": "work", "emptyDir": {"sizeLimit": terms.work_size}},
+            {"name": "hwinfo", "emptyDir": {"sizeLimit": _HWINFO_SIZE}},
+        ],
+    }
+    optional = {
+        "affinity": terms.affinity,
+        "nodeSelector": dict(terms.node_selector),
+        "tolerations": [dict(item) for item in terms.tolerations],
+        "imagePullSecrets": [{"name": name} for name in terms.pull_secrets],
+        "serviceAccountName": terms.service_account,
+        "priorityClassName": terms.priority_class,
+        "runtimeClassName": spec.runtime_class,
+    }
+    return pod | {key: value for key, value in optional.items() if value}
+
+
+def _container(spec: RunSpec, terms: PodTerms) -> Object:
+    """The container: the collector as its program, the script's arguments as its own."""
+    container: Object = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", f"{CONTENT_FOLDER}/collector.sh"],
+        "args": [_literal(text) for text in spec.args],
+        "env": [*(_user_entry(entry) for entry in spec.environment), *_environment(spec, terms)],
+        "terminationMessagePolicy": "File",
+        "volumeMounts": [
+            {"name": "content", "mountPath": CONTENT_FOLDER, "readOnly": True},
+            {"name": "work", "mountPath": WORK_FOLDER},
+            {"name": "hwinfo", "mountPath": OLD_HWINFO_FOLDER},
+            *(
+                {
+                    "name": "content",
+                    "mountPath": _checked_path(item.path),
+                    "subPath": _file_key(position),
+                    "readOnly": True,
+                }
+                for position, item in enumerate(spec.files)
+            ),
+        ],
+    }
+    if spec.resources:
+        container["resources"] = {"requests": dict(spec.resources), "limits": dict(spec.resources)}
+    if spec.security:
+        container["securityContext"] = dict(spec.security)
+    return container
+
+
+def _user_entry(entry: Mapping[str, t.Any]) -> Object:
+    """A variable of the user; its value is what it says, as it is without a cluster."""
+    if str(entry.get("name")).startswith(_OWN_PREFIX):
+        raise BadInput(
+            "set", f"variable {entry['name']}", f"names that begin with {_OWN_PREFIX} are the collector's own"
+        )
+    literal = {"value": _literal(str(entry["value"]))} if entry.get("value") is not None else {}
+    return {**entry, **literal}
+
+
+def _environment(spec: RunSpec, terms: PodTerms) -> list[Object]:
+    """What the collector is told."""
+    plain = {
+        "MUSTER_SCRIPT": f"{CONTENT_FOLDER}/script",
+        "MUSTER_WORK": WORK_FOLDER,
+        "MUSTER_HWINFO": HWINFO_FILE,
+        "MUSTER_WORKDIR": spec.workdir or "",
+        "MUSTER_INTERPRETER": spec.interpreter or "",
+        "MUSTER_WARMUP": str(spec.warmup),
+        "MUSTER_OUTPUT_BYTES": str(spec.output_bytes),
+        "MUSTER_GRACE": str(_GRACE),
+        "MUSTER_LIVE": "1" if terms.live else "0",
+    }
+    fields = {
+        "MUSTER_INDEX": _INDEX_FIELD,
+        "MUSTER_NODE_NAME": "spec.nodeName",
+        "MUSTER_POD_NAME": "metadata.name",
+        "MUSTER_POD_UID": "metadata.uid",
+    }
+    limits = {"MUSTER_LIMIT_CPU": ("limits.cpu", "1m"), "MUSTER_LIMIT_MEMORY": ("limits.memory", "1")}
+    return [
+        *({"name": name, "value": _literal(value)} for name, value in plain.items()),
+        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
+        *(
+            {
+                "name": name,
+                "valueFrom": {
+                    "resourceFieldRef": {"containerName": CONTAINER, "resource": resource, "divisor": divisor}
+                },
+            }
+            for name, (resource, divisor) in limits.items()
+        ),
+    ]
+
+
+def _sources(spec: RunSpec, contents: Sequence[Content], place: JobPlace) -> list[Object]:
+    """The ConfigMaps behind the volume with all files; the user's files get their own modes."""
+    modes = {_file_key(position): item.mode for position, item in enumerate(spec.files)}
+    return [
+        {
+            "configMap": {
+                "name": place.contents[content.key],
+                "items": [
+                    {"key": key, "path": key, **({"mode": modes[key]} if key in modes else {})}
+                    for key in content.binary
+                ],
+            }
+        }
+        for content in contents
+    ]
+
+
+def _map_key(number: int) -> str:
+    """The part of a ConfigMap's name that tells those of one run apart."""
+    return f"c{number}"
+
+
+def _file_key(position: int) -> str:
+    """The name of a file of the user inside the volume: his own name could be anything."""
+    return f"file-{position:04d}"
+
+
+def _checked_path(path: str) -> str:
+    """A path where a file can be mounted."""
+    parts = path.split("/")
+    if not _ABSOLUTE.fullmatch(path) or {".", ".."} & set(parts) or ":" in path:
+        raise BadInput("mount", f"file {path}", "an absolute path without '.', '..' and ':' is needed")
+    return path
+
+
+def _literal(text: str) -> str:
+    """A text that reaches the process as it is: the kubelet would expand variables."""
+    return text.replace("$", "$$")

@@ -1,0 +1,239 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The use case behind inspection: build the stack if need be, run the script, return results stored before or now.
+
+Whatever can be known to be wrong is told before anything is created: options, hardware that no node has. Lack of room
+is no failure, it is waited for and shown.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, NoNode, run_build
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import (
+    empty_answer,
+    finished_answer,
+    with_build,
+    with_outcome,
+    with_verdict,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import digest_in, harvest_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import run_contents, run_job
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
+    IDENTIFIER_LABEL,
+    INSPECTION_LABEL,
+    RunPlan,
+    checked_identifier,
+    identity_of,
+    inspection_name,
+    label_keys,
+    longest_of,
+    plan_run,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes, require_hardware, room_for
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report, checked
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import list_records, read_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
+    Cancelled,
+    JobPlace,
+    Listen,
+    Recorded,
+    RecordedJob,
+    find_recorded,
+    remove_recorded,
+    run_recorded,
+    sweep_records,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import run_data
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import CANCELLED, SCRIPT_FAILED, RunState
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import worth_repeating
+
+Connect = t.Callable[[], KubeClient]
+
+
+def run_inspection(
+    connect: Connect, terms: InspectTerms, report: Report, *, listen: Listen = JobBell, fetch: Fetch = fetch_url
+) -> Data:
+    """Do what the task asks; returns the keys of its result, with failed among them when the inspection failed."""
+    checked_identifier(terms.identifier)
+    if terms.state == "absent":
+        return remove_local_results(terms) if terms.engine == "local" else _remove(connect(), terms)
+    wanted = checked(terms)
+    given = [wanted.sources.get(name) for name in ("script", "src", "url", "checksum")]
+    script = read_script(*given, fetch=fetch)
+    plan = None if script is None else plan_run(wanted, script, wanted.image or "")
+    if wanted.engine == "local":
+        answer = run_locally(wanted, plan, report)
+    else:
+        answer = _Inspection(connect(), wanted, plan, report, listen).run()
+    return finished_answer(answer, fail_when_failed=wanted.fail_when_failed)
+
+
+def _remove(client: KubeClient, terms: InspectTerms) -> Data:
+    """Remove inspections with their results; those whose time is over go as well."""
+    names = [terms.inspection_id] if terms.inspection_id else []
+    if terms.identifier:
+        found = list_records(client, terms.namespace, f"{INSPECTION_LABEL},{IDENTIFIER_LABEL}={terms.identifier}")
+        names += [record.name for record in found if record.name not in names]
+    dry = terms.check_mode
+    removed = [name for name in names if remove_recorded(client, terms.namespace, name, dry=dry)]
+    swept = sweep_records(client, terms.namespace, INSPECTION_LABEL, dry=dry)
+    removed += [name for name in swept if name not in removed]
+    return {"changed": bool(removed), "removed": removed, "namespace": terms.namespace}
+
+
+class _Inspection:
+    """One inspection in a cluster, from wherever it stands to its answer."""
+
+    def __init__(
+        self, client: KubeClient, terms: InspectTerms, plan: RunPlan | None, report: Report, listen: Listen
+    ) -> None:
+        """Nothing is read yet."""
+        self._client = client
+        self._terms = terms
+        self._plan = plan
+        self._report = report
+        self._listen = listen
+        self._nodes = Nodes(client)
+        self._answer = empty_answer(terms.namespace, terms.ignored)
+
+    def run(self) -> Data:
+        """Build, run, answer; in check mode tell how far it would come."""
+        terms, plan = self._terms, self._plan
+        if terms.stack is not None:
+            if not self._image_known() and plan is not None:
+                self._require_hardware(plan)
+            if not self._build():
+                return self._answer
+        elif plan is not None:
+            self._answer |= {"image": terms.image, "image_digest": digest_in(terms.image or "")}
+        if plan is None:
+            return self._answer
+        return self._run(plan.with_image(self._run_image()))
+
+    def _image_known(self) -> bool:
+        """Whether the image was built before, so that there may be results of it."""
+        terms = self._terms
+        try:
+            build = run_build(lambda: self._client, terms.build_terms(check_mode=True), self._report)
+        except NoNode:
+            # The same refusal, with the near misses as values.
+            require_hardware(self._nodes, terms.build.hardware, terms.build.requests, "build")
+            raise
+        return build.get("digest") is not None
+
+    def _build(self) -> bool:
+        """Build the stack; whether there is an image to run."""
+        terms = self._terms.build_terms(check_mode=self._terms.check_mode)
+        try:
+            build = run_build(lambda: self._client, terms, self._report, listen=self._listen)
+        except BuildFailed as error:
+            self._answer = with_build(self._answer, error.outcome)
+            return False
+        self._answer = with_build(self._answer, build)
+        if build.get("digest") is None and self._terms.check_mode:
+            self._answer["would_run"] = self._plan is not None
+        return build.get("digest") is not None
+
+    def _run_image(self) -> str:
+        """The image by its digest when it was built here: its tag might be moved meanwhile."""
+        image, digest = str(self._answer["image"]), self._answer["image_digest"]
+        if self._terms.stack is None or digest is None:
+            return image
+        head, slash, tail = image.rpartition("/")
+        return f"{head}{slash}{tail.partition(':')[0]}@{digest}"
+
+    def _goes_on(self, name: str) -> bool:
+        """Whether a run of the same specification was begun and is not over: it has its place already."""
+        record = read_record(self._client, self._terms.namespace, name)
+        return record is not None and record.stored is None
+
+    def _require_hardware(self, plan: RunPlan) -> None:
+        """Refuse hardware that no node has."""
+        require_hardware(self._nodes, plan.ask, plan.spec.resources, "run")
+
+    def _run(self, plan: RunPlan) -> Data:
+        """Run the script, or return what is stored."""
+        identity = identity_of(plan, self._answer["image_digest"])
+        name = inspection_name(self._terms.identifier, identity)
+        self._answer |= {"inspection_id": name, "run_hash": identity}
+        recorded = self._recorded(plan, name, identity)
+        stored = find_recorded(self._client, recorded)
+        if stored is None and not self._goes_on(name):
+            self._require_hardware(plan)
+            self._judge_room(recorded)
+        if self._terms.check_mode:
+            return self._preview(stored)
+        try:
+            found = run_recorded(self._client, recorded, self._report, listen=self._listen)
+        except Cancelled as error:
+            return with_outcome({**self._answer, "changed": True}, RunState("failed", CANCELLED, error.cause), None)
+        swept = sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL) if found.changed else []
+        changed = self._answer["changed"] or found.changed or bool(swept)
+        self._answer |= {"changed": changed, "cached": found.cached, "attempt": found.attempt}
+        return with_outcome(self._answer, found.state, found.outcome)
+
+    def _judge_room(self, recorded: RecordedJob) -> None:
+        """Say whether there is room now; lack of it is waited for."""
+        names = {content.key: content.name(recorded.name) for content in recorded.contents}
+        job = recorded.job(JobPlace(recorded.name, 1, dict(recorded.labels), names))
+        verdict = room_for(self._client, recorded.namespace, job)
+        self._answer = with_verdict(self._answer, verdict)
+        if verdict["answer"] != "fits":
+            self._report(f"{recorded.name}: there is no room yet: {self._answer['verdict_text']}")
+
+    def _preview(self, stored: Recorded | None) -> Data:
+        """The stored results, or that the script would be run."""
+        if stored is not None:
+            self._answer |= {"cached": True, "attempt": stored.attempt, "would_run": False}
+            return with_outcome(self._answer, stored.state, stored.outcome)
+        return {**self._answer, "phase": "Pending", "changed": True, "cached": False, "would_run": True}
+
+    def _recorded(self, plan: RunPlan, name: str, identity: str) -> RecordedJob:
+        """The run as a recorded Job."""
+        terms, spec = self._terms, plan.spec
+        if not terms.collector:
+            cause = "it is missing; the action plugin of this collection reads it on the controller"
+            raise BadInput("run", "collector", cause)
+        contents = run_contents(spec, terms.collector)
+        own = {INSPECTION_LABEL: name, **({IDENTIFIER_LABEL: terms.identifier} if terms.identifier else {})}
+        data = run_data(spec, self._answer["image_digest"])
+        build = {key: self._answer[key] for key in ("spec_hash", "image", "image_digest", "dockerfile")}
+
+        def job(place: JobPlace) -> Data:
+            """The Job, for the nodes as they are now."""
+            return run_job(spec, plan.pod_terms(self._known_nodes(plan)), contents, place)
+
+        return RecordedJob(
+            namespace=terms.namespace,
+            name=name,
+            labels={**terms.labels, **own},
+            spec={"run": data, "script": spec.script.decode(errors="replace"), "build": build},
+            identity=identity,
+            contents=contents,
+            job=job,
+            harvest=lambda ended: harvest_run(
+                ended, spec, plan.ask, self._nodes, label_keys(plan.pod_terms(self._known_nodes(plan)))
+            ),
+            failed_as=SCRIPT_FAILED,
+            repeat=worth_repeating,
+            start_timeout=terms.start_timeout,
+            longest=longest_of(terms, spec),
+            ttl=terms.ttl,
+            force=terms.force,
+            wait=terms.wait,
+        )
+
+    def _known_nodes(self, plan: RunPlan) -> list[Data] | None:
+        """The nodes when hardware is asked for; else nobody needs them."""
+        return None if plan.ask.is_empty else self._nodes.all()

@@ -1,0 +1,76 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a task wants inspected, as values."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildTerms
+from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.build import Engine as BuildEngine
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+
+State = t.Literal["present", "absent"]
+Engine = t.Literal["job", "local"]
+Report = t.Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InspectTerms:
+    """The options of the task; stack and build say what is built and how, run holds the options of the run.
+
+    sources says where the script comes from: script, src, or url with checksum. ignored names fields of an Amun request
+    that have no effect.
+    """
+
+    state: State = "present"
+    namespace: str = "default"
+    inspection_id: str | None = None
+    identifier: str | None = None
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    image: str | None = None
+    stack: BuildSpec | None = None
+    build: BuildSettings = dataclasses.field(default_factory=BuildSettings)
+    build_engine: BuildEngine = "auto"
+    sources: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    run: Data = dataclasses.field(default_factory=dict)
+    engine: Engine = "job"
+    timeout: float = 3600.0
+    start_timeout: float = 1800.0
+    ttl: float | None = None
+    wait: bool = True
+    force: bool = False
+    fail_when_failed: bool = True
+    collector: str | None = None
+    build_script: str | None = None
+    ignored: tuple[str, ...] = ()
+    check_mode: bool = False
+
+    def build_terms(self, *, check_mode: bool) -> BuildTerms:
+        """The build as a task of its own; a script that is run again needs no other image."""
+        return BuildTerms(
+            engine=self.build_engine,
+            namespace=self.namespace,
+            spec=self.stack,
+            settings=self.build,
+            script=self.build_script,
+            wait=self.wait,
+            check_mode=check_mode,
+        )
+
+
+def checked(terms: InspectTerms) -> InspectTerms:
+    """Terms that make sense together, or the first thing that does not."""
+    if (terms.image is None) == (terms.stack is None):
+        raise BadInput("read", "the task", "exactly one of image, stack and specification is needed")
+    if terms.stack is None and not terms.sources:
+        raise BadInput("read", "script", "a ready image needs a script: give script, src or url")
+    if terms.inspection_id is not None:
+        raise BadInput("read", "inspection_id", "it follows from the specification; give identifier to mark it")
+    return terms

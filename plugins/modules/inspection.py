@@ -1,0 +1,777 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: inspection
+short_description: Run a script on a software stack and chosen hardware, and keep its results
+version_added: 0.1.0
+description:
+  - Answers whether a software stack works, and how fast, on some hardware. The stack is built if it is not a ready
+    image, the script is run in it as often as wanted, and each run yields one result with the script's output, times,
+    memory, and the hardware it saw.
+  - Nothing needs to be installed in the cluster, and nothing in the image but a POSIX shell. Runs are the pods of an
+    indexed Job. Results are kept in ConfigMaps.
+  - An inspection is identified by the hash of all that shapes its results. A repeated task returns the stored results
+    and writes nothing.
+  - With O(engine=local) the same is done by podman on this machine, without a cluster.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - muster.kube._attributes
+  - muster.kube._attributes.action_group
+author:
+  - The muster.kube authors (@muster-kube)
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Returns the stored results, or else whether the script would be run, the verdict on its pods, and the
+        Dockerfile. Hardware that no node has is refused as in a real run. Nothing is written.
+      - When the image would first have to be built, its digest is unknown, and so is RV(run_hash).
+  diff_mode:
+    support: none
+  idempotent:
+    support: partial
+    details:
+      - A repeated run returns the stored results and writes nothing.
+      - With O(force=true) the script is run again each time. A run that failed for reasons outside of the script, for
+        example for lack of room, is tried again.
+options:
+  state:
+    description:
+      - With V(present) the results of the inspection are there in the end.
+      - With V(absent) the inspections named by O(inspection_id) or O(identifier) are removed with their results,
+        running ones are cancelled. Without either only those are removed whose O(ttl) has passed.
+    type: str
+    default: present
+    choices:
+      - present
+      - absent
+  namespace:
+    description:
+      - Namespace of the inspection and its pods.
+    type: str
+    default: default
+  inspection_id:
+    description:
+      - The inspection to remove.
+    type: str
+    aliases:
+      - name
+  identifier:
+    description:
+      - A word of your own that becomes part of the name, to find inspections that belong together. At most 22 lower
+        case letters, digits and dashes.
+    type: str
+  labels:
+    description:
+      - Labels of the inspection, to find it with M(muster.kube.inspection_info). They do not shape its results.
+    type: dict
+  image:
+    description:
+      - The image to run the script in. With a digest (C(name@sha256:...)) stored results are surely those of this
+        image; a tag is taken at its word.
+      - Exactly one of O(image), O(stack) and O(specification) is needed.
+    type: str
+  stack:
+    description:
+      - The software stack to build first, as described in O(muster.kube.image_build#module:stack).
+      - A stack that was built before is not built again.
+    type: dict
+  specification:
+    description:
+      - A request as the Amun service took it, unchanged. It stands for O(stack), O(script), O(identifier),
+        O(repetitions), O(build) and O(run); options beside it come before what it says.
+      - Fields without a meaning here are named in RV(ignored), unknown ones are refused.
+      - A script given by URL needs O(checksum).
+    type: dict
+  script:
+    description:
+      - The text of the script. Its first line may name any interpreter that is in the image; without one it is run by
+        C(sh).
+      - Without O(script), O(src) and O(url) the stack is only built.
+    type: str
+  src:
+    description:
+      - A file with the script, on the controller when the task runs there, else on the host.
+    type: path
+  url:
+    description:
+      - Where to fetch the script. Its contents must have the O(checksum).
+    type: str
+  checksum:
+    description:
+      - C(sha256:) and the checksum of the script behind O(url).
+    type: str
+  interpreter:
+    description:
+      - Runs the script instead of the interpreter its first line names, for example V(python3 -u).
+    type: str
+  args:
+    description:
+      - Arguments of the script.
+    type: list
+    elements: str
+  env:
+    description:
+      - Environment variables of the script. Names that begin with C(MUSTER_) are taken.
+      - Values are kept with the results. A value that nobody may see is taken from a Secret instead, by a mapping with
+        C(secret), its name, and C(key).
+    type: dict
+  files:
+    description:
+      - Files the script finds, read-only.
+    type: list
+    elements: dict
+    suboptions:
+      path:
+        description: Absolute path of the file.
+        type: str
+        required: true
+      content:
+        description: The contents as text.
+        type: str
+      content_base64:
+        description: The contents as Base64, for bytes that are no text.
+        type: str
+      mode:
+        description: Permissions as an octal number. The default is V(0444).
+        type: str
+  workdir:
+    description:
+      - Directory in which the script runs. The default is that of the image.
+    type: str
+  repetitions:
+    description:
+      - How many times the script is run, each time in a pod of its own. The default is 1.
+    type: int
+  parallelism:
+    description:
+      - How many of them may run at the same time. The default is 1, so that they do not disturb one another.
+    type: int
+  warmup:
+    description:
+      - How many times the script runs in each pod before the run that counts. The default is 0.
+    type: int
+  allowed_failures:
+    description:
+      - How many repetitions may fail. The default is 0.
+    type: int
+  build:
+    description:
+      - How the image of a O(stack) is built, with the options of M(muster.kube.image_build).
+    type: dict
+    suboptions:
+      repository:
+        description:
+          - The repository the image is pushed to, without tag. Needed unless podman builds on this machine.
+        type: str
+      tag:
+        description:
+          - The tag of the image. The default follows from the stack.
+        type: str
+      engine:
+        description:
+          - What builds the image, see O(muster.kube.image_build#module:engine). With O(engine=local) the default is
+            V(podman).
+        type: str
+        default: auto
+        choices:
+          - auto
+          - job
+          - podman
+          - none
+      tier:
+        description:
+          - The rights of the builder, see O(muster.kube.image_build#module:tier).
+        type: str
+        default: auto
+        choices:
+          - auto
+          - userns
+          - baseline
+          - unconfined
+          - privileged
+      builder_image:
+        description:
+          - The image with buildah that builds in the cluster.
+        type: str
+        default: quay.io/buildah/stable:latest
+      requests:
+        description:
+          - Amounts the builder requests.
+        type: dict
+      limits:
+        description:
+          - Limits of the builder.
+        type: dict
+      hardware:
+        description:
+          - The hardware of the node that builds, as in O(run.hardware).
+        type: dict
+      tolerations:
+        description:
+          - Tolerations of the builder's pod.
+        type: list
+        elements: dict
+      service_account:
+        description:
+          - ServiceAccount of the builder's pod.
+        type: str
+      pull_secret:
+        description:
+          - Name of the Secret for pulling the base image.
+        type: str
+      push_secret:
+        description:
+          - Name of the Secret for pushing.
+        type: str
+      insecure_registries:
+        description:
+          - Registries that are reached without TLS or with certificates nobody knows.
+        type: list
+        elements: str
+      host_network:
+        description:
+          - Whether the builder uses the network of its node.
+        type: bool
+        default: false
+      cache:
+        description:
+          - Repository for the layers of earlier builds.
+        type: str
+      push:
+        description:
+          - Whether the image is pushed. Only podman may keep it to itself, which is its default.
+        type: bool
+      timeout:
+        description:
+          - How long the build may take.
+        type: str
+        default: 1h
+      start_timeout:
+        description:
+          - How long to wait for room for the build.
+        type: str
+        default: 10m
+  run:
+    description:
+      - What the pods of the script ask for.
+    type: dict
+    suboptions:
+      requests:
+        description:
+          - Amounts by resource name, such as C(cpu) and C(memory). They are the limits as well, so that runs are
+            comparable.
+        type: dict
+      hardware:
+        description:
+          - The hardware the pods must get. Nodes are told apart by the labels of node-feature-discovery and of the GPU
+            vendors. When no node has it the task fails before anything is created, and names the nearest nodes.
+          - Asked and found hardware are compared after each run, see RV(items[].placement_verified).
+        type: dict
+        suboptions:
+          arch:
+            description: Architecture, such as V(amd64) or V(arm64).
+            type: str
+          cpu:
+            description: The CPU.
+            type: dict
+            suboptions:
+              vendor:
+                description: Its vendor, such as V(Intel) or V(AMD).
+                type: str
+              family:
+                description: Its family, as C(lscpu) tells it.
+                type: int
+              model:
+                description: Its model, as C(lscpu) tells it.
+                type: int
+              flags:
+                description: Flags it must have, such as V(avx2).
+                type: list
+                elements: str
+              level:
+                description: The level of x86-64 it must have, such as V(x86-64-v3).
+                type: str
+          gpu:
+            description: The GPUs. With O(run.hardware.gpu.count=0) nodes without GPUs are asked for.
+            type: dict
+            suboptions:
+              vendor:
+                description: V(nvidia), V(amd) or V(intel).
+                type: str
+              product:
+                description: Product names as in node labels, one of which it must be. V(*) stands for any characters.
+                type: list
+                elements: str
+              count:
+                description: How many each pod gets. The default is 1.
+                type: int
+              memory:
+                description: Memory each must have at least, such as V(40Gi).
+                type: str
+              resource:
+                description: The extended resource to ask for. The default follows from the vendor.
+                type: str
+          node_selector:
+            description: Labels a node must carry with exactly these values.
+            type: dict
+  engine:
+    description:
+      - V(job) runs the script in the cluster, V(local) with podman on this machine. Results have the same keys.
+    type: str
+    default: job
+    choices:
+      - job
+      - local
+  timeout:
+    description:
+      - How long each repetition may run, warm-up included, in seconds or like V(1h30m).
+    type: str
+    default: 1h
+  start_timeout:
+    description:
+      - How long to wait for room, as long as nothing runs. What is waited for is shown.
+    type: str
+    default: 30m
+  output_bytes:
+    description:
+      - How much of each output stream is kept, half of it from the beginning and half from the end. The default is
+        65536.
+    type: int
+  service_account:
+    description:
+      - ServiceAccount of the pods. Its token is not mounted.
+    type: str
+  pull_secrets:
+    description:
+      - Names of Secrets for pulling the image.
+    type: list
+    elements: str
+  tolerations:
+    description:
+      - Tolerations of the pods, as in a pod specification. Taints of nodes with the GPUs asked for are tolerated.
+    type: list
+    elements: dict
+  priority_class:
+    description:
+      - PriorityClass of the pods.
+    type: str
+  runtime_class:
+    description:
+      - RuntimeClass of the pods.
+    type: str
+  wait:
+    description:
+      - Whether to wait for the results. With V(false) the task only starts what has to be done next; run it again for
+        the results.
+    type: bool
+    default: true
+  force:
+    description:
+      - Whether to run the script again although there are results. The image is not built again.
+    type: bool
+    default: false
+  ttl:
+    description:
+      - So long after its end, in seconds or like V(1h30m), an inspection is removed by the next task that works in the
+        namespace. Never when not given.
+    type: str
+  fail_when_failed:
+    description:
+      - Whether the task fails when the inspection failed. The results are returned in any case.
+    type: bool
+    default: true
+  collector:
+    description:
+      - The program that runs the script and reports, the collection's own. Seldom set.
+      - Needed where the task does not pass the controller's action plugin.
+    type: str
+  build_script:
+    description:
+      - The program that builds in the cluster, the collection's own. Seldom set.
+    type: str
+requirements:
+  - kubernetes >= 24.2.0
+  - PyYAML >= 3.11
+  - podman, for O(engine=local)
+notes:
+  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
+    process and its progress is shown.
+  - The script finds what is known of the hardware in the file that the variable E(MUSTER_HWINFO) names and, where the
+    image lets it be written, in C(/home/amun/hwinfo/info.json).
+seealso:
+  - module: muster.kube.inspection_info
+  - module: muster.kube.image_build
+  - module: muster.kube.fit_info
+"""
+
+EXAMPLES = r"""
+- name: How long does it take, five times, with one CPU?
+  muster.kube.inspection:
+    namespace: default
+    image: registry.example.com/python:3.12
+    identifier: matmul
+    repetitions: 5
+    warmup: 1
+    run:
+      requests:
+        cpu: "1"
+        memory: 1Gi
+    script: |
+      #!/usr/bin/env python3
+      import json, time
+      start = time.perf_counter()
+      total = sum(number * number for number in range(10 ** 6))
+      print(json.dumps({"total": total, "seconds": time.perf_counter() - start}))
+  register: answer
+
+- name: Show the median
+  ansible.builtin.debug:
+    msg: "{{ answer.summary.wall_seconds.median }} s on {{ answer.hwinfo.cpu.brand }}"
+
+- name: Does this stack work on a node with a GPU?
+  muster.kube.inspection:
+    namespace: default
+    stack:
+      base: registry.example.com/python:3.12
+      python:
+        packages:
+          - torch==2.4.0
+    build:
+      repository: registry.example.com/stacks
+    run:
+      requests:
+        cpu: "4"
+        memory: 16Gi
+      hardware:
+        gpu:
+          product:
+            - NVIDIA-A100-*
+    src: /srv/inspections/train.py
+    timeout: 2h
+
+- name: A request of the Amun service
+  muster.kube.inspection:
+    namespace: default
+    specification: "{{ lookup('ansible.builtin.file', 'request.json') | from_json }}"
+    build:
+      repository: registry.example.com/stacks
+
+- name: Remove all inspections of one identifier
+  muster.kube.inspection:
+    namespace: default
+    identifier: matmul
+    state: absent
+"""
+
+RETURN = r"""
+inspection_id:
+  description: Name of the inspection. None as long as its image is not built.
+  returned: success
+  type: str
+  sample: inspection-matmul-0b5c1d2e3f
+phase:
+  description: >-
+    V(Pending), V(Building), V(Running), V(Succeeded), V(Failed) or V(Cancelled). In check mode V(Pending) when there
+    are no results.
+  returned: success
+  type: str
+  sample: Succeeded
+status:
+  description: >-
+    Where C(build) and C(run) stand, each with C(phase), C(reason), C(message) and C(waiting_for), which tells what a
+    pending one waits for, V(queued), V(quota), V(unschedulable) or V(pulling). None for a step that is not needed.
+  returned: success
+  type: dict
+  sample:
+    build: null
+    run:
+      phase: succeeded
+      reason: null
+      message: ""
+      waiting_for: null
+items:
+  description: One result for each repetition.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    index:
+      description: Number of the repetition, from 0.
+      type: int
+      sample: 0
+    exit_code:
+      description: Exit code of the script. None when it did not end by itself.
+      type: int
+      sample: 0
+    signal:
+      description: Number of the signal that ended the script.
+      type: int
+      sample: null
+    stdout:
+      description: What the script wrote, as a value when it is JSON, else as text.
+      type: raw
+      sample:
+        seconds: 1.25
+    stdout_json:
+      description: Whether it was JSON.
+      type: bool
+      sample: true
+    stderr:
+      description: What the script wrote to its other stream.
+      type: str
+      sample: ""
+    truncated:
+      description: How many bytes of C(stdout) and C(stderr) were left out in the middle.
+      type: dict
+      sample:
+        stdout: 0
+        stderr: 0
+    usage:
+      description: >-
+        Time and memory used by the script and its children. What needs python3 in the image is none without it.
+      type: dict
+      sample:
+        user_seconds: 1.2
+        system_seconds: 0.01
+        max_rss_bytes: 10485760
+    wall_seconds:
+      description: How long the script ran.
+      type: float
+      sample: 1.26
+    start:
+      description: When the script started.
+      type: str
+      sample: "2026-01-01T00:00:00.000000Z"
+    end:
+      description: When the script ended.
+      type: str
+      sample: "2026-01-01T00:00:01.260000Z"
+    script_sha256:
+      description: Checksum of the script that ran.
+      type: str
+      sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    image:
+      description: The image that ran.
+      type: str
+      sample: registry.example.com/python:3.12
+    image_digest:
+      description: Its digest, as the node tells it.
+      type: str
+      sample: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    os_release:
+      description: What the image says about its operating system.
+      type: dict
+      sample:
+        id: debian
+        version_id: "12"
+    hostname:
+      description: Name of the pod's host as the script saw it.
+      type: str
+      sample: inspection-matmul-0b5c1d2e3f-0-x7k2p
+    hwinfo:
+      description: >-
+        The hardware as the script saw it, the limits it had, how often it was throttled, and the node. Facts that
+        could not be had are none, with the reason in C(absent).
+      type: dict
+      sample:
+        cpu:
+          brand: AMD EPYC 7763 64-Core Processor
+    placement_verified:
+      description: >-
+        Whether the hardware asked for was found on the node and by the script. None when nothing was asked, or nobody
+        could look.
+      type: bool
+      sample: true
+    reason:
+      description: >-
+        Why the repetition failed, V(script_failed), V(oom), V(timeout), V(evicted), V(image_pull), V(unschedulable),
+        V(quota), V(cancelled) or V(lost_result). None when it succeeded.
+      type: str
+      sample: null
+    message:
+      description: The reason in words.
+      type: str
+      sample: null
+namespace:
+  description: Namespace of the inspection. None with O(engine=local).
+  returned: success
+  type: str
+  sample: default
+attempt:
+  description: How many times the inspection was tried, with O(force) or since the cluster failed it.
+  returned: success
+  type: int
+  sample: 1
+placements:
+  description: >-
+    For each repetition whether the hardware asked for was found (C(verified)), and every fact in C(found), with
+    C(what), C(asked), C(source), which is V(node) or V(container), C(found) and C(ok).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - index: 0
+      verified: true
+      found:
+        - what: arch amd64
+          asked: amd64
+          source: node
+          found: label kubernetes.io/arch is 'amd64'
+          ok: true
+summary:
+  description: How many repetitions succeeded and failed, and the spread of the wall times of those that succeeded.
+  returned: success
+  type: dict
+  sample:
+    succeeded: 5
+    failed: 0
+    wall_seconds:
+      median: 1.26
+      q1: 1.25
+      q3: 1.27
+      min: 1.24
+      max: 1.31
+hwinfo:
+  description: The hardware of the first repetition.
+  returned: success
+  type: dict
+  sample:
+    cpu:
+      brand: AMD EPYC 7763 64-Core Processor
+placement_verified:
+  description: Whether all repetitions had the hardware asked for.
+  returned: success
+  type: bool
+  sample: true
+image:
+  description: The image the script ran in.
+  returned: success
+  type: str
+  sample: registry.example.com/python:3.12
+image_digest:
+  description: Its digest.
+  returned: success
+  type: str
+  sample: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+dockerfile:
+  description: The Dockerfile of the stack. None for a ready image.
+  returned: success
+  type: str
+  sample: null
+spec_hash:
+  description: The hash of the stack. None for a ready image.
+  returned: success
+  type: str
+  sample: null
+run_hash:
+  description: The hash of everything that shapes the results.
+  returned: success
+  type: str
+  sample: 0b5c1d2e3f9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c
+cached:
+  description: Whether the results were there already.
+  returned: success
+  type: bool
+  sample: false
+reason:
+  description: Why the inspection failed, with the words of RV(items[].reason), or those of a failed build.
+  returned: success
+  type: str
+  sample: null
+message:
+  description: The reason in words.
+  returned: success
+  type: str
+  sample: null
+verdict:
+  description: >-
+    Whether there was room for the pods when they were to be created, as RV(muster.kube.fit_info#module:verdicts). None
+    when nobody asked, since there were results.
+  returned: success
+  type: dict
+verdict_text:
+  description: The verdict in words.
+  returned: success
+  type: str
+  sample: "inspection-matmul-0b5c1d2e3f: fits now"
+would_run:
+  description: Whether the script would be run.
+  returned: in check mode
+  type: bool
+  sample: true
+ignored:
+  description: Fields of O(specification) that have no effect here.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+removed:
+  description: Names of the inspections that were removed.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+ran:
+  description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
+  returned: always
+  type: str
+  sample: in_process
+near_misses:
+  description: The nodes that nearly have the hardware asked for, with what they lack.
+  returned: when no node has it
+  type: list
+  elements: dict
+  sample:
+    - node: node-1
+      missing:
+        - "cpu flag AVX512F: label feature.node.kubernetes.io/cpu-cpuid.AVX512F is absent"
+error:
+  description: The failed action, its object and the cause.
+  returned: failure
+  type: dict
+  sample:
+    action: run
+    object: inspection default/inspection-matmul-0b5c1d2e3f
+    cause: "unschedulable: none of 3 nodes has it; nearest: node-1 lacks cpu flag AVX512F"
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+from ansible_collections.muster.kube.plugins.module_utils._args.inspection import (
+    INSPECTION_RULES,
+    inspection_argument_spec,
+    inspection_terms,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
+
+
+def main() -> None:
+    """Read options, do it, answer. Progress is shown by the action plugin only."""
+    module = AnsibleModule(argument_spec=inspection_argument_spec(), supports_check_mode=True, **INSPECTION_RULES)
+    params = module.params
+    module.no_log_values |= secrets_of_kubeconfig(params["kubeconfig"])
+    try:
+        terms = InspectTerms(**inspection_terms(params, module.check_mode, GENERATOR_VERSION))
+        answer = run_inspection(lambda: connect(auth_from_params(params)), terms, module.debug)
+    except MissingLibrary as error:
+        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
+    except MusterError as error:
+        module.fail_json(ran="module", **error.as_result())
+    if answer.pop("failed", False):
+        module.fail_json(ran="module", **answer)
+    module.exit_json(ran="module", **answer)
+
+
+if __name__ == "__main__":
+    main()

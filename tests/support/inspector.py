@@ -1,0 +1,119 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Inspections in tests: the options of a task, validated as the module does it, on their way through the flow."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pathlib
+import signal
+import typing as t
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.muster.kube.plugins.module_utils._args.inspection import (
+    INSPECTION_RULES,
+    inspection_argument_spec,
+    inspection_terms,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
+    InspectionQuestion,
+    answer_inspections,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
+
+FILES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "inspection" / "files"
+Options = dict[str, t.Any]
+
+
+def params_of(options: Options) -> Options:
+    """A task's options as the module sees them; the collection's own programs come as from the action plugin."""
+    programs = {"collector": "collector.sh", "build_script": "build.sh"}
+    own = {name: (FILES / file).read_text(encoding="utf-8") for name, file in programs.items()}
+    given = {name: value for name, value in {**own, **options}.items() if value is not None}
+    checked = ArgumentSpecValidator(inspection_argument_spec(), **INSPECTION_RULES).validate(given)
+    if checked.error_messages:
+        raise AssertionError(checked.error_messages)
+    return t.cast("Options", checked.validated_parameters)
+
+
+def terms_of(options: Options, *, check_mode: bool = False) -> InspectTerms:
+    """The terms behind a task's options."""
+    return InspectTerms(**inspection_terms(params_of(options), check_mode, GENERATOR_VERSION))
+
+
+class Inspector:
+    """Runs inspections in one namespace, with a client of its own for each, as tasks have it."""
+
+    def __init__(self, kubeconfig: str | pathlib.Path, namespace: str, **defaults: t.Any) -> None:
+        """Remember where; defaults are options of every inspection."""
+        self.kubeconfig = str(kubeconfig)
+        self.namespace = namespace
+        self.defaults = defaults
+        self.said: list[str] = []
+        self.on_report: t.Callable[[str], object] = len
+
+    def connect(self) -> KubeClient:
+        """A new connection."""
+        return connect({"kubeconfig": self.kubeconfig})
+
+    def report(self, text: str) -> None:
+        """Remember what was said, and let the test act on it."""
+        self.said.append(text)
+        self.on_report(text)
+
+    def run(self, *, check_mode: bool = False, **options: t.Any) -> Options:
+        """One task; the failure of an inspection is part of the answer."""
+        wanted = {"namespace": self.namespace, **self.defaults, **options}
+        return run_inspection(self.connect, terms_of(wanted, check_mode=check_mode), self.report)
+
+    def remove(self, **options: t.Any) -> Options:
+        """One task that removes inspections."""
+        wanted = {"namespace": self.namespace, "state": "absent", **options}
+        return run_inspection(self.connect, terms_of(wanted), self.report)
+
+    def run_and_die(self, write: int, when: str, **options: t.Any) -> bool:
+        """One task in a process that is killed at its nth write, before the server is asked or after it answered.
+
+        Returns whether it came that far.
+        """
+        process = multiprocessing.get_context("fork").Process(target=self._die, args=(write, when, options))
+        process.start()
+        process.join(120)
+        return process.exitcode == -signal.SIGKILL
+
+    def _die(self, write: int, when: str, options: Options) -> None:
+        """The doomed process."""
+        send = KubeClient.request
+        count = 0
+
+        def request(client: KubeClient, method: str, path: str, **rest: t.Any) -> t.Any:
+            nonlocal count
+            count += method != "GET"
+            if method == "GET" or count != write:
+                return send(client, method, path, **rest)
+            if when == "after":
+                send(client, method, path, **rest)
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("dead processes do not go on")
+
+        KubeClient.request = request  # type: ignore[method-assign]
+        self.run(**options)
+
+    def info(self, **question: t.Any) -> list[Options]:
+        """What inspection_info tells."""
+        asked = InspectionQuestion(namespace=self.namespace, **question)
+        return t.cast("list[Options]", answer_inspections(self.connect(), asked)["inspections"])
+
+    def names(self, api: str, plural: str) -> list[str]:
+        """The names of all objects of a kind in the namespace, the cluster's own left out."""
+        path = resource_path(api, plural, self.namespace)
+        listing = list_objects(self.connect(), path, keep=lambda raw: raw["metadata"]["name"])
+        return sorted(name for name in listing.items if name != "kube-root-ca.crt")

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is known about inspections, beyond what the flow's own tests look at."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
+    InspectionQuestion,
+    answer_inspections,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import new_record
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
+from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, JobApi
+
+LABEL = "muster.kube/inspection"
+
+
+@pytest.fixture
+def api():
+    return JobApi()
+
+
+def put_record(api, name, spec=None, **data):
+    record = new_record("team", name, {LABEL: name}, spec or {"run": {}, "script": "x"}, "hash", None)
+    record["data"] |= data
+    return api.put(f"{MAPS}/{name}", record)
+
+
+def ask(api, **question):
+    return answer_inspections(api.client(), InspectionQuestion(**question))["inspections"]
+
+
+def test_others_are_not_told(api):
+    put_record(api, "inspection-a")
+    put_record(api, "inspection-b")
+    assert [entry["inspection_id"] for entry in ask(api)] == ["inspection-a", "inspection-b"]
+    assert [entry["inspection_id"] for entry in ask(api, inspection_id="inspection-b")] == ["inspection-b"]
+
+
+def test_one_without_a_job_waits_for_its_task(api):
+    put_record(api, "inspection-a")
+    (told,) = ask(api)
+    assert (told["phase"], told["message"]) == ("Pending", "it has no Job; run the task again")
+
+
+def test_a_pod_that_runs_shows_its_log(api):
+    made = put_record(api, "inspection-a")
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "inspection-a", "uid": made["metadata"]["uid"]}
+    job = {"kind": "Job", "metadata": {"name": "inspection-a", "namespace": "team", "ownerReferences": [owner]}}
+    api.put(f"{JOBS}/inspection-a", job)
+    api.run_pod(containerStatuses=[{"name": "run", "state": {"running": {"startedAt": "2026-11-16T04:00:00Z"}}}])
+    api.logs["p-0"] = b"so far"
+    (told,) = ask(api)
+    assert told["phase"] == "Running"
+    assert told["logs"]["items"][0]["pod"] == "p-0"
+    assert "so far" in told["logs"]["items"][0]["stdout"]
+    assert ask(api, logs=False)[0]["logs"] is None
+
+
+def test_stored_results_are_told_with_their_failure(api):
+    outcome = {"items": [], "placements": [], "reason": "quota", "message": "exceeded quota"}
+    put_record(api, "inspection-a", outcome=canonical_json(outcome), finished="1794801600")
+    (told,) = ask(api)
+    assert (told["phase"], told["reason"], told["message"]) == ("Failed", "quota", "exceeded quota")
+    assert told["finished"].startswith("2026-")
+    assert api.writes == []
+
+
+def test_the_build_behind_the_image_is_told(api):
+    build = {"spec_hash": "s" * 64, "image": "r/x:1", "image_digest": None, "dockerfile": "FROM b"}
+    put_record(api, "inspection-a", {"run": {}, "script": "x", "build": build})
+    spec = {"image": "r/x:1", "spec_hash": "s" * 64, "stack": {"base": "b"}}
+    record = new_record("team", "build-a", {"muster.kube/build": "h"}, spec, "hash", None)
+    record["data"]["outcome"] = canonical_json({"reason": None, "log": "STEP 1"})
+    api.put(f"{MAPS}/build-a", record)
+    (told,) = ask(api)
+    assert told["status"]["build"]["phase"] == "succeeded"
+    assert told["specification"]["stack"] == {"base": "b"}
+    assert told["logs"]["build"] == "STEP 1"

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The Job of an inspection and the files of its pods."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
+    MAP_BYTES,
+    PodTerms,
+    run_contents,
+    run_job,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunFile, RunSpec
+
+SPEC = RunSpec(
+    image="registry/app@sha256:1",
+    script=b"#!/bin/sh\n\xff",
+    args=("$(HOME)", "a b"),
+    environment=({"name": "MODE", "value": "cheap $$ $(X)"}, {"name": "KEY", "valueFrom": {"secretKeyRef": {}}}),
+    files=(RunFile("/data/input file.csv", b"1;2", 0o440), RunFile("/opt/tool", b"#!/bin/sh\n", 0o555)),
+    interpreter="python3 -u",
+    repetitions=5,
+    parallelism=9,
+    warmup=1,
+    allowed_failures=2,
+    timeout=90,
+    resources={"cpu": "500m", "nvidia.com/gpu": "1"},
+)
+
+
+def job(spec: RunSpec = SPEC, terms: PodTerms | None = None) -> dict[str, t.Any]:
+    """The Job of a run whose ConfigMaps are called after their keys."""
+    contents = run_contents(spec, "collector\n")
+    names = {content.key: f"map-{content.key}" for content in contents}
+    return run_job(spec, terms or PodTerms(), contents, JobPlace("run-1", 1, {"muster.kube/inspection": "i"}, names))
+
+
+def pod(spec: RunSpec = SPEC, terms: PodTerms | None = None) -> dict[str, t.Any]:
+    """The pod of it."""
+    return t.cast(dict[str, t.Any], job(spec, terms)["spec"]["template"]["spec"])
+
+
+def test_the_job_runs_each_repetition_once():
+    made = job()
+    assert made["metadata"] == {"name": "run-1", "labels": {"muster.kube/inspection": "i"}}
+    spec = {key: value for key, value in made["spec"].items() if key != "template"}
+    assert spec == {
+        "completionMode": "Indexed",
+        "completions": 5,
+        "parallelism": 5,
+        "backoffLimitPerIndex": 0,
+        "maxFailedIndexes": 2,
+        "podFailurePolicy": {
+            "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+        },
+    }
+    assert made["spec"]["template"]["metadata"]["labels"] == {"muster.kube/inspection": "i"}
+
+
+def test_the_pod():
+    made = pod()
+    assert made["restartPolicy"] == "Never"
+    assert made["activeDeadlineSeconds"] == 90
+    assert made["automountServiceAccountToken"] is False
+    assert not {"affinity", "nodeSelector", "tolerations", "imagePullSecrets", "serviceAccountName"} & set(made)
+    container = made["containers"][0]
+    assert container["image"] == "registry/app@sha256:1"
+    assert container["command"] == ["/bin/sh", "/muster/content/collector.sh"]
+    assert container["args"] == ["$$(HOME)", "a b"]
+    assert container["resources"] == {
+        "requests": {"cpu": "500m", "nvidia.com/gpu": "1"},
+        "limits": {"cpu": "500m", "nvidia.com/gpu": "1"},
+    }
+    assert "securityContext" not in container
+
+
+def test_the_environment_reaches_the_script_as_it_was_written():
+    entries = pod()["containers"][0]["env"]
+    assert entries[:2] == [
+        {"name": "MODE", "value": "cheap $$$$ $$(X)"},
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {}}},
+    ]
+    values = {entry["name"]: entry.get("value") for entry in entries}
+    assert values["MUSTER_INTERPRETER"] == "python3 -u"
+    assert values["MUSTER_WARMUP"] == "1"
+    assert values["MUSTER_OUTPUT_BYTES"] == "65536"
+    assert values["MUSTER_LIVE"] == "0"
+    fields = {entry["name"]: entry["valueFrom"] for entry in entries if "valueFrom" in entry}
+    assert fields["MUSTER_NODE_NAME"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    assert fields["MUSTER_LIMIT_CPU"]["resourceFieldRef"]["divisor"] == "1m"
+    assert "job-completion-index" in fields["MUSTER_INDEX"]["fieldRef"]["fieldPath"]
+    names = [entry["name"] for entry in entries]
+    assert len(names) == len(set(names))
+
+
+def test_names_of_the_collector_are_refused():
+    spec = dataclasses.replace(SPEC, environment=({"name": "MUSTER_SCRIPT", "value": "x"},))
+    with pytest.raises(BadInput, match="names that begin with MUSTER_ are the collector's own"):
+        job(spec)
+
+
+def test_files_are_mounted_where_they_belong():
+    made = pod()
+    assert made["volumes"] == [
+        {
+            "name": "content",
+            "projected": {
+                "defaultMode": 0o444,
+                "sources": [
+                    {
+                        "configMap": {
+                            "name": "map-c0",
+                            "items": [
+                                {"key": "collector.sh", "path": "collector.sh"},
+                                {"key": "script", "path": "script"},
+                                {"key": "file-0000", "path": "file-0000", "mode": 0o440},
+                                {"key": "file-0001", "path": "file-0001", "mode": 0o555},
+                            ],
+                        }
+                    }
+                ],
+            },
+        },
+        {"name": "work", "emptyDir": {"sizeLimit": "1Gi"}},
+        {"name": "hwinfo", "emptyDir": {"sizeLimit": "1Mi"}},
+    ]
+    mounts = made["containers"][0]["volumeMounts"]
+    assert {"name": "hwinfo", "mountPath": "/home/amun/hwinfo"} in mounts
+    assert mounts[3] == {
+        "name": "content",
+        "mountPath": "/data/input file.csv",
+        "subPath": "file-0000",
+        "readOnly": True,
+    }
+
+
+@pytest.mark.parametrize("path", ["relative", "/a/../b", "/a/./b", "/a:b", "/", "/a/", "//a", ""])
+def test_paths_that_cannot_be_mounted_are_refused(path):
+    with pytest.raises(BadInput, match="an absolute path"):
+        job(dataclasses.replace(SPEC, files=(RunFile(path, b""),)))
+
+
+def test_many_files_need_several_maps():
+    files = tuple(RunFile(f"/f{number}", bytes(MAP_BYTES // 2)) for number in range(3))
+    spec = dataclasses.replace(SPEC, files=files)
+    contents = run_contents(spec, "collector\n")
+    assert [sorted(content.binary) for content in contents] == [
+        ["collector.sh", "file-0000", "script"],
+        ["file-0001", "file-0002"],
+    ]
+    assert contents[0].binary["script"] == SPEC.script
+    assert [source["configMap"]["name"] for source in pod(spec)["volumes"][0]["projected"]["sources"]] == [
+        "map-c0",
+        "map-c1",
+    ]
+
+
+def test_a_file_that_fits_no_map_is_refused_with_its_size():
+    files = (RunFile("/big", bytes(MAP_BYTES + 1)),)
+    with pytest.raises(BadInput, match=f"file /big: it has {MAP_BYTES + 1} bytes of at most {MAP_BYTES}"):
+        run_contents(dataclasses.replace(SPEC, files=files), "")
+
+
+def test_what_only_the_cluster_needs_to_know():
+    affinity = {"nodeAffinity": {"x": 1}}
+    terms = PodTerms(
+        affinity=affinity,
+        node_selector={"pool": "a"},
+        tolerations=({"key": "gpu"},),
+        pull_secrets=("pull",),
+        service_account="runner",
+        priority_class="low",
+        labels={"kueue.x-k8s.io/queue-name": "q", "muster.kube/inspection": "mine"},
+        work_size="5Gi",
+        suspend=True,
+        live=True,
+    )
+    spec = dataclasses.replace(SPEC, runtime_class="kata", security={"runAsUser": 1000})
+    made = pod(spec, terms)
+    assert made["affinity"] == affinity
+    assert made["nodeSelector"] == {"pool": "a"}
+    assert made["tolerations"] == [{"key": "gpu"}]
+    assert made["imagePullSecrets"] == [{"name": "pull"}]
+    assert made["serviceAccountName"] == "runner"
+    assert made["priorityClassName"] == "low"
+    assert made["runtimeClassName"] == "kata"
+    assert made["containers"][0]["securityContext"] == {"runAsUser": 1000}
+    assert made["volumes"][1]["emptyDir"]["sizeLimit"] == "5Gi"
+    whole = job(spec, terms)
+    assert whole["spec"]["suspend"] is True
+    assert whole["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "q", "muster.kube/inspection": "i"}

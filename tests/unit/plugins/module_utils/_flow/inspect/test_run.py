@@ -1,0 +1,258 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The flow of an inspection on a small API server: what is written when, what is returned, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
+    InspectionQuestion,
+    answer_inspections,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.tests.support.frames import framed
+from ansible_collections.muster.kube.tests.support.inspector import terms_of
+from ansible_collections.muster.kube.tests.support.job_api import JobApi
+
+FITS = Verdict("g", "team", "fits", "now", None, NamespaceFit(True), 0, (), {}).as_dict()
+WAITS = Verdict("g", "team", "waits", None, "insufficient", NamespaceFit(True), 0, (), {}).as_dict()
+RESULT = framed({"exit_code": 0, "wall_seconds": 1.0, "start": 1.0, "end": 2.0})
+WRITES = ["POST configmaps", "POST configmaps", "POST jobs", "PUT configmaps/inspection-#", "DELETE jobs/inspection-#"]
+TASK = {"namespace": "team", "image": "registry.example.com/x:1", "script": "true"}
+
+
+class Stage(JobApi):
+    """A small API server and inspections on it; the verdict on room is the test's."""
+
+    def __init__(self):
+        super().__init__()
+        self.verdict = FITS
+        self.said = []
+
+    def inspect(self, *, check_mode=False, **options):
+        terms = terms_of({**TASK, **options}, check_mode=check_mode)
+        return run_inspection(self.client, terms, self.said.append, listen=self.listen)
+
+    def succeed(self, log=RESULT, name="p-0"):
+        """The pod ends well; its container has the name that inspections use."""
+        super().succeed(log, name)
+        self.rename(name)
+
+    def fail(self, log=b"", name="p-0", code=1, **ended):
+        """The pod ends badly."""
+        super().fail(log, name, code, **ended)
+        self.rename(name)
+
+    def rename(self, name):
+        pod = next(obj for path, obj in self.objects.items() if path.endswith(f"/pods/{name}"))
+        pod["status"]["containerStatuses"][0]["name"] = "run"
+
+
+@pytest.fixture
+def stage(monkeypatch):
+    made = Stage()
+    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job: made.verdict)
+    return made
+
+
+def test_a_run_writes_in_order_and_a_second_task_reads_only(stage):
+    stage.steps = [stage.succeed]
+    first = stage.inspect(identifier="mine")
+    assert stage.written == [text.replace("inspection-", "inspection-mine-") for text in WRITES]
+    assert (first["phase"], first["changed"], first["cached"]) == ("Succeeded", True, False)
+    assert first["inspection_id"] == f"inspection-mine-{first['run_hash'][:10]}"
+    assert first["summary"]["succeeded"] == 1
+    count = len(stage.writes)
+    second = stage.inspect(identifier="mine")
+    assert (len(stage.writes), second["changed"], second["cached"]) == (count, False, True)
+    assert second["items"] == first["items"]
+
+
+def test_check_mode_writes_nothing_before_and_after(stage):
+    before = stage.inspect(check_mode=True)
+    assert (before["would_run"], before["changed"], before["phase"]) == (True, True, "Pending")
+    assert stage.writes == []
+    stage.steps = [stage.succeed]
+    stage.inspect()
+    after = stage.inspect(check_mode=True)
+    assert (after["would_run"], after["changed"], after["phase"]) == (False, False, "Succeeded")
+
+
+def test_force_runs_again_under_the_same_name(stage):
+    stage.steps = [stage.succeed]
+    first = stage.inspect()
+    stage.steps = [stage.succeed]
+    second = stage.inspect(force=True)
+    assert (second["attempt"], second["inspection_id"]) == (2, first["inspection_id"])
+
+
+def test_lack_of_room_is_said_and_waited_for(stage):
+    stage.verdict = WAITS
+    stage.steps = [stage.succeed]
+    answer = stage.inspect()
+    assert answer["verdict"]["answer"] == "waits"
+    assert "there is no room yet: g: waits" in stage.said[0]
+    assert answer["phase"] == "Succeeded"
+
+
+def test_a_failed_script_fails_the_task_with_its_results_and_is_stored(stage):
+    stage.steps = [lambda: stage.fail(framed({"exit_code": 3}), code=3)]
+    answer = stage.inspect()
+    assert (answer["failed"], answer["reason"]) == (True, "script_failed")
+    assert answer["msg"].startswith(f"Cannot finish inspection team/{answer['inspection_id']}: script_failed: ")
+    assert answer["items"][0]["exit_code"] == 3
+    count = len(stage.writes)
+    again = stage.inspect(fail_when_failed=False)
+    assert ("failed" in again, again["reason"], len(stage.writes)) == (False, "script_failed", count)
+
+
+def test_what_the_cluster_failed_is_tried_again(stage):
+    stage.steps = [stage.succeed]
+    lost = stage.inspect()
+    assert lost["reason"] is None
+    stage.steps = [lambda: stage.succeed(b"nothing")]
+    assert stage.inspect(script="false")["reason"] == "lost_result"
+    stage.steps = [stage.succeed]
+    assert stage.inspect(script="false")["attempt"] == 2
+
+
+def test_hardware_that_no_node_has_is_refused_before_anything_is_written(stage):
+    stage.put(
+        "/api/v1/nodes/n1", {"kind": "Node", "metadata": {"name": "n1", "labels": {"kubernetes.io/arch": "amd64"}}}
+    )
+    with pytest.raises(NoSuchHardware) as refused:
+        stage.inspect(run={"hardware": {"arch": "arm64"}})
+    assert refused.value.as_result()["near_misses"] == [
+        {"node": "n1", "missing": ["arch arm64: label kubernetes.io/arch is 'amd64'"]}
+    ]
+    assert stage.writes == []
+
+
+def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
+    first = stage.inspect(wait=False)
+    assert (first["phase"], first["items"], first["changed"]) == ("Pending", [], True)
+    told = answer_inspections(stage.client(), InspectionQuestion(namespace="team"))["inspections"]
+    assert [entry["phase"] for entry in told] == ["Pending"]
+    stage.steps = [stage.succeed]
+    assert stage.inspect()["phase"] == "Succeeded"
+
+
+def test_inspections_are_told_and_removed_by_identifier(stage):
+    stage.steps = [lambda: stage.succeed(framed({"exit_code": 0, "stdout": {"bytes": 2, "half": 9, "head": "aGk="}}))]
+    made = stage.inspect(identifier="mine", labels={"team": "a"})
+    (told,) = answer_inspections(stage.client(), InspectionQuestion(identifier="mine"))["inspections"]
+    assert (told["inspection_id"], told["labels"]["team"]) == (made["inspection_id"], "a")
+    assert told["specification"]["script"] == "true"
+    assert told["logs"] == {"build": None, "items": [{"index": 0, "stdout": "hi", "stderr": "", "pod": None}]}
+    gone = {"state": "absent", "image": None, "script": None, "identifier": "mine"}
+    assert stage.inspect(check_mode=True, **gone)["removed"] == [made["inspection_id"]]
+    assert stage.inspect(**gone)["removed"] == [made["inspection_id"]]
+    assert stage.inspect(**gone) == {"changed": False, "removed": [], "namespace": "team"}
+
+
+def test_an_inspection_that_somebody_removed_is_cancelled(stage):
+    def remove():
+        for path in [path for path in stage.objects if "/configmaps/" in path or "/jobs/" in path]:
+            del stage.objects[path]
+
+    stage.steps = [remove]
+    answer = stage.inspect()
+    assert (answer["phase"], answer["reason"], answer["failed"]) == ("Cancelled", "cancelled", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"script": None}, "a ready image needs a script"),
+        ({"inspection_id": "inspection-1"}, "it follows from the specification"),
+        ({"identifier": "No"}, "identifier"),
+        ({"collector": ""}, "collector"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_read(stage, options, complaint):
+    with pytest.raises(BadInput, match=complaint):
+        stage.inspect(**options)
+    assert stage.asked == []
+
+
+DIGEST = "sha256:" + "d" * 64
+BUILT = {"image": "r.example.com/x:sha-1", "digest": DIGEST, "dockerfile": "FROM b", "spec_hash": "h", "cached": True}
+STACKED = {"image": None, "stack": {"base": "b:1"}, "build": {"repository": "r.example.com/x"}}
+
+
+@pytest.fixture
+def build(monkeypatch):
+    """Builds end as the test says; returns the terms of all of them."""
+    asked = []
+
+    def answer(result):
+        def run_build(_connect, terms, _report, **_rest):
+            asked.append(terms)
+            if isinstance(result, Exception) and not terms.check_mode:
+                raise result
+            return {"digest": None} if isinstance(result, Exception) else result
+
+        monkeypatch.setattr(run_flow, "run_build", run_build)
+        return asked
+
+    return answer
+
+
+def test_a_built_stack_is_run_by_its_digest(stage, build):
+    build(BUILT)
+    images = []
+
+    def look_and_succeed():
+        images.extend(item["image"] for item in stage.job()["spec"]["template"]["spec"]["containers"])
+        stage.succeed()
+
+    stage.steps = [look_and_succeed]
+    answer = stage.inspect(**STACKED)
+    assert (answer["phase"], answer["spec_hash"], answer["image_digest"]) == ("Succeeded", "h", DIGEST)
+    assert images == [f"r.example.com/x@{DIGEST}"]
+
+
+def test_without_a_script_the_stack_is_only_built(stage, build):
+    build({**BUILT, "cached": False, "changed": True})
+    answer = stage.inspect(**STACKED, script=None)
+    assert (answer["phase"], answer["changed"], answer["items"]) == ("Succeeded", True, [])
+    assert stage.writes == []
+
+
+def test_a_failed_build_fails_the_inspection(stage, build):
+    outcome = {"image": "r.example.com/x:sha-1", "reason": "build_failed", "message": "no such package", "log": "STEP"}
+    build(BuildFailed(outcome))
+    answer = stage.inspect(**STACKED)
+    assert (answer["phase"], answer["reason"], answer["failed"]) == ("Failed", "build_failed", True)
+    assert answer["status"]["build"]["log"] == "STEP"
+    assert "build_failed: no such package" in answer["msg"]
+
+
+def test_a_build_that_goes_on_is_told_as_such(stage, build):
+    build({"image": "r.example.com/x:sha-1", "digest": None, "phase": "running", "changed": True})
+    answer = stage.inspect(**STACKED, wait=False)
+    assert (answer["phase"], answer["inspection_id"], answer["changed"]) == ("Building", None, True)
+
+
+def test_check_mode_shows_the_dockerfile_of_what_would_be_built(stage, build):
+    asked = build({**BUILT, "digest": None, "cached": False, "changed": True, "phase": "pending"})
+    answer = stage.inspect(check_mode=True, **STACKED)
+    assert (answer["would_run"], answer["dockerfile"], answer["run_hash"]) == (True, "FROM b", None)
+    assert all(terms.check_mode for terms in asked)
+
+
+@pytest.mark.parametrize("step", ["build", "run"])
+def test_hardware_of_either_step_is_refused_before_the_build(stage, step):
+    stage.put("/api/v1/nodes/n1", {"kind": "Node", "metadata": {"name": "n1", "labels": {}}})
+    options = {**STACKED, "run": {}}
+    options[step] = {**options[step], "hardware": {"arch": "arm64"}}
+    with pytest.raises(NoSuchHardware, match=f"hardware for the {step}"):
+        stage.inspect(**options)
+    assert stage.writes == []
