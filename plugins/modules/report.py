@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Write one HTML page that shows who waited for what, when
+short_description: Write one HTML page that shows who waited for what, or compares inspections
 version_added: 0.1.0
 description:
   - Writes a single HTML file from data that other modules returned. The page needs no network, no other file and no
@@ -15,6 +15,8 @@ description:
   - A report consists of sections, each of a type. The type V(gang_timeline) draws one row for each gang with a bar for
     each phase along a common axis of time, and below it says in a table what each gang waited for, when it started, how
     long it ran and how often it was tried.
+  - The type V(inspections) draws box plots of one or more metrics with every run as a point, says whether a result is
+    better or worse than the first one, and shows in tables what failed and which hardware and packages differ.
   - No cluster is contacted. The page holds nothing but the given data, so that equal data make an equal file.
   - This module does one task each time it runs; there is no state to bring about besides the file.
 extends_documentation_fragment:
@@ -43,7 +45,7 @@ options:
     description:
       - Title of the page.
     type: str
-    default: Gang report
+    default: Report
   sections:
     description:
       - What the page shows, in this order.
@@ -58,11 +60,11 @@ options:
         required: true
         choices:
           - gang_timeline
+          - inspections
       title:
         description:
-          - Title of the section.
+          - Title of the section. The default is V(Gangs) or V(Inspections).
         type: str
-        default: Gangs
       gangs:
         description:
           - Gangs as M(muster.kube.gang_info) returns them. Used are C(name), C(namespace), C(queue), C(phase),
@@ -82,6 +84,54 @@ options:
           - By default as M(muster.kube.gang_info) tells by the seconds of each gang's last phase, else the latest
             moment in the data.
         type: str
+      inspections:
+        description:
+          - Results as M(muster.kube.inspection) and M(muster.kube.inspection_info) return them. Others are compared
+            with the first one.
+          - A result is called by its C(name) if you add one, else by its C(inspection_id).
+        type: list
+        elements: dict
+        default: []
+      metrics:
+        description:
+          - What is drawn and compared. The default is the wall time.
+        type: list
+        elements: dict
+        suboptions:
+          metric:
+            description:
+              - A path into an item of a result with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
+                for a script that prints JSON.
+            type: str
+            required: true
+          title:
+            description:
+              - What to call it.
+            type: str
+          unit:
+            description:
+              - The unit of its values. V(s) and V(bytes) are shown in a size that suits, and are known of metrics whose
+                names end in C(_seconds) or C(_bytes).
+            type: str
+          direction:
+            description:
+              - Whether lower or higher values are better.
+            type: str
+            choices:
+              - lower
+              - higher
+            default: lower
+          threshold:
+            description:
+              - By how many percent the medians have to differ to be called better or worse.
+            type: float
+            default: 5.0
+      allow_different_hardware:
+        description:
+          - Whether results from different hardware are compared. They are drawn in any case, what differs is
+            marked.
+        type: bool
+        default: false
   template:
     description:
       - The text of the page around the sections, with the markers C(%%title%%), C(%%policy%%) and C(%%sections%%).
@@ -97,6 +147,9 @@ notes:
 seealso:
   - module: muster.kube.gang_info
   - module: muster.kube.dispatch
+  - module: muster.kube.inspection
+  - plugin: muster.kube.inspection_compare
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -126,6 +179,23 @@ EXAMPLES = r"""
               - {phase: queued, at: "2026-01-31T09:00:10Z", reason: Submitted}
               - {phase: dispatched, at: "2026-01-31T09:02:01Z"}
               - {phase: running, at: "2026-01-31T09:02:03Z"}
+
+- name: Two stacks, five runs each
+  muster.kube.report:
+    dest: "{{ report_path | default('inspections.html') }}"
+    title: Which one is faster?
+    sections:
+      - type: inspections
+        metrics:
+          - metric: wall_seconds
+          - metric: stdout.rate
+            unit: images/s
+            direction: higher
+        inspections:
+          - name: old
+            items: "{{ old_items | default([{'exit_code': 0, 'wall_seconds': 1.25, 'stdout': {'rate': 8.1}}]) }}"
+          - name: new
+            items: "{{ new_items | default([{'exit_code': 0, 'wall_seconds': 1.05, 'stdout': {'rate': 9.7}}]) }}"
 """
 
 RETURN = r"""
@@ -154,13 +224,22 @@ sections:
       type: str
       sample: Shared node
     gangs:
-      description: How many gangs it shows.
+      description: How many gangs it shows, for a timeline.
       type: int
       sample: 2
     transitions:
       description: How many phases of gangs it shows, which is the number of bars.
       type: int
       sample: 7
+    inspections:
+      description: How many inspections it compares, for a section of that type.
+      type: int
+    runs:
+      description: How many runs they have.
+      type: int
+    failed_runs:
+      description: How many of them failed.
+      type: int
 changed_sections:
   description: Titles of the sections that came, went or show something else than before.
   returned: success

@@ -16,6 +16,7 @@ import threading
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import write_report
 from ansible_collections.muster.kube.plugins.module_utils._model.report import ReportRequest
+from ansible_collections.muster.kube.tests.support import inspection_cases
 from ansible_collections.muster.kube.tests.support.report_cases import (
     START,
     TEMPLATE,
@@ -133,6 +134,19 @@ def test_what_is_smuggled_past_the_escaping_is_stopped_by_the_policy(report, bro
     assert of_pages(proxy.asked) == []
     assert len(complaints) == 2
     assert all("Content Security Policy" in line for line in complaints)
+
+
+def test_inspections_are_drawn_and_say_what_a_point_stands_for(tmp_path, browse, proxy):
+    attack = "</title></script><script>document.title='owned'</script><img src='http://tracker.example/x.png'>"
+    stacks = inspection_cases.two_stacks()
+    page = tmp_path / "page.html"
+    sections = (inspection_cases.section([*stacks, inspection_cases.inspection(attack, [10.0])]),)
+    write_report(ReportRequest(page, "Page", sections, TEMPLATE.read_text(encoding="utf-8"), False))
+    dom, complaints = browse(page)
+    assert complaints == []
+    assert "<title>Page</title>" in dom
+    assert len(re.findall('class="bar point', dom)) == 8 + 8 + 1
+    assert of_pages(proxy.asked) == []
 
 
 def test_the_recorder_would_have_seen_a_request(tmp_path, browse, proxy):

@@ -12,18 +12,33 @@ import pathlib
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.report import GangTimeline, ReportRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import Inspections
 
 Spec = dict[str, dict[str, t.Any]]
 Params = t.Mapping[str, t.Any]
 
 
-def section_argument_spec() -> Spec:
-    """One section; the entries of gangs are read by the flow, since they are results of other modules."""
+def metric_argument_spec() -> Spec:
+    """One metric of a section that compares inspections."""
     return {
-        "type": {"type": "str", "required": True, "choices": [GangTimeline.type]},
-        "title": {"type": "str", "default": "Gangs"},
+        "metric": {"type": "str", "required": True},
+        "title": {"type": "str"},
+        "unit": {"type": "str"},
+        "direction": {"type": "str", "choices": ["lower", "higher"], "default": "lower"},
+        "threshold": {"type": "float", "default": 5.0},
+    }
+
+
+def section_argument_spec() -> Spec:
+    """One section; its entries are read by the flow, since they are results of other modules."""
+    return {
+        "type": {"type": "str", "required": True, "choices": [GangTimeline.type, Inspections.type]},
+        "title": {"type": "str"},
         "gangs": {"type": "list", "elements": "dict", "default": []},
         "as_of": {"type": "str"},
+        "inspections": {"type": "list", "elements": "dict", "default": []},
+        "metrics": {"type": "list", "elements": "dict", "options": metric_argument_spec()},
+        "allow_different_hardware": {"type": "bool", "default": False},
     }
 
 
@@ -31,7 +46,7 @@ def report_argument_spec() -> Spec:
     """All options of report."""
     return {
         "dest": {"type": "path", "required": True},
-        "title": {"type": "str", "default": "Gang report"},
+        "title": {"type": "str", "default": "Report"},
         "sections": {"type": "list", "elements": "dict", "required": True, "options": section_argument_spec()},
         "template": {"type": "str"},
     }

@@ -5,8 +5,8 @@
 
 """Reports as typed data: a title and sections; each capability brings a section type of its own.
 
-The first type is the gang timeline: who waited for what, when. Times are seconds since 1970; nothing here reads a
-clock, so equal data make equal reports.
+The gang timeline tells who waited for what, when; inspections have a file of their own. Times are seconds since 1970;
+nothing here reads a clock, so equal data make equal reports.
 """
 
 from __future__ import annotations
@@ -110,9 +110,6 @@ class GangTimeline:
     def transitions(self) -> int:
         """How many phases all gangs went through."""
         return sum(len(gang.spans) for gang in self.gangs)
-
-
-Section = GangTimeline
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

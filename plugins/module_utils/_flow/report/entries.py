@@ -66,7 +66,7 @@ def read_timeline(data: Mapping[str, t.Any], where: str) -> GangTimeline:
     rows += [_gang_of_decisions(key, found) for key, found in decisions.items() if key not in listed]
     rows.sort(key=lambda row: (math.inf if row.first is None else row.first, row.namespace, row.name))
     told = None if section.get("as_of") in (None, "") else _time(section, "as_of")
-    return GangTimeline(_words(section, "title"), tuple(rows), _read_at(gangs) if told is None else told)
+    return GangTimeline(_words(section, "title") or "Gangs", tuple(rows), _read_at(gangs) if told is None else told)
 
 
 def _read_at(gangs: Iterable[Fields]) -> float | None:

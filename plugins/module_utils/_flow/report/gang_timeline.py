@@ -25,6 +25,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup im
     joined,
     percent,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.tables import (
+    NOTHING,
+    cell,
+    counted,
+    figures,
+    note,
+    table,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.report import (
     Cause,
     GangRow,
@@ -37,7 +45,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import PH
 
 _HOVER_LENGTH = 600
 _ROW_HEIGHT, _BAR_TOP, _BAR_HEIGHT = 26, 4, 18
-_NONE = "–"
 
 
 def draw_gang_timeline(section: GangTimeline, name: str) -> Html:
@@ -59,7 +66,7 @@ def draw_gang_timeline(section: GangTimeline, name: str) -> Html:
 
 def _lede(section: GangTimeline, bounds: tuple[float, float] | None) -> Html:
     """What the section is about, in one line."""
-    said = [_counted(len(section.gangs), "gang")]
+    said = [counted(len(section.gangs), "gang")]
     if bounds:
         first, last = bounds
         same_day = day_text(first, year=True) == day_text(last, year=True)
@@ -75,19 +82,15 @@ def _figures(section: GangTimeline, until: float) -> Html:
     gangs = section.gangs
     waits = [waited for gang in gangs if (waited := gang.seconds_in("queued", until)) is not None]
     typical, longest = middle(waits), longest_wait(section, until)
-    figures = [
+    entries: list[tuple[str, str, str]] = [
         ("Gangs", str(len(gangs)), f"{sum(gang.starts > 0 for gang in gangs)} started"),
         ("Waiting", str(sum(gang.phase == "queued" for gang in gangs)), "in the queue at the end"),
         ("Running", str(sum(gang.phase == "running" for gang in gangs)), "at the end"),
         ("Complete", str(sum(gang.phase == "complete" for gang in gangs)), _failed(gangs)),
-        ("Median wait", _NONE if typical is None else duration_text(typical), "all attempts together"),
-        ("Longest wait", duration_text(longest[0]) if longest else _NONE, longest[1].name if longest else ""),
+        ("Median wait", NOTHING if typical is None else duration_text(typical), "all attempts together"),
+        ("Longest wait", duration_text(longest[0]) if longest else NOTHING, longest[1].name if longest else ""),
     ]
-    boxes = [
-        element("div", {}, element("dt", {}, name), element("dd", {}, figure), element("dd", {"class": "note"}, note))
-        for name, figure, note in figures
-    ]
-    return element("dl", {"class": "figures"}, *boxes)
+    return figures(entries)
 
 
 def _failed(gangs: Sequence[GangRow]) -> Html:
@@ -210,28 +213,28 @@ def _waits_table(section: GangTimeline, until: float, several: bool, days: bool)
     """Who waited for what, when."""
     names = ["Gang", "Queue", "Phase", "Waited", "For", "Started", "Ran", "Ended", "Attempts"]
     rows = [_waits_row(gang, until, several, days) for gang in section.gangs]
-    return _table("Who waited for what, when", names, rows, "waits")
+    return table("Who waited for what, when", names, rows, "waits")
 
 
 def _waits_row(gang: GangRow, until: float, several: bool, days: bool) -> Html:
     """One gang in the table; days are told when there are several."""
     waited, ran = gang.seconds_in("queued", until), gang.seconds_in("running", until)
     cells = [
-        _cell(gang.queue or _NONE, kind="word", name="Queue"),
-        _cell(_pill(gang.phase), _pods_text(gang), name="Phase"),
-        _cell(*_total(waited, gang.phase == "queued"), kind="number", name="Waited"),
-        _cell(*_cause_cell(gang), kind="cause", name="For"),
-        _cell(*_time_cell(gang.started, days), kind="number", name="Started"),
-        _cell(*_total(ran, gang.phase == "running"), kind="number", name="Ran"),
-        _cell(*_time_cell(gang.ended, days), kind="number", name="Ended"),
-        _cell(str(gang.starts), kind="number", name="Attempts"),
+        cell(gang.queue or NOTHING, kind="word", name="Queue"),
+        cell(_pill(gang.phase), _pods_text(gang), name="Phase"),
+        cell(*_total(waited, gang.phase == "queued"), kind="number", name="Waited"),
+        cell(*_cause_cell(gang), kind="cause", name="For"),
+        cell(*_time_cell(gang.started, days), kind="number", name="Started"),
+        cell(*_total(ran, gang.phase == "running"), kind="number", name="Ran"),
+        cell(*_time_cell(gang.ended, days), kind="number", name="Ended"),
+        cell(str(gang.starts), kind="number", name="Attempts"),
     ]
     return _table_row(gang, several, cells)
 
 
 def _cause_cell(gang: GangRow) -> list[str]:
     """What a gang waited for; the whole verdict on demand."""
-    return [_cause_line(cause) for cause in gang.causes()] or [_NONE]
+    return [_cause_line(cause) for cause in gang.causes()] or [NOTHING]
 
 
 def _cause_line(cause: Cause) -> Html:
@@ -257,40 +260,27 @@ def _cause_text(cause: Cause) -> str:
 def _transitions_table(section: GangTimeline, until: float, several: bool) -> Html:
     """Every phase of every gang: what the chart shows, for those who read or copy."""
     rows = [_transition_row(gang, span, until, several) for gang in section.gangs for span in gang.spans]
-    table = _table("", ["Gang", "Phase", "From (UTC)", "Lasted", "Reason", "Message"], rows, "transitions")
-    return element("details", {"class": "all"}, element("summary", {}, f"All transitions ({len(rows)})"), table)
+    drawn = table("", ["Gang", "Phase", "From (UTC)", "Lasted", "Reason", "Message"], rows, "transitions")
+    return element("details", {"class": "all"}, element("summary", {}, f"All transitions ({len(rows)})"), drawn)
 
 
 def _transition_row(gang: GangRow, span: Span, until: float, several: bool) -> Html:
     """One phase of one gang in the table."""
     cells = [
-        _cell(_pill(span.phase)),
-        _cell(moment_text(span.start), kind="number"),
-        _cell(_NONE if span.final else _length(span, until), kind="number"),
-        _cell(span.reason or _NONE),
-        _cell(span.message or _NONE, kind="cause"),
+        cell(_pill(span.phase)),
+        cell(moment_text(span.start), kind="number"),
+        cell(NOTHING if span.final else _length(span, until), kind="number"),
+        cell(span.reason or NOTHING),
+        cell(span.message or NOTHING, kind="cause"),
     ]
     return _table_row(gang, several, cells)
 
 
 def _table_row(gang: GangRow, several: bool, cells: Iterable[Html]) -> Html:
     """A row about a gang, with its namespace where there are several."""
-    space = element("div", {"class": "note"}, gang.namespace) if several else ""
+    space = note(gang.namespace if several else "")
     head = element("th", {"scope": "row"}, gang.name, space)
     return element("tr", {"data-gang": "", "data-find": _find_text(gang)}, head, *cells)
-
-
-def _table(caption: str, names: Iterable[str], rows: Sequence[Html], kind: str) -> Html:
-    """A table that scrolls by itself where the page is too narrow."""
-    heads = element("thead", {}, element("tr", {}, *(element("th", {"scope": "col"}, name) for name in names)))
-    title = element("caption", {}, caption) if caption else ""
-    table = element("table", {"class": kind}, title, heads, element("tbody", {}, joined(rows, "\n")))
-    return element("div", {"class": "scroll", "tabindex": 0}, table)
-
-
-def _cell(*content: str, kind: str | None = None, name: str | None = None) -> Html:
-    """One cell; its column's name is shown in it where the table becomes a list."""
-    return element("td", {"class": kind, "data-name": name}, *content)
 
 
 def _pill(phase: Phase) -> Html:
@@ -301,21 +291,21 @@ def _pill(phase: Phase) -> Html:
 def _pods_text(gang: GangRow) -> Html | str:
     """Pods by phase, in small print."""
     said = ", ".join(f"{count} {phase}" for phase, count in gang.pods)
-    return element("div", {"class": "note"}, f"pods: {said}") if said else ""
+    return note(f"pods: {said}" if said else "")
 
 
 def _time_cell(moment: float | None, days: bool) -> list[str]:
     """A moment, with its day in small print where that is not the same for all."""
     if moment is None:
-        return [_NONE]
-    return [clock_text(moment), element("div", {"class": "note"}, day_text(moment)) if days else ""]
+        return [NOTHING]
+    return [clock_text(moment), note(day_text(moment) if days else "")]
 
 
 def _total(seconds: float | None, unfinished: bool) -> list[str]:
     """A sum of durations, marked when it is still growing."""
     if seconds is None:
-        return [_NONE]
-    return [duration_text(seconds), element("div", {"class": "note"}, "so far") if unfinished else ""]
+        return [NOTHING]
+    return [duration_text(seconds), note("so far" if unfinished else "")]
 
 
 def _length(span: Span, until: float) -> str:
@@ -331,11 +321,6 @@ def _find_text(gang: GangRow) -> str:
 def _full_name(gang: GangRow) -> str:
     """Namespace and name."""
     return f"{gang.namespace}/{gang.name}" if gang.namespace else gang.name
-
-
-def _counted(count: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def _cut(text: str, most: int) -> str:

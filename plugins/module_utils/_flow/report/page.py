@@ -17,9 +17,11 @@ import html
 import re
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.gang_timeline import draw_gang_timeline
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspection_section import draw_inspections
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Html, element, joined, safe
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.report import Section
+from ansible_collections.muster.kube.plugins.module_utils._model.report import GangTimeline
+from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import Inspections
 
 GENERATOR = "muster.kube report"
 MARKERS = ("title", "policy", "sections")
@@ -28,7 +30,7 @@ _BLOCK = {name: re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("
 _SECTION = re.compile(r'<section class="section" data-type="([a-z_]+)" data-title="([^"]*)" data-digest="([0-9a-f]+)"')
 
 
-def build_page(template: str, title: str, sections: tuple[Section, ...]) -> str:
+def build_page(template: str, title: str, sections: tuple[GangTimeline | Inspections, ...]) -> str:
     """The whole page."""
     start = template.find("<!doctype html>")
     markers = _MARKER.findall(template)
@@ -48,10 +50,10 @@ def build_page(template: str, title: str, sections: tuple[Section, ...]) -> str:
     return _MARKER.sub(lambda found: parts[found.group(1)], page)
 
 
-def draw_section(section: Section, index: int) -> Html:
+def draw_section(section: GangTimeline | Inspections, index: int) -> Html:
     """One section, with a digest of what it shows so that the next run can tell whether it changed."""
     name = f"section-{index + 1}"
-    body = draw_gang_timeline(section, name)
+    body = draw_gang_timeline(section, name) if isinstance(section, GangTimeline) else draw_inspections(section, name)
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
     marks = {"class": "section", "data-type": section.type, "data-title": section.title, "data-digest": digest}
     return element("section", {**marks, "aria-labelledby": f"{name}-title"}, body)

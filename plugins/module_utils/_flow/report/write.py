@@ -15,13 +15,15 @@ import tempfile
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.entries import read_timeline
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspections import read_inspections
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import (
     build_page,
     sections_of_page,
     title_of_page,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.report import ReportRequest, Section
+from ansible_collections.muster.kube.plugins.module_utils._model.report import GangTimeline, ReportRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import Inspections
 
 _MODE = 0o644
 
@@ -30,7 +32,7 @@ def write_report(request: ReportRequest) -> dict[str, t.Any]:
     """Bring the file to what the data say; the result has the keys of the module."""
     if not request.template:
         raise BadInput("use", "template", "it is empty; the action plugin of muster.kube.report reads the usual one")
-    sections = tuple(read_timeline(data, f"sections[{index}]") for index, data in enumerate(request.sections))
+    sections = tuple(read_section(data, f"sections[{index}]") for index, data in enumerate(request.sections))
     page = build_page(request.template, request.title, sections)
     target = pathlib.Path(os.path.realpath(request.dest))
     wanted = page.encode()
@@ -56,14 +58,20 @@ def write_report(request: ReportRequest) -> dict[str, t.Any]:
     }
 
 
-def _summary(section: Section) -> dict[str, t.Any]:
+def read_section(data: t.Mapping[str, t.Any], where: str) -> GangTimeline | Inspections:
+    """A section of any type; data of another type than its own are refused, since nobody would see them."""
+    kind, other = ("inspections", "gangs") if data["type"] == Inspections.type else ("gangs", "inspections")
+    if data.get(other):
+        raise BadInput("read", f"{where}: {other}", f"a section of type {data['type']} shows {kind}")
+    return read_inspections(data, where) if data["type"] == Inspections.type else read_timeline(data, where)
+
+
+def _summary(section: GangTimeline | Inspections) -> dict[str, t.Any]:
     """What a section holds, in numbers."""
-    return {
-        "type": section.type,
-        "title": section.title,
-        "gangs": len(section.gangs),
-        "transitions": section.transitions,
-    }
+    common = {"type": section.type, "title": section.title}
+    if isinstance(section, GangTimeline):
+        return {**common, "gangs": len(section.gangs), "transitions": section.transitions}
+    return {**common, "inspections": len(section.results), "runs": section.runs, "failed_runs": section.failed_runs}
 
 
 def _changed_titles(before: list[tuple[str, str, str]], after: list[tuple[str, str, str]]) -> list[str]:

@@ -22,14 +22,32 @@ def test_options_become_a_request(tmp_path, monkeypatch):
     params = validated(dest="page.html", sections=[{"type": "gang_timeline"}]).validated_parameters
     request = report_request(params, True)
     assert str(request.dest) == os.path.join(tmp_path, "page.html")
-    assert (request.title, request.template, request.check_mode) == ("Gang report", None, True)
-    assert request.sections == ({"type": "gang_timeline", "title": "Gangs", "gangs": [], "as_of": None},)
+    assert (request.title, request.template, request.check_mode) == ("Report", None, True)
+    (section,) = request.sections
+    assert section == {
+        "type": "gang_timeline",
+        "title": None,
+        "gangs": [],
+        "as_of": None,
+        "inspections": [],
+        "metrics": None,
+        "allow_different_hardware": False,
+    }
+
+
+def test_metrics_are_compared_as_lower_is_better_unless_told():
+    sections = [{"type": "inspections", "inspections": [{}], "metrics": [{"metric": "wall_seconds"}]}]
+    (section,) = validated(dest="x", sections=sections).validated_parameters["sections"]
+    (metric,) = section["metrics"]
+    assert (metric["direction"], metric["threshold"], metric["unit"]) == ("lower", 5.0, None)
+    wrong = [{"type": "inspections", "metrics": [{"metric": "x", "direction": "up"}]}]
+    assert "value of direction must be one of: lower, higher" in validated(dest="x", sections=wrong).error_messages[0]
 
 
 def test_wrong_options_are_named():
     assert "missing required arguments: dest, sections" in validated().error_messages[0]
     wrong = validated(dest="x", sections=[{"type": "pie"}]).error_messages
-    assert "value of type must be one of: gang_timeline, got: pie" in wrong[0]
+    assert "value of type must be one of: gang_timeline, inspections, got: pie" in wrong[0]
     assert "missing required arguments: type" in validated(dest="x", sections=[{}]).error_messages[0]
     unknown = validated(dest="x", sections=[{"type": "gang_timeline", "gang": []}]).error_messages
     assert "sections.gang" in unknown[0]

@@ -88,7 +88,7 @@ def test_job_and_contents_belong_to_the_record_and_carry_its_labels(api):
         assert obj["metadata"]["ownerReferences"][0]["uid"] == record["metadata"]["uid"]
         assert obj["metadata"]["labels"] == {"muster.kube/build": "abc", "app.kubernetes.io/managed-by": "muster.kube"}
     job = seen.pop(f"{JOBS}/b-1")
-    (content,) = seen.values()
+    content = next(iter(seen.values()))
     assert job["spec"]["template"]["spec"]["volumes"] == [content["metadata"]["name"]]
     assert content["immutable"] is True
 

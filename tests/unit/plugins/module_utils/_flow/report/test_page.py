@@ -13,13 +13,14 @@ import re
 import hypothesis
 import hypothesis.strategies as st
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.entries import read_timeline
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import (
     build_page,
     sections_of_page,
     title_of_page,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import read_section
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.tests.support import inspection_cases
 from ansible_collections.muster.kube.tests.support.report_cases import (
     TEMPLATE,
     gang,
@@ -36,7 +37,7 @@ TEXT = TEMPLATE.read_text(encoding="utf-8")
 
 def page(*sections, title="Title"):
     """The page these sections make."""
-    read = tuple(read_timeline(data, f"sections[{index}]") for index, data in enumerate(sections))
+    read = tuple(read_section(data, f"sections[{index}]") for index, data in enumerate(sections))
     return build_page(TEXT, title, read)
 
 
@@ -174,6 +175,56 @@ def test_no_text_of_the_data_becomes_markup(data, title):
     assert len(blocks) == 2
     assert all((item.attributes.get("href") or "#mark-").startswith("#mark-") for item in tree.find())
     assert sections_of_page(built) is not None
+    assert len(sections_of_page(built) or []) == 1
+
+
+@st.composite
+def hostile_inspections(draw):
+    """A comparison with arbitrary text in every field that holds text."""
+
+    def some():
+        return draw(TEXTS)
+
+    item = inspection_cases.item(0, 1.5, image=some(), os_release={"pretty_name": some()})
+    item["hwinfo"] = inspection_cases.hwinfo(some(), brand=some(), vendor=some(), model=some())
+    item["stdout"] = some()
+    bad = inspection_cases.failed_item(1, f"r{some()}", some())
+    build = {"packages": {some(): [], "pip": [{"name": some(), "version": some()}]}}
+    one = inspection_cases.inspection(f"n{some()}", [1.0, 2.0], image=some(), image_digest=some())
+    other = {**one, "name": some(), "inspection_id": some(), "items": [item, bad], "status": {"build": build}}
+    metrics = [{"metric": "wall_seconds", "title": some(), "unit": some()}, {"metric": f"m{some()}"}]
+    return inspection_cases.section([one, other], title=some(), metrics=metrics)
+
+
+def _known_inspections():
+    """Every kind of element that a comparison may have."""
+    stacks = inspection_cases.two_stacks()
+    other = inspection_cases.inspection("other", [1.0], inspection_cases.failed_item(1))
+    other["items"][0]["hwinfo"] = inspection_cases.hwinfo(model=99)
+    gone = inspection_cases.inspection("gone", [], reason="build_failed")
+    many = [inspection_cases.failed_item(index) for index in range(20)]
+    metrics = [{"metric": "wall_seconds"}, {"metric": "nonsuch"}]
+    return shape(
+        parse_page(
+            page(
+                inspection_cases.section([*stacks, other, gone], metrics=metrics),
+                inspection_cases.section(stacks, metrics=metrics),
+                inspection_cases.section([other], metrics=metrics),
+                inspection_cases.section([inspection_cases.inspection("bad", [], *many)]),
+            )
+        )
+    )
+
+
+KNOWN_INSPECTIONS = _known_inspections()
+
+
+@hypothesis.given(hostile_inspections(), TEXTS)
+def test_no_text_of_inspections_becomes_markup(data, title):
+    built = page(data, title=title)
+    tree = parse_page(built)
+    assert shape(tree) <= KNOWN_INSPECTIONS
+    assert len(tree.find("circle", "point")) == 3
     assert len(sections_of_page(built) or []) == 1
 
 

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report import write
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.report import ReportRequest
+from ansible_collections.muster.kube.tests.support import inspection_cases
 from ansible_collections.muster.kube.tests.support.report_cases import TEMPLATE, section, two_gangs
 
 TEXT = TEMPLATE.read_text(encoding="utf-8")
@@ -35,6 +36,18 @@ def test_a_new_file(report, tmp_path):
     assert result["changed_sections"] == ["One"]
     assert os.stat(tmp_path / "page.html").st_mode & 0o777 == 0o644
     assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_a_section_of_inspections(report):
+    (summary,) = report(inspection_cases.section(inspection_cases.two_stacks(), title="Stacks"))["sections"]
+    assert summary == {"type": "inspections", "title": "Stacks", "inspections": 2, "runs": 17, "failed_runs": 1}
+
+
+def test_a_section_refuses_data_it_would_not_show(report):
+    with pytest.raises(BadInput, match=r"sections\[0\]: gangs: a section of type inspections shows inspections"):
+        report(inspection_cases.section(inspection_cases.two_stacks(), gangs=two_gangs()))
+    with pytest.raises(BadInput, match=r"sections\[0\]: inspections: a section of type gang_timeline shows gangs"):
+        report(section(two_gangs(), inspections=inspection_cases.two_stacks()))
 
 
 def test_the_second_time_nothing_is_written(report, monkeypatch):

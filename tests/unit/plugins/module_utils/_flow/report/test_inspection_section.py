@@ -1,0 +1,113 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The comparison of inspections as a page shows it."""
+
+from __future__ import annotations
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspection_section import draw_inspections
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspections import read_inspections
+from ansible_collections.muster.kube.tests.support.inspection_cases import (
+    failed_item,
+    hwinfo,
+    inspection,
+    packages,
+    section,
+    two_stacks,
+)
+from ansible_collections.muster.kube.tests.support.report_cases import parse_page
+
+
+def draw(*inspections, **more):
+    """The section as a tree."""
+    return parse_page(draw_inspections(read_inspections(section(list(inspections), **more), "s"), "one"))
+
+
+def rows(tree, kind):
+    """The cells of a table's body."""
+    (body,) = [body for table in tree.find("table", kind) for body in table.find("tbody")]
+    return [[item.text for item in row.children if not isinstance(item, str)] for row in body.find("tr")]
+
+
+def figures(tree):
+    """The figures at the top by name."""
+    return {
+        box.find("dt")[0].text: [item.text for item in box.find("dd")] for box in tree.find("div") if box.find("dt")
+    }
+
+
+def test_the_numbers_stand_in_a_table_with_change_and_verdict():
+    old, new = rows(draw(*two_stacks()), "numbers")
+    assert old == ["old", "8", "10.07 s", "9.988 s – 10.11 s", "9.9 s", "10.2 s", "–", "–"]
+    assert new[:3] == ["new", "8", "11.47 s"]
+    assert new[6].startswith("+13.9 %")
+    assert new[7] == "worsep < 0.001"
+
+
+def test_figures_tell_first_and_best_what_failed_and_what_differs():
+    found = figures(draw(*two_stacks()))
+    assert found["Runs"] == ["17", "1 failed"]
+    assert found["Wall time, first"] == ["10.07 s", "old"]
+    assert found["Wall time, best"] == ["10.07 s", "old"]
+    assert found["Hardware"] == ["same", "in all that decides"]
+    assert found["Packages"] == ["2", "differ, 3 are the same"]
+
+
+def test_what_failed_is_named_with_its_reason():
+    tree = draw(*two_stacks(), inspection("gone", [], reason="build_failed", message="no such package"))
+    assert rows(tree, "failures") == [
+        ["new", "8", "oom", "the script was killed"],
+        ["gone", "all", "build_failed", "no such package"],
+    ]
+    assert draw(inspection("good", [1.0])).find("table", "failures") == []
+
+
+def test_many_failures_are_folded():
+    tree = draw(inspection("bad", [], *(failed_item(index) for index in range(16))))
+    assert "What failed (16)" in [item.text for item in tree.find("summary")]
+
+
+def different():
+    """Two results of which the second ran on another CPU with another kernel."""
+    other = inspection("other", [1.0, 1.1, 1.2, 1.3])
+    other["items"] = [{**run, "hwinfo": {**hwinfo("node-2", model=17), "kernel": "6.1"}} for run in other["items"]]
+    return inspection("one", [1.0, 1.1, 1.2, 1.3]), other
+
+
+def test_different_hardware_stands_out_and_nothing_is_compared():
+    tree = draw(*different())
+    marked = [(row.classes, row.find("th")[0].text) for row in tree.find("tr", "differs")]
+    assert marked == [(["differs", "decides"], "≠ CPU model"), (["differs"], "≠ Kernel")]
+    assert "Not compared: they ran on different hardware" in tree.find("p", "bad")[0].text
+    assert figures(tree)["Hardware"] == ["differs", "CPU model"]
+
+
+def test_facts_that_are_the_same_are_folded_with_who_does_not_know_them():
+    unknown = inspection("unknown", [1.0])
+    unknown["items"][0]["hwinfo"] = None
+    tree = draw(inspection("known", [1.0]), unknown)
+    (folded,) = tree.find("details")
+    assert "CPU limit" in folded.text
+    assert "not known of unknown" in folded.text
+    assert figures(tree)["Hardware"] == ["–", "not known of all"]
+    assert "No fact differs." in tree.text
+
+
+def test_packages_that_differ_are_listed_and_long_lists_folded():
+    tree = draw(*two_stacks())
+    assert [row.find("th")[0].text for row in tree.find("tr", "differs")] == ["≠ numpy (pip)", "≠ scipy (pip)"]
+    captions = [item.text for item in tree.find("caption")]
+    assert "Packages that differ (2)" in captions
+    many = [
+        inspection(name, [1.0], status={"build": {"packages": packages(**{f"p{n}": version for n in range(20)})}})
+        for name, version in (("a", "1"), ("b", "2"))
+    ]
+    assert "Packages that differ (20)" in [item.text for item in draw(*many).find("summary")]
+    assert "22 packages the same in all." in draw(many[0], many[0]).text
+
+
+def test_one_inspection_is_shown_without_a_comparison():
+    tree = draw(inspection("alone", [1.0, 1.1]))
+    assert rows(tree, "numbers")[0][6:] == ["–", "–"]
+    assert tree.find("p", "lede")[0].text == "1 inspection · 2 runs"
