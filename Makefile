@@ -37,6 +37,7 @@ SITE = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages))
 MUSTER_SCALE ?= 0.1
 MUSTER_SEED ?= 1
 TEST_SELECTION ?= integration and not full
+TEST_PROFILES ?= test
 
 # Keep every tool inside the cache, and away from the user's own clusters and settings.
 export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION
@@ -91,6 +92,7 @@ test: packages go trees importer-venv core216-venv tarball ## everything a chang
 full: MUSTER_SCALE := 1
 full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange(1, 10**9))')
 full: TEST_SELECTION := integration
+full: TEST_PROFILES := test full
 full: packages go trees importer-venv core216-venv tarball ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
@@ -187,7 +189,7 @@ home:
 			ln -sfn '$(MUSTER_REAL_HOME)'/$$name $(HOME)/$$name; fi; done
 
 packages: venv
-	@missing=$$(bindep -b -f bindep.txt test || true); \
+	@missing=$$(bindep -b -f bindep.txt $(TEST_PROFILES) || true); \
 	if [[ -n $$missing ]]; then \
 		if [[ $$EUID == 0 ]] && command -v apt-get > /dev/null; then \
 			apt-get -qq update && apt-get -qq -y --no-install-recommends install $$missing; \

@@ -10,13 +10,11 @@ a recorder has seen meanwhile must be clean.
 
 from __future__ import annotations
 
-import collections.abc
 import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
 import json
-import math
 import os
 import pathlib
 import random
@@ -39,7 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import M
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest, ClusterSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders, run_dispatcher
-from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Signal
+from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Signal, chosen
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     config_map,
     gang_record,
@@ -315,16 +313,6 @@ def each_write(writes: dict[Scenario, list[str]]) -> list[Point]:
 def both_sides(points: t.Iterable[Point]) -> list[Point]:
     """Before and after each of them."""
     return [dataclasses.replace(point, when=when) for point in points for when in SIDES]
-
-
-T = t.TypeVar("T")
-
-
-def chosen(items: collections.abc.Sequence[T], scale: float, seed: int, what: str) -> list[T]:
-    """All of them in full runs, else a share that is the same in every run; never fewer than three."""
-    count = min(len(items), max(3, math.ceil(len(items) * scale)))
-    picked = random.Random(f"{seed}/{what}").sample(range(len(items)), count)
-    return [items[index] for index in sorted(picked)]
 
 
 def test_scenarios_have_all_their_writes(writes: dict[Scenario, list[str]]) -> None:

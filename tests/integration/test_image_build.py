@@ -7,172 +7,96 @@
 from __future__ import annotations
 
 import concurrent.futures
-import gzip
-import io
 import json
-import os
-import pathlib
 import secrets
 import shutil
 import subprocess
-import tarfile
-import typing as t
-import urllib.request
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
-    image_build_argument_spec,
-    image_build_terms,
-)
 from ansible_collections.muster.kube.plugins.module_utils._flow.build import local
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, BuildTerms, run_build
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
+from ansible_collections.muster.kube.tests.support.build_site import ODD, BuildSite, own, small
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import play_tasks
-from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, RealCluster
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "roles/inspection/files/build.sh"
-ODD = 'it\'s "quoted" $HOME `id` \\n\n\tzwölf €\n\nEOF\n'
 NAMESPACE = "image-build"
-# Builds side by side: a build waits for disk and registry as much as for a processor.
-WIDTH = 3
-WRITES = 5
-KINDS = "application/vnd.oci.image.manifest.v1+json,application/vnd.docker.distribution.manifest.v2+json"
-
-
-class Died(BaseException):
-    """The process was killed at a write."""
-
-
-class MortalClient(KubeClient):
-    """A client whose process dies at its nth write, before the server hears of it or before the answer is heard."""
-
-    number = 0
-    dies_at = 0
-    after = False
-
-    def request(self, method: str, *arguments: t.Any, **named: t.Any) -> t.Any:
-        """One request, or death."""
-        if method == "GET":
-            return super().request(method, *arguments, **named)
-        self.number += 1
-        dies = self.number == self.dies_at
-        if dies and not self.after:
-            raise Died
-        answer = super().request(method, *arguments, **named)
-        if dies:
-            raise Died
-        return answer
-
-
-class Site:
-    """The cluster as these tests use it."""
-
-    def __init__(self, cluster: RealCluster) -> None:
-        self.cluster = cluster
-        self.registry = cluster.registry
-        self.busybox = cluster.busybox_image()
-        self.builder = cluster.builder_image()
-
-    def options(self, **changes: t.Any) -> dict[str, t.Any]:
-        """Options of the module that fit this site."""
-        return {
-            "namespace": NAMESPACE,
-            "image": f"{self.registry}/test/stack",
-            "builder_image": self.builder,
-            "tier": "baseline",
-            "host_network": True,
-            "insecure_registries": [self.registry],
-            "hardware": {"node_selector": ON_REAL_NODE},
-            "requests": {"cpu": "50m", "memory": "32Mi"},
-            **changes,
-        }
-
-    def terms(self, *, check_mode: bool = False, **changes: t.Any) -> BuildTerms:
-        """The same as terms of the flow."""
-        spec = image_build_argument_spec()
-        params = {name: entry.get("default") for name, entry in spec.items()}
-        params |= {"build_script": SCRIPT.read_text(encoding="utf-8"), **self.options(**changes)}
-        return BuildTerms(**image_build_terms(params, check_mode, GENERATOR_VERSION))
-
-    def connect(self) -> KubeClient:
-        return connect({"kubeconfig": self.cluster.kubeconfig}, environ={})
-
-    def build(self, client: KubeClient | None = None, **changes: t.Any) -> dict[str, t.Any]:
-        """Build, and return a failure like any other result."""
-        made = client or self.connect()
-        try:
-            return run_build(lambda: made, self.terms(**changes), lambda _text: None)
-        except BuildFailed as error:
-            return error.as_result()
-
-    def jobs(self, namespace: str = NAMESPACE) -> list[str]:
-        """Names of all Jobs that are not on their way out."""
-        path = resource_path("batch/v1", "jobs", namespace)
-        return list_objects(self.cluster.client, path, keep=lambda job: job["metadata"]["name"]).items
-
-    def digests(self, repository: str) -> dict[str, str]:
-        """The tags of a repository in the registry and their digests."""
-        base = f"http://{self.registry}/v2/{repository}"
-        with urllib.request.urlopen(f"{base}/tags/list") as answer:
-            tags = json.load(answer)["tags"]
-        found = {}
-        for tag in tags:
-            request = urllib.request.Request(f"{base}/manifests/{tag}", headers={"Accept": KINDS}, method="HEAD")
-            with urllib.request.urlopen(request) as answer:
-                found[tag] = answer.headers["Docker-Content-Digest"]
-        return found
-
-    def layers(self, reference: str) -> list[bytes]:
-        """The unpacked layers of an image in the registry, those of its base (one in all our bases) left out."""
-        repository, _colon, tag = reference.removeprefix(f"{self.registry}/").rpartition(":")
-        base = f"http://{self.registry}/v2/{repository}"
-        request = urllib.request.Request(f"{base}/manifests/{tag}", headers={"Accept": KINDS})
-        with urllib.request.urlopen(request) as answer:
-            manifest = json.load(answer)
-        found = []
-        for layer in manifest["layers"][1:]:
-            with urllib.request.urlopen(f"{base}/blobs/{layer['digest']}") as answer:
-                found.append(gzip.decompress(answer.read()))
-        return found
-
-    def file_in(self, layers: list[bytes], path: str) -> tuple[bytes, int]:
-        """Content and mode of a file, in the last layer that has it."""
-        for layer in reversed(layers):
-            with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
-                if path in archive.getnames():
-                    content = archive.extractfile(path)
-                    assert content is not None
-                    return content.read(), archive.getmember(path).mode & 0o7777
-        raise AssertionError(f"no layer has {path}")
+# Has a quota that is too small.
+FULL_NAMESPACE = "image-build-full"
+# Builds side by side.
+WIDTH = 4
 
 
 @pytest.fixture(scope="module")
 def site(real_cluster):
     """One namespace for all builds, so that the builder image is pulled once."""
-    made = Site(real_cluster)
+    made = BuildSite(real_cluster, NAMESPACE)
     real_cluster.live.namespace(NAMESPACE)
     yield made
     real_cluster.live.drop_namespace(NAMESPACE)
 
 
-def small(site, content=ODD):
-    """A stack that is built in a few seconds."""
-    return {"base": site.busybox, "files": [{"path": "/etc/odd name", "content": content, "mode": "0640"}]}
+def failing(site):
+    """A task for every sort of failure; those that only wait come first."""
+    no_image = f"{site.registry}/no/such:1"
+    return {
+        "builder_pull": {"stack": small(site, "builder"), "builder_image": no_image},
+        "timeout": {"stack": own(site, "RUN sleep 600"), "timeout": "12"},
+        "quota": {
+            "stack": small(site, "quota"),
+            "namespace": FULL_NAMESPACE,
+            "requests": {"cpu": "2"},
+            "start_timeout": "2",
+        },
+        "unschedulable": {
+            "stack": small(site, "room"),
+            "requests": {"cpu": "900"},
+            "hardware": None,
+            "start_timeout": "2",
+        },
+        "push_failed": {
+            "stack": small(site, "push"),
+            "image": "127.0.0.1:1/test/x",
+            "insecure_registries": ["127.0.0.1:1", site.registry],
+        },
+        "oom": {"stack": own(site, "RUN tail /dev/zero"), "limits": {"memory": "128Mi"}},
+        "build_failed": {"stack": own(site, "RUN echo doomed; exit 3")},
+        "image_pull": {"stack": {"base": no_image}},
+        "own_image_pull": {"stack": {"dockerfile": f"FROM {no_image}\nRUN true\n"}},
+    }
 
 
-def own(site, *lines):
-    """A stack with a Dockerfile of its own."""
-    return {"dockerfile": "\n".join([f"FROM {site.busybox}", *lines, ""])}
+def build_twice(site):
+    """A build, and a new attempt of it, with the layers kept in a repository."""
+    options = {
+        "stack": own(site, "RUN echo once > /made"),
+        "image": f"{site.registry}/test/layers",
+        "cache": f"{site.registry}/test/cache",
+    }
+    return site.build(**options), site.build(**options, force=True)
 
 
-def test_a_playbook_builds_once_rebuilds_for_a_changed_file_and_removes(site, tmp_path):
+@pytest.fixture(scope="module")
+def under_way(site):
+    """Builds of several tests, begun together: mostly they wait, for a deadline, the disk or the registry."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": FULL_NAMESPACE}}
+    site.cluster.live.namespace(FULL_NAMESPACE)
+    site.cluster.live.create({**quota, "spec": {"hard": {"requests.cpu": "1"}}})
+    with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
+        futures = {name: pool.submit(site.build, **task) for name, task in failing(site).items()}
+        yield {**futures, "twice": pool.submit(build_twice, site)}
+    site.cluster.live.drop_namespace(FULL_NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def failures(site, under_way):
+    """What became of all the tasks that fail."""
+    return {name: under_way[name].result() for name in failing(site)}
+
+
+def test_a_playbook_builds_once_rebuilds_for_a_changed_file_and_removes(site, under_way, tmp_path):
     image = f"{site.registry}/test/play"
     defaults = site.options(image=image, kubeconfig=site.cluster.kubeconfig, tier="auto")
     del defaults["namespace"]
@@ -231,7 +155,7 @@ def test_a_second_run_reads_and_does_not_write(site):
     again = site.build(client, stack=stack)
     assert (client.writes, again["changed"], again["cached"]) == (0, False, True)
     assert {**again, "cached": False, "changed": True} == first
-    assert site.jobs() == []
+    assert first["name"] not in site.jobs()
 
 
 def test_a_build_secret_is_read_and_stays_out_of_image_record_and_log(site):
@@ -248,91 +172,6 @@ def test_a_build_secret_is_read_and_stays_out_of_image_record_and_log(site):
     assert token not in json.dumps(built)
     record = get_object(site.cluster.client, resource_path("v1", "configmaps", NAMESPACE, built["name"]))
     assert token not in json.dumps(record)
-
-
-def certificates() -> bytes | None:
-    """What this machine trusts, when it was told where that is; a package index may need it."""
-    path = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
-    return pathlib.Path(path).read_bytes() if path else None
-
-
-@pytest.mark.full
-def test_native_and_python_packages_and_a_secret_that_stays_out(site):
-    token = secrets.token_hex(16)
-    values = {"token": token, **({"ca": certificates().decode()} if certificates() else {})}
-    site.cluster.live.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "build", "namespace": NAMESPACE},
-            "stringData": values,
-        }
-    )
-    uses = {"token": "mount", "ca": "ca"}
-    stack = {
-        "base": site.cluster.base_image(),
-        "packages": ["hello", "tree"],
-        "python": {"packages": ["iniconfig==2.0.0"]},
-        "files": [{"path": "/opt/odd", "content": ODD}],
-        "secrets": [{"id": name, "use": uses[name], "secret": "build", "key": name} for name in values],
-    }
-    image = f"{site.registry}/test/debian"
-    built = site.build(stack=stack, image=image)
-    assert built["reason"] is None, built["log"]
-    native = {entry["name"] for entry in built["packages"]["dpkg"]}
-    assert {"hello", "tree", "python3"} <= native
-    assert {"name": "iniconfig", "version": "2.0.0"} in built["packages"]["pip"]
-    assert built["packages"]["rpm"] is None
-    assert built["base_digest"].startswith("sha256:")
-    assert site.digests("test/debian") == {built["image"].rpartition(":")[2]: built["digest"]}
-    layers = site.layers(built["image"])
-    assert site.file_in(layers, "opt/odd")[0] == ODD.encode()
-    assert not any(token.encode() in layer for layer in layers)
-    assert token not in json.dumps(built)
-    record = get_object(site.cluster.client, resource_path("v1", "configmaps", NAMESPACE, built["name"]))
-    assert token not in json.dumps(record)
-
-
-@pytest.fixture(scope="module")
-def failures(site):
-    """Every sort of failure, provoked side by side."""
-    quota = {"hard": {"requests.cpu": "1"}}
-    site.cluster.live.namespace("image-build-full")
-    site.cluster.live.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "small", "namespace": "image-build-full"},
-            "spec": quota,
-        }
-    )
-    nowhere = {"image": "127.0.0.1:1/test/x", "insecure_registries": ["127.0.0.1:1", site.registry]}
-    no_image = f"{site.registry}/no/such:1"
-    cases: dict[str, dict[str, t.Any]] = {
-        "push_failed": {"stack": small(site, "push"), **nowhere},
-        "builder_pull": {"stack": small(site, "builder"), "builder_image": no_image},
-        "timeout": {"stack": own(site, "RUN sleep 600"), "timeout": "5"},
-        "oom": {"stack": own(site, "RUN tail /dev/zero"), "limits": {"memory": "128Mi"}},
-        "build_failed": {"stack": own(site, "RUN echo doomed; exit 3")},
-        "image_pull": {"stack": {"base": no_image}},
-        "own_image_pull": {"stack": {"dockerfile": f"FROM {no_image}\nRUN true\n"}},
-        "quota": {
-            "stack": small(site, "quota"),
-            "namespace": "image-build-full",
-            "requests": {"cpu": "2"},
-            "start_timeout": "2",
-        },
-        "unschedulable": {
-            "stack": small(site, "room"),
-            "requests": {"cpu": "900"},
-            "hardware": None,
-            "start_timeout": "2",
-        },
-    }
-    with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
-        made = {name: pool.submit(site.build, **case) for name, case in cases.items()}
-    yield {name: future.result() for name, future in made.items()}
-    site.cluster.live.drop_namespace("image-build-full")
 
 
 @pytest.mark.parametrize(
@@ -360,9 +199,9 @@ def test_a_failure_has_its_reason(failures, case, reason, words):
 
 def test_a_failed_build_keeps_its_log_and_leaves_no_job(failures, site):
     assert "doomed" in failures["build_failed"]["log"]
-    assert "RUN sleep 600" in failures["timeout"]["log"]
+    assert "STEP 1/" in failures["timeout"]["log"]
     names = {result["name"] for result in failures.values()}
-    assert names & {*site.jobs(), *site.jobs("image-build-full")} == set()
+    assert names & {*site.jobs(), *site.jobs(FULL_NAMESPACE)} == set()
 
 
 def test_no_tier_works_where_admission_refuses_them_all(site):
@@ -399,32 +238,6 @@ def test_hardware_no_node_has_is_refused_before_anything_is_created(site):
     assert client.writes == 0
 
 
-def killed_and_run_again(site: Site, number: int, after: bool) -> dict[str, t.Any]:
-    """One build whose task dies at a write and is then run again."""
-    options = {"stack": small(site, "mortal"), "image": f"{site.registry}/mortal/{number}{'after' if after else ''}"}
-    client = site.connect()
-    client.__class__ = MortalClient
-    client.dies_at, client.after = number, after
-    with pytest.raises(Died):
-        site.build(client, **options)
-    return site.build(**options)
-
-
-def test_killed_at_every_write_and_run_again(site):
-    points = [(number, after) for number in range(1, WRITES + 1) for after in (False, True)]
-    with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
-        results = list(pool.map(lambda point: killed_and_run_again(site, *point), points))
-    for (number, after), result in zip(points, results, strict=True):
-        repository = f"mortal/{number}{'after' if after else ''}"
-        assert result["reason"] is None, result
-        assert result["attempt"] == 1
-        assert site.digests(repository) == {result["image"].rpartition(":")[2]: result["digest"]}
-    names = {result["name"] for result in results}
-    assert names & set(site.jobs()) == set()
-    known = answer_builds(site.cluster.client, BuildQuestion(namespace=NAMESPACE))["builds"]
-    assert {entry["name"]: entry["attempt"] for entry in known if entry["name"] in names} == dict.fromkeys(names, 1)
-
-
 def test_an_evicted_build_says_so(site):
     image = f"{site.registry}/test/evicted"
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -448,10 +261,8 @@ def test_an_evicted_build_says_so(site):
     assert (result["reason"], result["digest"]) == ("evicted", None), result
 
 
-def test_layers_are_kept_in_a_repository_when_asked(site):
-    options = {"stack": own(site, "RUN echo once > /made"), "cache": f"{site.registry}/test/cache"}
-    first = site.build(**options, image=f"{site.registry}/test/layers")
-    second = site.build(**options, image=f"{site.registry}/test/layers", force=True)
+def test_layers_are_kept_in_a_repository_when_asked(under_way):
+    first, second = under_way["twice"].result()
     assert (first["reason"], second["reason"], second["attempt"]) == (None, None, 2)
     assert "Cache pulled from remote" not in first["log"]
     assert "Cache pulled from remote" in second["log"], second["log"]

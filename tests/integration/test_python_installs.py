@@ -9,111 +9,43 @@ The script runs outside of an image; only the paths of an image are replaced by 
 
 from __future__ import annotations
 
-import base64
 import collections.abc as c
-import functools
-import hashlib
-import http.server
 import json
 import os
 import pathlib
 import subprocess
-import threading
 import typing as t
 import venv
-import zipfile
 
+import pip
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.stack import stack_from_data
 from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.tests.support.package_server import Indexes
 
 SECONDS = 300
-
-
-class Indexes:
-    """Two package indexes below one web server; only requests with a password see the second one."""
-
-    def __init__(self, root: pathlib.Path) -> None:
-        self.root = root
-        self.hashes: dict[str, str] = {}
-        self.add("first", "apple", "from the first index")
-        self.add("first", "plum", "never installed")
-        self.add("second", "pear", "from the second index")
-        # A package of the same name in the other index, which nobody may install.
-        self.add("first", "pear", "from the wrong index")
-
-        class Handler(http.server.SimpleHTTPRequestHandler):
-            """Files, the second index for those who know the password."""
-
-            def do_GET(self) -> None:
-                """Answer one request."""
-                wanted = "Basic " + base64.b64encode(b"me:word").decode()
-                if self.path.startswith("/second/") and self.headers.get("Authorization") != wanted:
-                    self.send_error(401)
-                    return
-                super().do_GET()
-
-            def log_message(self, *words: t.Any) -> None:
-                """Say nothing."""
-
-        handler = functools.partial(Handler, directory=str(root))
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.address = f"127.0.0.1:{self.server.server_port}"
-
-    def add(self, index: str, name: str, text: str) -> None:
-        """Put a package into an index; the hash of the first of a name is the one that locks have."""
-        folder = self.root / index / name
-        folder.mkdir(parents=True)
-        wheel = folder / f"{name}-1.0-py3-none-any.whl"
-        info = f"{name}-1.0.dist-info"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr(f"{name}.py", f"TEXT = {text!r}\n")
-            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-            archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            archive.writestr(f"{info}/RECORD", "")
-        (folder / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>\n')
-        self.hashes.setdefault(name, "sha256:" + hashlib.sha256(wheel.read_bytes()).hexdigest())
 
 
 @pytest.fixture(scope="module")
 def indexes(tmp_path_factory: pytest.TempPathFactory) -> c.Iterator[Indexes]:
     """The indexes, served."""
-    made = Indexes(tmp_path_factory.mktemp("indexes"))
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with Indexes(tmp_path_factory.mktemp("indexes")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with a virtual environment, which the script goes on with."""
+    """A folder with a virtual environment, which the script goes on with; its pip is the one of these tests."""
     made = tmp_path_factory.mktemp("room")
-    venv.create(made / "venv", with_pip=True)
+    venv.create(made / "venv", with_pip=False)
+    (packages,) = (made / "venv").glob("lib/python3*/site-packages")
+    (packages / "pip").symlink_to(pathlib.Path(pip.__file__).parent)
     return made
 
 
 def lock(indexes: Indexes) -> dict[str, t.Any]:
     """A lock whose second package comes from the second index, which has another name outside."""
-    sources = [
-        {"name": "first", "url": f"http://{indexes.address}/first/", "verify_ssl": True},
-        {"name": "second", "url": "https://${NAME}:${WORD}@second.example/simple", "verify_ssl": True},
-    ]
-    known = indexes.hashes
-    return {
-        "_meta": {"requires": {"python_version": "3"}, "sources": sources},
-        "default": {
-            "apple": {"version": "==1.0", "hashes": [known["apple"]], "index": "first"},
-            "pear": {
-                "version": "==1.0",
-                "hashes": [known["pear"]],
-                "index": "second",
-                "markers": "python_version > '3'",
-            },
-        },
-    }
+    return indexes.lock("https://${NAME}:${WORD}@second.example/simple")
 
 
 def install(room: pathlib.Path, indexes: Indexes, python: dict[str, t.Any]) -> subprocess.CompletedProcess[str]:

@@ -60,7 +60,10 @@ class Orders:
 class DispatchProcess:
     """One such process; ended by its own id when the with block is left."""
 
-    def __init__(self, orders: Orders, log: pathlib.Path) -> None:
+    # What Python runs; orders are a dataclass which that script understands.
+    script = pathlib.Path(__file__).resolve()
+
+    def __init__(self, orders: t.Any, log: pathlib.Path) -> None:
         """Remember what to start; everything it says besides its result goes to the log."""
         self.orders = orders
         self.log = log
@@ -83,7 +86,7 @@ class DispatchProcess:
         # A file, not a pipe: a long result must not keep the process from ending before somebody reads it.
         with self.log.open("ab") as stream, self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
-                [sys.executable, str(pathlib.Path(__file__).resolve()), text],
+                [sys.executable, str(self.script), text],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=stream,
@@ -96,7 +99,7 @@ class DispatchProcess:
     def running(self) -> subprocess.Popen[bytes]:
         """The started process."""
         if self._process is None:
-            raise AssertionError("the dispatcher process was not started")
+            raise AssertionError("the process was not started")
         return self._process
 
     @property
@@ -140,9 +143,7 @@ class DispatchProcess:
         code = self.wait(seconds)
         printed = self._printed.read_text(encoding="utf-8")
         if code != 0 or not printed.strip():
-            raise AssertionError(
-                f"the dispatcher ended with {self.running.returncode}:\n{self.log.read_text()[-4000:]}"
-            )
+            raise AssertionError(f"the process ended with {self.running.returncode}:\n{self.log.read_text()[-4000:]}")
         return t.cast("dict[str, t.Any]", json.loads(printed.splitlines()[-1]))
 
     def wait(self, seconds: float = PATIENCE) -> int:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import pathlib
+import random
 import re
 import threading
 import typing as t
@@ -23,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.batch import BA
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, Cut, Recorded, Rule, _Handler
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess
 
+T = t.TypeVar("T")
 When = t.Literal["before", "after"]
 Signal = t.Literal["kill", "interrupt", "stop"]
 Leases = t.Literal["none", "decisions", "all"]
@@ -32,6 +35,13 @@ PATIENCE = 120.0
 # A process that got Ctrl-C may first have to wait for the very request that is held.
 INTERRUPT_SECONDS = 0.4
 _REASONS = {403: "Forbidden", 409: "Conflict", 422: "Invalid", 429: "TooManyRequests", 500: "InternalError"}
+
+
+def chosen(items: t.Sequence[T], scale: float, seed: int, what: str) -> list[T]:
+    """All of them in full runs, else a share that is the same in every run; never fewer than three."""
+    count = min(len(items), max(3, math.ceil(len(items) * scale)))
+    picked = random.Random(f"{seed}/{what}").sample(range(len(items)), count)
+    return [items[index] for index in sorted(picked)]
 
 
 @dataclasses.dataclass(frozen=True)

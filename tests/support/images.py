@@ -45,6 +45,7 @@ class ImageRecipe:
 
 BASE = ImageRecipe("base", ("ca-certificates", "python3", "python3-pip", "python3-venv"))
 BUILDER = ImageRecipe("builder", ("buildah", "ca-certificates"))
+DNF = ImageRecipe("dnf", ("ca-certificates", "dnf", "python3", "rpm"))
 
 
 def base_image(registry: str) -> str:
@@ -55,6 +56,11 @@ def base_image(registry: str) -> str:
 def builder_image(registry: str) -> str:
     """Debian with buildah, in the registry."""
     return _pushed(registry, BUILDER.name, str(_ensure_debian(BUILDER)))
+
+
+def dnf_image(registry: str) -> str:
+    """Debian with dnf and an empty database of rpm, in the registry."""
+    return _pushed(registry, DNF.name, str(_ensure_debian(DNF)))
 
 
 def busybox_image(registry: str) -> str:

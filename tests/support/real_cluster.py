@@ -45,6 +45,10 @@ class RealCluster:
         """Debian with buildah."""
         return images.builder_image(self.registry)
 
+    def dnf_image(self) -> str:
+        """Debian with dnf."""
+        return images.dnf_image(self.registry)
+
     def busybox_image(self) -> str:
         """Only busybox."""
         return images.busybox_image(self.registry)

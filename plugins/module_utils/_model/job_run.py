@@ -69,7 +69,7 @@ class ContainerFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodFacts:
-    """One pod of a Job; vanished when it was seen and is no more."""
+    """One pod of a Job; vanished when it was seen and is no more, deleted is when its end was asked for."""
 
     name: str
     uid: str
@@ -83,6 +83,16 @@ class PodFacts:
     disrupted: str | None = None
     containers: tuple[ContainerFacts, ...] = ()
     vanished: bool = False
+    deleted: float | None = None
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether somebody deleted it before it had ended by itself; times are whole seconds, so equal ones count."""
+        if self.phase == "Succeeded":
+            return False
+        if self.finished is None:
+            return self.vanished or self.deleted is not None
+        return self.deleted is not None and self.finished >= self.deleted
 
     @property
     def started(self) -> bool:
@@ -214,7 +224,14 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         unschedulable=str(scheduled.get("message") or "no node takes it") if stuck else None,
         disrupted=_disruption(disruption) if disruption.get("status") == "True" else None,
         containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
+        deleted=_deletion(metadata),
     )
+
+
+def _deletion(metadata: Mapping[str, t.Any]) -> float | None:
+    """When somebody asked for a pod's end: its timestamp is the end of the time it is given for that."""
+    end = read_time(metadata.get("deletionTimestamp"))
+    return None if end is None else end - float(metadata.get("deletionGracePeriodSeconds") or 0)
 
 
 def event_facts(raw: Mapping[str, t.Any]) -> EventFacts:

@@ -81,13 +81,13 @@ def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
     broken = _cannot_pull(pod)
     if broken is not None:
         return IMAGE_PULL, broken
+    if pod.cut_short:
+        return EVICTED, "its pod was deleted before it had ended"
     ended = next((item for item in pod.containers if item.exit_code), None)
     if ended is not None:
         return failed_as, _how_it_ended(ended)
     if pod.reason in ("UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity"):
         return UNSCHEDULABLE, pod.message or str(pod.reason)
-    if pod.vanished:
-        return EVICTED, "its pod was deleted while it ran"
     return failed_as, pod.message or f"its pod is {pod.phase}"
 
 

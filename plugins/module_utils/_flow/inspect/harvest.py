@@ -110,7 +110,7 @@ def _frame(ended: Ended, pod: PodFacts) -> Frame:
 
 def _pod_reason(pod: PodFacts) -> tuple[str | None, str]:
     """Why a pod failed; one that was deleted had no chance to succeed."""
-    if pod.vanished and pod.phase != "Succeeded" and pod.reason is None and pod.disrupted is None:
+    if pod.cut_short and pod.reason is None and pod.disrupted is None:
         return EVICTED, _DELETED
     if not pod.over:
         return None, ""

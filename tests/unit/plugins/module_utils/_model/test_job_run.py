@@ -62,6 +62,17 @@ def test_a_pod_tells_its_index_node_and_containers():
     assert pod.finished == main.finished
 
 
+def test_a_pod_tells_when_its_end_was_asked_for():
+    metadata = {
+        "name": "p",
+        "uid": "u",
+        "deletionTimestamp": "1970-01-01T00:01:00Z",
+        "deletionGracePeriodSeconds": 30,
+    }
+    assert pod_facts({"metadata": metadata}).deleted == 30.0
+    assert pod_facts({"metadata": {"name": "p", "uid": "u"}}).deleted is None
+
+
 def test_a_pod_nobody_has_touched_yet_is_pending():
     pod = pod_facts({"metadata": {"name": "p", "uid": "u"}})
     assert (pod.phase, pod.started, pod.over, pod.index, pod.finished) == ("Pending", False, False, None, None)

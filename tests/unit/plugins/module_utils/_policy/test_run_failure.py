@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     EventFacts,
@@ -192,8 +194,16 @@ def test_the_failure_of_one_pod():
     assert (reason, message) == ("image_pull", "ImagePullBackOff: no such image")
 
 
-def test_a_pod_that_went_away_while_it_ran_was_evicted():
-    import dataclasses
-
-    gone = dataclasses.replace(pod(phase="Running"), vanished=True)
-    assert pod_failure(gone, "script_failed")[0] == "evicted"
+@pytest.mark.parametrize(
+    ("seen", "changes", "reason"),
+    [
+        (pod(phase="Running"), {"vanished": True}, "evicted"),
+        (pod(phase="Failed", states=[ended(143)]), {"deleted": 9.0}, "evicted"),
+        (pod(phase="Failed", states=[ended(143)]), {"deleted": 10.0}, "evicted"),
+        (pod(phase="Failed", states=[ended(1)]), {"deleted": 11.0}, "script_failed"),
+        (pod(phase="Failed", states=[ended(1)]), {"vanished": True}, "script_failed"),
+        (pod(phase="Succeeded", states=[ended(0)]), {"deleted": 9.0}, None),
+    ],
+)
+def test_a_pod_that_was_deleted_before_it_had_ended_was_evicted(seen, changes, reason):
+    assert pod_failure(dataclasses.replace(seen, **changes), "script_failed")[0] == reason
