@@ -365,28 +365,6 @@ def test_a_removed_inspection_is_cancelled(inspector, real_cluster):
     assert inspector.names("batch/v1", "jobs") == []
 
 
-# POST record, POST contents, POST Job, PUT outcome, DELETE Job.
-DEATHS = [(write, when) for write in range(1, 6) for when in ("before", "after")]
-OFTEN = ((1, "after"), (3, "after"), (4, "before"), (5, "before"))
-
-
-@pytest.mark.parametrize(
-    ("write", "when"), [pytest.param(*point, marks=() if point in OFTEN else pytest.mark.full) for point in DEATHS]
-)
-def test_died_and_goes_on(inspector, proxy, write, when):
-    assert inspector.run_and_die(write, when, script="date +%s%N")
-    first = inspector.run(script="date +%s%N")
-    assert (first["phase"], first["attempt"]) == ("Succeeded", 1)
-    assert inspector.names("batch/v1", "jobs") == []
-    posted = [request for request in proxy.writes if request.method == "POST" and request.path.endswith("/jobs")]
-    assert sum(request.status == 201 for request in posted) == 1
-    proxy.forget()
-    assert inspector.run(script="date +%s%N")["items"] == first["items"]
-    assert_no_writes(proxy)
-    (record,) = inspector.info()
-    assert record["inspection_id"] == first["inspection_id"]
-
-
 @pytest.fixture
 def podman(monkeypatch, real_cluster):
     """Podman with a storage of its own, made to run where even less is allowed than on usual machines."""
@@ -441,3 +419,13 @@ def test_the_local_engine_gives_results_with_the_same_keys_and_needs_no_cluster(
     assert (late["reason"], late["items"][0]["stdout"]) == ("timeout", "begun\n")
     assert alone.run(image="localhost/nothing:1", script="true")["reason"] == "image_pull"
     assert alone.remove(engine="local", inspection_id=here["inspection_id"])["removed"] == [here["inspection_id"]]
+
+
+def test_the_local_engine_builds_the_stack_of_a_task_for_a_cluster(inspector, podman):
+    stack = {"base": inspector.defaults["image"], "files": [{"path": "/opt/odd", "content": 'it\'s "ä"\n'}]}
+    alone = Inspector("/nowhere", "none", stack=stack, build={"engine": "podman"}, engine="local")
+    answer = alone.run(script="cat /opt/odd", run={"requests": ONE_CPU})
+    assert (answer["phase"], answer["items"][0]["stdout"]) == ("Succeeded", 'it\'s "ä"\n')
+    assert (answer["status"]["build"]["phase"], answer["dockerfile"].partition(" ")[0]) == ("succeeded", "FROM")
+    again = alone.run(script="cat /opt/odd", run={"requests": ONE_CPU})
+    assert (again["changed"], again["items"]) == (False, answer["items"])

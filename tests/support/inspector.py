@@ -6,10 +6,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pathlib
-import signal
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -78,34 +75,6 @@ class Inspector:
         """One task that removes inspections."""
         wanted = {"namespace": self.namespace, "state": "absent", **options}
         return run_inspection(self.connect, terms_of(wanted), self.report)
-
-    def run_and_die(self, write: int, when: str, **options: t.Any) -> bool:
-        """One task in a process that is killed at its nth write, before the server is asked or after it answered.
-
-        Returns whether it came that far.
-        """
-        process = multiprocessing.get_context("fork").Process(target=self._die, args=(write, when, options))
-        process.start()
-        process.join(120)
-        return process.exitcode == -signal.SIGKILL
-
-    def _die(self, write: int, when: str, options: Options) -> None:
-        """The doomed process."""
-        send = KubeClient.request
-        count = 0
-
-        def request(client: KubeClient, method: str, path: str, **rest: t.Any) -> t.Any:
-            nonlocal count
-            count += method != "GET"
-            if method == "GET" or count != write:
-                return send(client, method, path, **rest)
-            if when == "after":
-                send(client, method, path, **rest)
-            os.kill(os.getpid(), signal.SIGKILL)
-            raise AssertionError("dead processes do not go on")
-
-        KubeClient.request = request  # type: ignore[method-assign]
-        self.run(**options)
 
     def info(self, **question: t.Any) -> list[Options]:
         """What inspection_info tells."""
