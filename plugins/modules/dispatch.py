@@ -252,33 +252,31 @@ error:
     cause: the list is empty; leave the option out to mean all namespaces
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._args.dispatch import dispatch_argument_spec, dispatch_terms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, run, answer. Decisions are shown as they are made by the action plugin only."""
     module = AnsibleModule(argument_spec=dispatch_argument_spec(), supports_check_mode=True)
-    module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
-    try:
+
+    def work() -> dict[str, t.Any]:
+        """One run, or what one would do."""
         terms = DispatchTerms(**dispatch_terms(module.params))
         auth = auth_from_params(module.params)
         if module.check_mode:
-            result = preview_dispatch(connect(auth), terms).as_result()
-        else:
-            result = run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
-    except MusterError as error:
-        module.fail_json(ran="module", **error.as_result())
-    module.exit_json(ran="module", **result)
+            return preview_dispatch(connect(auth), terms).as_result()
+        return run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
+
+    answer(module, work, ran="module")
 
 
 if __name__ == "__main__":

@@ -289,32 +289,31 @@ error:
     cause: "quantity 'lots': it does not begin with a number, such as 2, 1.5 or 500m"
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._args.fit import FIT_RULES, fit_argument_spec
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import read_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit, rough_gangs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, ask once, answer."""
     module = AnsibleModule(argument_spec=fit_argument_spec(), supports_check_mode=True, **FIT_RULES)
-    params = module.params
-    module.no_log_values |= secrets_of_kubeconfig(params["kubeconfig"])
-    try:
+
+    def work() -> dict[str, t.Any]:
+        """One question, whose wrong parts are told before anything is read."""
+        params = module.params
         gangs = params["gangs"] if params["gangs"] is not None else [params]
         requests = [read_gang(gang, index, params["namespace"]) for index, gang in enumerate(gangs)]
         rough_gangs(requests)
         client = connect(auth_from_params(params))
-        answer = answer_fit(client, requests, cumulative=params["cumulative"], advice=params["advice"])
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback)
-    except MusterError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, **answer.as_result())
+        return answer_fit(client, requests, cumulative=params["cumulative"], advice=params["advice"]).as_result()
+
+    answer(module, work, changed=False)
 
 
 if __name__ == "__main__":

@@ -493,29 +493,28 @@ error:
     cause: "it is running and its definition changed; use replace: true to stop it and start the new one"
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._args.gang import GANG_RULES, gang_argument_spec, gang_terms
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, do it, answer. Progress is shown by the action plugin only."""
     module = AnsibleModule(argument_spec=gang_argument_spec(), supports_check_mode=True, **GANG_RULES)
-    params = module.params
-    module.no_log_values |= secrets_of_kubeconfig(params["kubeconfig"])
-    try:
-        terms = GangTerms(**gang_terms(params, module.check_mode))
-        answer = run_gangs(lambda: connect(auth_from_params(params)), terms, module.debug)
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
-    except MusterError as error:
-        module.fail_json(ran="module", **error.as_result())
-    module.exit_json(ran="module", **answer.as_result(diff=module._diff))
+
+    def work() -> dict[str, t.Any]:
+        """What the task asks."""
+        terms = GangTerms(**gang_terms(module.params, module.check_mode))
+        done = run_gangs(lambda: connect(auth_from_params(module.params)), terms, module.debug)
+        return done.as_result(diff=module._diff)
+
+    answer(module, work, ran="module")
 
 
 if __name__ == "__main__":

@@ -377,8 +377,11 @@ error:
     cause: "build_failed: Error: building at STEP RUN apt-get: exit status 100"
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
     IMAGE_BUILD_RULES,
     image_build_argument_spec,
@@ -386,24 +389,19 @@ from ansible_collections.muster.kube.plugins.module_utils._args.image_build impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildTerms, run_build
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
 
 
 def main() -> None:
     """Read options, build, answer. Progress is shown by the action plugin only."""
     module = AnsibleModule(argument_spec=image_build_argument_spec(), supports_check_mode=True, **IMAGE_BUILD_RULES)
-    params = module.params
-    module.no_log_values |= secrets_of_kubeconfig(params["kubeconfig"])
-    try:
-        terms = BuildTerms(**image_build_terms(params, module.check_mode, GENERATOR_VERSION))
-        result = run_build(lambda: connect(auth_from_params(params)), terms, module.debug)
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
-    except MusterError as error:
-        module.fail_json(ran="module", **error.as_result())
-    module.exit_json(ran="module", **result)
+
+    def work() -> dict[str, t.Any]:
+        """What the task asks."""
+        terms = BuildTerms(**image_build_terms(module.params, module.check_mode, GENERATOR_VERSION))
+        return run_build(lambda: connect(auth_from_params(module.params)), terms, module.debug)
+
+    answer(module, work, ran="module")
 
 
 if __name__ == "__main__":

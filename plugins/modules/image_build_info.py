@@ -133,30 +133,29 @@ error:
     cause: no right to do that (HTTP 403 Forbidden)
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
     image_build_info_argument_spec,
     image_build_info_terms,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, ask once, answer."""
     module = AnsibleModule(argument_spec=image_build_info_argument_spec(), supports_check_mode=True)
-    module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
-    try:
+
+    def work() -> dict[str, t.Any]:
+        """One question."""
         question = BuildQuestion(**image_build_info_terms(module.params))
-        answer = answer_builds(connect(auth_from_params(module.params)), question)
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback)
-    except MusterError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, **answer)
+        return answer_builds(connect(auth_from_params(module.params)), question)
+
+    answer(module, work, changed=False)
 
 
 if __name__ == "__main__":

@@ -741,8 +741,11 @@ error:
     cause: "unschedulable: none of 3 nodes has it; nearest: node-1 lacks cpu flag AVX512F"
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params, secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
+from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
 from ansible_collections.muster.kube.plugins.module_utils._args.inspection import (
     INSPECTION_RULES,
     inspection_argument_spec,
@@ -751,26 +754,19 @@ from ansible_collections.muster.kube.plugins.module_utils._args.inspection impor
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
 
 
 def main() -> None:
     """Read options, do it, answer. Progress is shown by the action plugin only."""
     module = AnsibleModule(argument_spec=inspection_argument_spec(), supports_check_mode=True, **INSPECTION_RULES)
-    params = module.params
-    module.no_log_values |= secrets_of_kubeconfig(params["kubeconfig"])
-    try:
-        terms = InspectTerms(**inspection_terms(params, module.check_mode, GENERATOR_VERSION))
-        answer = run_inspection(lambda: connect(auth_from_params(params)), terms, module.debug)
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
-    except MusterError as error:
-        module.fail_json(ran="module", **error.as_result())
-    if answer.pop("failed", False):
-        module.fail_json(ran="module", **answer)
-    module.exit_json(ran="module", **answer)
+
+    def work() -> dict[str, t.Any]:
+        """What the task asks."""
+        terms = InspectTerms(**inspection_terms(module.params, module.check_mode, GENERATOR_VERSION))
+        return run_inspection(lambda: connect(auth_from_params(module.params)), terms, module.debug)
+
+    answer(module, work, ran="module")
 
 
 if __name__ == "__main__":

@@ -346,28 +346,26 @@ error:
     cause: "it exited. Last lines of its log: unknown flag: --nonsense"
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import secrets_of_kubeconfig
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
 from ansible_collections.muster.kube.plugins.module_utils._args.local_cluster import (
     cluster_argument_spec,
     request_from_params,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import run
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, do it, answer. Progress is shown by the action plugin only."""
     module = AnsibleModule(argument_spec=cluster_argument_spec(), supports_check_mode=True)
-    module.no_log_values |= secrets_of_kubeconfig(module.params["kubeconfig"])
-    try:
-        result = run(request_from_params(module.params, module.check_mode), module.debug)
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, ran="module")
-    except MusterError as error:
-        module.fail_json(ran="module", **error.as_result())
-    module.exit_json(ran="module", **result)
+
+    def work() -> dict[str, t.Any]:
+        """What the task asks."""
+        return run(request_from_params(module.params, module.check_mode), module.debug)
+
+    answer(module, work, ran="module")
 
 
 if __name__ == "__main__":

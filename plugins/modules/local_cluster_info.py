@@ -133,23 +133,23 @@ clusters:
       sample: {}
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
 from ansible_collections.muster.kube.plugins.module_utils._args.local_cluster import cache_path, info_argument_spec
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import describe_clusters
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, look, answer."""
     module = AnsibleModule(argument_spec=info_argument_spec(), supports_check_mode=True)
-    try:
-        clusters = describe_clusters(cache_path(module.params), module.params["name"])
-    except MissingLibrary as error:
-        module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback)
-    except MusterError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, clusters=clusters)
+
+    def work() -> dict[str, t.Any]:
+        """All clusters, or the one asked for."""
+        return {"clusters": describe_clusters(cache_path(module.params), module.params["name"])}
+
+    answer(module, work, changed=False)
 
 
 if __name__ == "__main__":

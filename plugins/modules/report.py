@@ -262,20 +262,23 @@ error:
     cause: "a time such as 2026-01-31T12:00:00Z is needed, not 'yesterday'"
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
 from ansible_collections.muster.kube.plugins.module_utils._args.report import report_argument_spec, report_request
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import write_report
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
 def main() -> None:
     """Read options, write the page, answer."""
     module = AnsibleModule(argument_spec=report_argument_spec(), supports_check_mode=True)
-    try:
-        result = write_report(report_request(module.params, module.check_mode))
-    except MusterError as error:
-        module.fail_json(ran="module", **error.as_result())
-    module.exit_json(ran="module", **result)
+
+    def work() -> dict[str, t.Any]:
+        """One page."""
+        return write_report(report_request(module.params, module.check_mode))
+
+    answer(module, work, ran="module")
 
 
 if __name__ == "__main__":
