@@ -176,10 +176,14 @@ def measure(arguments: argparse.Namespace) -> None:
             started = time.monotonic()
             for kind in ("nodes", "pods"):
                 command = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, "get", kind, "-A", "-o", "json"]
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             kubectl_seconds.append(time.monotonic() - started)
             answer = subprocess.run(
-                [sys.executable, __file__, "--ask", cluster.kubeconfig], check=True, stdout=subprocess.PIPE, text=True
+                [sys.executable, __file__, "--ask", cluster.kubeconfig],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+                stdin=subprocess.DEVNULL,
             )
             runs.append(json.loads(answer.stdout))
         show(arguments, runs, kubectl_seconds)

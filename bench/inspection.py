@@ -37,9 +37,9 @@ def by_kubectl(cluster, image: str, name: str) -> None:
     """Create a Job and wait for it, as one would by hand; its requests are not set, which makes it no slower."""
     kubectl = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, "-n", "default"]
     create = [*kubectl, "create", "job", name, f"--image={image}", "--", "/bin/busybox", "true"]
-    subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(create, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     wait = [*kubectl, "wait", f"job/{name}", "--for=condition=complete", "--timeout=120s"]
-    subprocess.run(wait, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(wait, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
 
 def bench_overhead(cluster, rounds: int) -> None:

@@ -276,7 +276,7 @@ def main() -> None:
             return preview_dispatch(connect(auth), terms).as_result()
         return run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
 
-    answer(module, work, ran="module")
+    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
 
 
 if __name__ == "__main__":

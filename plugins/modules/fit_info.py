@@ -313,7 +313,7 @@ def main() -> None:
         client = connect(auth_from_params(params))
         return answer_fit(client, requests, cumulative=params["cumulative"], advice=params["advice"]).as_result()
 
-    answer(module, work, changed=False)
+    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
 
 
 if __name__ == "__main__":

@@ -514,7 +514,7 @@ def main() -> None:
         done = run_gangs(lambda: connect(auth_from_params(module.params)), terms, module.debug)
         return done.as_result(diff=module._diff)
 
-    answer(module, work, ran="module")
+    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
 
 
 if __name__ == "__main__":

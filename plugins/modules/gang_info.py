@@ -264,7 +264,7 @@ def main() -> None:
         question = GangQuestion(**gang_info_terms(module.params))
         return answer_gangs(connect(auth_from_params(module.params)), question)
 
-    answer(module, work, changed=False)
+    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
 
 
 if __name__ == "__main__":

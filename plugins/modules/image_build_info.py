@@ -155,7 +155,7 @@ def main() -> None:
         question = BuildQuestion(**image_build_info_terms(module.params))
         return answer_builds(connect(auth_from_params(module.params)), question)
 
-    answer(module, work, changed=False)
+    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
 
 
 if __name__ == "__main__":

@@ -766,7 +766,7 @@ def main() -> None:
         terms = InspectTerms(**inspection_terms(module.params, module.check_mode, GENERATOR_VERSION))
         return run_inspection(lambda: connect(auth_from_params(module.params)), terms, module.debug)
 
-    answer(module, work, ran="module")
+    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
 
 
 if __name__ == "__main__":

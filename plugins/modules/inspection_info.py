@@ -228,7 +228,7 @@ def main() -> None:
         question = InspectionQuestion(**inspection_info_terms(module.params))
         return answer_inspections(connect(auth_from_params(module.params)), question)
 
-    answer(module, work, changed=False)
+    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
 
 
 if __name__ == "__main__":

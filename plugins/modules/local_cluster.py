@@ -365,7 +365,7 @@ def main() -> None:
         """What the task asks."""
         return run(request_from_params(module.params, module.check_mode), module.debug)
 
-    answer(module, work, ran="module")
+    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def lscpu():
             found[field["field"].rstrip(":")] = field.get("data")
             take(field.get("children") or ())
 
-    text = subprocess.run(["lscpu", "-J"], capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    text = subprocess.run(
+        ["lscpu", "-J"], capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL
+    ).stdout
     take(json.loads(text)["lscpu"])
     return found
 

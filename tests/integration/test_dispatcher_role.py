@@ -313,7 +313,9 @@ def test_impersonation_works_for_the_account_and_for_nobody_else(installed):
     acting = [installed.kubectl, *server, f"--token={token}", "-n", "team"]
     made = ["create", "configmap", "made", "--dry-run=server"]
     ended = {
-        user: subprocess.run([*acting, f"--as={user}", *made], capture_output=True, text=True, check=False)
+        user: subprocess.run(
+            [*acting, f"--as={user}", *made], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
         for user in (ACCOUNT, "system:serviceaccount:team:default", "system:admin")
     }
     assert ended[ACCOUNT].returncode == 0, ended[ACCOUNT].stderr

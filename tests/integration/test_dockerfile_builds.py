@@ -41,7 +41,9 @@ class Builder:
 
     def call(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         """Run one command of buildah."""
-        done = subprocess.run([*self.command, *words], capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            [*self.command, *words], capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
         if check and done.returncode:
             raise AssertionError(f"buildah {words[0]}: {done.stderr.decode(errors='replace')}")
         return done

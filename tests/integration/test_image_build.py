@@ -300,6 +300,8 @@ def test_the_machine_itself_builds_the_same_without_a_cluster(site, program, tmp
         assert site.build(**options, state="absent")["changed"]
         assert not site.build(**options)["cached"]
     finally:
-        subprocess.run([program, "rmi", "--all", "--force"], check=False, capture_output=True)
+        subprocess.run([program, "rmi", "--all", "--force"], check=False, capture_output=True, stdin=subprocess.DEVNULL)
         # The storage makes its folder a mount point of its own.
-        subprocess.run(["umount", str(tmp_path / "graph" / "overlay")], check=False, capture_output=True)
+        subprocess.run(
+            ["umount", str(tmp_path / "graph" / "overlay")], check=False, capture_output=True, stdin=subprocess.DEVNULL
+        )

@@ -385,7 +385,9 @@ def podman(monkeypatch, real_cluster):
             monkeypatch.setenv(name, str(path))
         monkeypatch.setenv("XDG_CACHE_HOME", f"{place}/cache")
         yield
-        subprocess.run(["podman", "system", "reset", "--force"], capture_output=True, check=False)
+        subprocess.run(
+            ["podman", "system", "reset", "--force"], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
 
 
 def test_the_local_engine_gives_results_with_the_same_keys_and_needs_no_cluster(inspector, podman):

@@ -33,7 +33,13 @@ def ansible_playbook(directory, *arguments):
     }
     program = pathlib.Path(sys.executable).with_name("ansible-playbook")
     ended = subprocess.run(
-        [program, *map(str, arguments)], cwd=directory, env=environment, capture_output=True, text=True, check=False
+        [program, *map(str, arguments)],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     return ended.stdout + ended.stderr, ended.returncode
 

@@ -59,7 +59,9 @@ class Runner:
         }
         program = pathlib.Path(sys.executable).with_name("ansible-playbook")
         command = [str(program), str(playbook), *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
 
     def run(self, name: str, *, keywords: dict[str, t.Any] | None = None, **options: t.Any) -> dict[str, t.Any]:
         """The result of one task."""
@@ -310,7 +312,14 @@ def test_a_killed_start_is_recovered_by_the_next_run(runner):
         "cluster.run(request, print)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT.parents[2])}
-    killed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     leftovers = {component: process.pid for process, component in find_marked(runner.state(name).uid).items()}
     assert set(leftovers) == {"etcd", "kube-apiserver"}

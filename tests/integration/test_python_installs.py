@@ -65,7 +65,9 @@ def install(room: pathlib.Path, indexes: Indexes, python: dict[str, t.Any]) -> s
     words = json.loads(instruction[instruction.index('["') :])
     command = ["sh", str(room / pathlib.Path(words[1]).name), *words[2:]]
     environment = {"PATH": os.environ["PATH"], "HOME": str(room), "PIP_CONFIG_FILE": os.devnull}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+    )
 
 
 def test_each_package_of_a_lock_comes_from_its_own_index(indexes: Indexes, room: pathlib.Path) -> None:
@@ -73,7 +75,9 @@ def test_each_package_of_a_lock_comes_from_its_own_index(indexes: Indexes, room:
     assert done.returncode == 0, done.stderr
     assert "word" not in done.stdout + done.stderr
     program = "import apple, pear; print(apple.TEXT); print(pear.TEXT)"
-    seen = subprocess.run([room / "venv/bin/python", "-c", program], capture_output=True, text=True, check=True)
+    seen = subprocess.run(
+        [room / "venv/bin/python", "-c", program], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    )
     assert seen.stdout.splitlines() == ["from the first index", "from the second index"]
 
 

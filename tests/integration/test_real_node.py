@@ -286,5 +286,5 @@ def test_the_registry_deletes(real_cluster):
         ["skopeo", "copy", "-q", "--src-tls-verify=false", "--dest-tls-verify=false", f"docker://{source}", copy],
         ["skopeo", "delete", "--tls-verify=false", copy],
     ):
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         assert ended.returncode == 0, ended.stderr

@@ -73,7 +73,12 @@ def browse(tmp_path, proxy):
             "--proxy-bypass-list=<-loopback>",
         ]
         ended = subprocess.run(
-            [program, *arguments, page.as_uri()], capture_output=True, text=True, check=True, timeout=LONGEST
+            [program, *arguments, page.as_uri()],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LONGEST,
+            stdin=subprocess.DEVNULL,
         )
         return ended.stdout, [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
 

@@ -155,6 +155,6 @@ class RpmRepository(FileServer):
 
 def _run(*command: str) -> None:
     """A program that must work."""
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if ended.returncode:
         raise AssertionError(f"{command[0]} failed:\n{ended.stdout}{ended.stderr}")

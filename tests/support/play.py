@@ -58,6 +58,7 @@ def play_tasks(
         capture_output=True,
         text=True,
         check=False,
+        stdin=subprocess.DEVNULL,
     )
     output = ended.stdout + ended.stderr
     if ended.returncode or not answers.exists():

@@ -62,8 +62,12 @@ def check_python() -> None:
     packages = ["python3-venv"]
     if os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"Installing {' '.join(packages)} with apt-get", flush=True)
-        subprocess.run(["apt-get", "-qq", "update"], check=True)
-        subprocess.run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", *packages], check=True)
+        subprocess.run(["apt-get", "-qq", "update"], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            ["apt-get", "-qq", "-y", "--no-install-recommends", "install", *packages],
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
         return
     raise SystemExit(f"Python's venv is not installed; please run: sudo apt-get install {' '.join(packages)}")
 
@@ -76,7 +80,9 @@ def pip_install(directory: pathlib.Path, requirements: list[str], title: str) ->
     collected = 0
     command = [str(directory / "bin/python"), "-m", "pip", "install", "--progress-bar", "off", "-r", str(listing)]
     with open(directory / "pip.log", "w") as log:
-        pip = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        pip = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
+        )
         for line in pip.stdout or ():
             log.write(line)
             collected += line.startswith("Collecting ")
@@ -103,7 +109,7 @@ def make_venv(cache: pathlib.Path, block: str, requirements: list[str]) -> pathl
         check_python()
         print(f"Virtual environment '{block}', {len(requirements)} packages", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
+        subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True, stdin=subprocess.DEVNULL)
         pip_install(directory, requirements, block)
         stamp.touch()
     return directory
@@ -123,7 +129,9 @@ def present_go(program: str | None) -> tuple[int, ...]:
     """The version of a Go program, or zero when there is none."""
     if not program:
         return (0,)
-    answer = subprocess.run([program, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    answer = subprocess.run(
+        [program, "env", "GOVERSION"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    ).stdout
     found = re.search(r"go([0-9]+(?:\.[0-9]+)*)", answer)
     return tuple(int(part) for part in found.group(1).split(".")) if found else (0,)
 

@@ -19,10 +19,17 @@ def main(arguments: list[str]) -> None:
     """Unpack Python's own pip, then install the pinned packages among the arguments with it."""
     environment = {name: value for name, value in os.environ.items() if name != "GET_PIP"}
     # In a process of its own: ensurepip blanks pip's configuration for the process it runs in.
-    subprocess.run([sys.executable, "-m", "ensurepip", "--default-pip"], check=True, env=environment)
+    subprocess.run(
+        [sys.executable, "-m", "ensurepip", "--default-pip"], check=True, env=environment, stdin=subprocess.DEVNULL
+    )
     pinned = [argument for argument in arguments if "==" in argument]
     if pinned:
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", *pinned], check=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "-q", *pinned],
+            check=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
 
 
 if __name__ == "__main__":

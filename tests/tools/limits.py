@@ -6,7 +6,7 @@
 
 Faces (modules, action and filter plugins) hold at most 120 lines of code, functions at most 60 lines; options are read
 in faces only; kubernetes.core is imported in _kube only; private files say that they are private; no file has a name
-that says nothing.
+that says nothing; programs are not given our standard input, which some of them leave behind changed.
 Usage: limits.py COLLECTION_ROOT
 """
 
@@ -22,6 +22,7 @@ FACE_LINES = 120
 FUNCTION_LINES = 60
 EMPTY_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
 PRIVATE_NOTICE = "# This file is private to the muster.kube collection; do not import it from elsewhere."
+STARTERS = {f"subprocess.{name}" for name in ("Popen", "call", "check_call", "check_output", "run")}
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -77,12 +78,24 @@ def collection_imports(tree: ast.Module) -> list[int]:
     ]
 
 
+def inherited_inputs(tree: ast.Module) -> list[int]:
+    """Lines that start a program without saying what it reads."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    return [
+        node.lineno
+        for node in calls
+        if ast.unparse(node.func) in STARTERS
+        and not any(keyword.arg in ("stdin", "input", None) for keyword in node.keywords)
+    ]
+
+
 def check_file(root: pathlib.Path, path: pathlib.Path) -> list[str]:
     """Every complaint about one file."""
     name = path.relative_to(root)
     text = path.read_text()
     tree = ast.parse(text, str(path))
     found = [f"{name}:{line}: function {function} has {size} lines" for line, function, size in long_functions(tree)]
+    found += [f"{name}:{line}: the program inherits standard input" for line in inherited_inputs(tree)]
     if path.stem.strip("_") in EMPTY_NAMES:
         found.append(f"{name}:1: the name says nothing")
     if name.parts[0] == "plugins" and name.parts[1] in FACE_FOLDERS and code_lines(path, tree) > FACE_LINES:

@@ -53,7 +53,7 @@ def run_step(step: str, logs: pathlib.Path, live: bool) -> Outcome:
     started = time.monotonic()
     command = [os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
     with open(log, "wb") as stream:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         for chunk in iter(lambda: process.stdout.read1() if process.stdout else b"", b""):
             stream.write(chunk)
             stream.flush()

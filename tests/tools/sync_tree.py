@@ -24,6 +24,7 @@ def wanted_files(repository: pathlib.Path) -> list[str]:
         ["git", "-C", str(repository), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True,
         capture_output=True,
+        stdin=subprocess.DEVNULL,
     ).stdout.decode()
     return sorted(name for name in set(listing.split("\0")) if name and (repository / name).is_file())
 

@@ -30,6 +30,7 @@ def run(tmp_path):
             capture_output=True,
             text=True,
             check=False,
+            stdin=subprocess.DEVNULL,
         )
 
     return run

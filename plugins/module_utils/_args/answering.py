@@ -15,12 +15,14 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Mi
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
-def answer(module: AnsibleModule, work: t.Callable[[], t.Mapping[str, t.Any]], **always: t.Any) -> None:
+def answer(
+    module: AnsibleModule, work: t.Callable[[], t.Mapping[str, t.Any]], *, kubeconfig: t.Any = None, **always: t.Any
+) -> None:
     """Do the work and end the module; always are keys of every result.
 
     Secrets inside a kubeconfig given as dict are masked first. A result may say itself that it is a failure.
     """
-    module.no_log_values |= secrets_of_kubeconfig(module.params.get("kubeconfig"))
+    module.no_log_values |= secrets_of_kubeconfig(kubeconfig)
     try:
         result = {**work(), **always}
     except MissingLibrary as error:

@@ -89,3 +89,19 @@ def test_kubernetes_core_has_one_importer(collection, statement):
     assert collection("plugins/module_utils/_flow/thing.py", text) == [
         "plugins/module_utils/_flow/thing.py:2: kubernetes.core is imported outside _kube"
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "complaints"),
+    [
+        ("subprocess.run(words, check=False)", 1),
+        ("subprocess.Popen(words)", 1),
+        ("subprocess.run(words, stdin=subprocess.DEVNULL)", 0),
+        ("subprocess.run(words, input=text)", 0),
+        ("subprocess.run(words, **settings)", 0),
+        ("other.run(words)", 0),
+    ],
+)
+def test_programs_do_not_get_our_standard_input(collection, call, complaints):
+    found = collection("plugins/action/thing.py", f"import subprocess\n{call}\n")
+    assert found == ["plugins/action/thing.py:2: the program inherits standard input"] * complaints

@@ -26,7 +26,9 @@ def files_of(folder: pathlib.Path) -> set[str]:
 def repository(tmp_path):
     root = tmp_path / "repository"
     (root / "sub").mkdir(parents=True)
-    subprocess.run(["git", "-c", "init.defaultBranch=main", "init", "-q", str(root)], check=True)
+    subprocess.run(
+        ["git", "-c", "init.defaultBranch=main", "init", "-q", str(root)], check=True, stdin=subprocess.DEVNULL
+    )
     (root / ".gitignore").write_text("*.log\n")
     (root / "sub/new").write_text("new")
     (root / "kept").write_text("kept")

@@ -77,7 +77,7 @@ def remove_locally(spec: BuildSpec, *, dry: bool = False) -> bool:
     there = path.exists() or _image_id(program, spec.reference) is not None
     if there and not dry:
         path.unlink(missing_ok=True)
-        subprocess.run([program, "rmi", spec.reference], capture_output=True, check=False)
+        subprocess.run([program, "rmi", spec.reference], capture_output=True, check=False, stdin=subprocess.DEVNULL)
     return there
 
 
@@ -104,7 +104,7 @@ def _stored(program: Program, spec: BuildSpec, settings: BuildSettings) -> Data 
 def _image_id(program: Program, reference: str) -> str | None:
     """The id of an image in the local storage; None when it is not there."""
     command = [program, "images", "--no-trunc", "--quiet", "--filter", f"reference={reference}"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     found = ended.stdout.split()
     return found[0].removeprefix("sha256:") if ended.returncode == 0 and found else None
 

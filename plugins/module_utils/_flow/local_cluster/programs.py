@@ -90,7 +90,13 @@ def find_go(wanted: tuple[int, ...]) -> Go:
     for path in dict.fromkeys(candidate for candidate in candidates if candidate and os.access(candidate, os.X_OK)):
         environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": ""}
         answer = subprocess.run(
-            [path, "env", "GOVERSION"], capture_output=True, text=True, env=environment, cwd="/", check=False
+            [path, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd="/",
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
         version = answer.stdout.strip()
         if answer.returncode == 0 and version_numbers(version) >= wanted:
@@ -264,6 +270,7 @@ class Builder:
             capture_output=True,
             text=True,
             check=False,
+            stdin=subprocess.DEVNULL,
         )
         if answer.returncode != 0 or not answer.stdout.strip():
             raise MusterError("find", f"Go module {program.module}", answer.stderr.strip() or "it has no directory")

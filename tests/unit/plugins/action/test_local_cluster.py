@@ -52,6 +52,7 @@ def results(tmp_path_factory):
         capture_output=True,
         text=True,
         check=False,
+        stdin=subprocess.DEVNULL,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return json.loads((root / "out.json").read_text())

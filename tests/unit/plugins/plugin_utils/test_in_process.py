@@ -150,6 +150,7 @@ def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
         capture_output=True,
         text=True,
         check=False,
+        stdin=subprocess.DEVNULL,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return json.loads((root / "out.json").read_text()), answer.stdout

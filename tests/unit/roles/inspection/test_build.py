@@ -54,6 +54,7 @@ def start(tmp_path, fake):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            stdin=subprocess.DEVNULL,
         )
 
     return begin

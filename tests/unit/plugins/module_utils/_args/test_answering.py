@@ -21,8 +21,7 @@ class Ended(Exception):
 class Module:
     """As much of AnsibleModule as an ending needs."""
 
-    def __init__(self, **params):
-        self.params = params
+    def __init__(self):
         self.no_log_values = set()
 
     def exit_json(self, **keys):
@@ -72,7 +71,7 @@ def test_other_errors_are_not_hidden():
 
 
 def test_secrets_of_a_kubeconfig_are_masked_before_the_work():
-    module = Module(kubeconfig=KUBECONFIG)
+    module = Module()
     seen = []
-    ending(lambda: seen.append(set(module.no_log_values)) or {}, module)
+    ending(lambda: seen.append(set(module.no_log_values)) or {}, module, kubeconfig=KUBECONFIG)
     assert seen == [{"hidden"}]

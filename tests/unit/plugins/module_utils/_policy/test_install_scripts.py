@@ -99,7 +99,9 @@ class Room:
             str(self.root / os.path.basename(words[1])),
             *words[2:],
         ]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
 
     def calls(self) -> str:
         """What was called since the last look."""

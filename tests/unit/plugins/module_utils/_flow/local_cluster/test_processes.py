@@ -78,7 +78,9 @@ def test_an_ended_child_is_not_alive(started):
 
 def test_a_zombie_of_somebody_else_is_not_alive():
     code = "import os,time\npid=os.fork()\nif not pid: os._exit(0)\nprint(pid,flush=True)\ntime.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+    ) as parent:
         pid = int(parent.stdout.readline())
         wait_for(lambda: find_process(pid) is None)
         assert os.path.exists(f"/proc/{pid}")
