@@ -13,11 +13,13 @@ from __future__ import annotations
 import abc
 import collections.abc
 import contextlib
+import difflib
 import os
 import typing as t
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator, ValidationResult
 from ansible.module_utils.common.parameters import remove_values
+from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
@@ -92,7 +94,7 @@ class InProcessAction(ActionBase):  # type: ignore[misc]  # Ansible carries no t
             params: Result = checked.validated_parameters
             hidden = set(checked._no_log_values)
             if checked.error_messages:
-                result: Result = {"failed": True, "msg": ", ".join(checked.error_messages)}
+                result: Result = {"failed": True, "msg": self._complaints(checked)}
             else:
                 hidden.update(self.secrets(params))
                 result = self._work_safely(params, self._reporter(variables, hidden))
@@ -102,6 +104,15 @@ class InProcessAction(ActionBase):  # type: ignore[misc]  # Ansible carries no t
         if self._task.no_log:
             masked["_ansible_no_log"] = True
         return masked
+
+    def _complaints(self, checked: ValidationResult) -> str:
+        """What is wrong with the options; of one that does not exist the nearest that does."""
+        others = [str(error) for error in checked.errors if not isinstance(error, UnsupportedError)]
+        unknown = sorted((name,) if isinstance(name, str) else tuple(name) for name in checked.unsupported_parameters)
+        if not unknown:
+            return ", ".join(others)
+        told = "; ".join(_unknown_option(path, self.argument_spec()) for path in unknown)
+        return ", ".join([f"Unsupported parameters for ({self._task.action}) module: {told}", *others])
 
     def _work_safely(self, params: Result, report: collections.abc.Callable[[str], None]) -> Result:
         """Turn our own family of errors into a failed result; anything else is a defect and shown as such."""
@@ -159,3 +170,13 @@ def plain(value: t.Any) -> t.Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     return str(value)
+
+
+def _unknown_option(path: tuple[str, ...], spec: Result) -> str:
+    """An option that does not exist, and what could have been meant."""
+    for name in path[:-1]:
+        spec = (spec.get(name) or {}).get("options") or {}
+    known = sorted({*spec, *(alias for option in spec.values() for alias in option.get("aliases") or ())})
+    near = difflib.get_close_matches(path[-1], known, 1, 0.6)
+    meant = f"did you mean {near[0]}?" if near else f"supported are {', '.join(known)}"
+    return f"{'.'.join(path)} ({meant})"

@@ -83,7 +83,7 @@ PLAYBOOK = """
       ignore_errors: true
       register: failure
     - name: Bad option
-      trial: {nonsense: 1}
+      trial: {nonsense: 1, numbr: 1}
       ignore_errors: true
       register: bad
     - name: Rule
@@ -202,7 +202,9 @@ def test_errors_of_our_family_become_failures(played):
 
 
 def test_options_are_validated(played):
-    assert "nonsense" in played[0]["bad"]["msg"]
+    unknown, _comma, rest = played[0]["bad"]["msg"].partition("; ")
+    assert unknown.startswith("Unsupported parameters for (trial) module: nonsense (supported are ")
+    assert rest.startswith("numbr (did you mean number?)")
     assert played[0]["rule"]["msg"] == "parameters are mutually exclusive: number|other"
 
 
