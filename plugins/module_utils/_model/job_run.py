@@ -182,6 +182,12 @@ class RunState:
         return f"{head}: {self.message}" if self.message else head
 
 
+def outcome_state(outcome: Mapping[str, t.Any]) -> RunState:
+    """The state a stored outcome tells."""
+    reason = outcome.get("reason")
+    return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
+
+
 def job_facts(raw: Mapping[str, t.Any]) -> JobFacts:
     """The facts of a Job as the API server gives it."""
     metadata, status = raw["metadata"], raw.get("status") or {}

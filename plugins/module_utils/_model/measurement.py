@@ -61,16 +61,21 @@ def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:
     return Measurement(name, tuple(values), tuple(failed), tuple(missing), facts)
 
 
-def metric_value(item: Mapping[str, t.Any], metric: str) -> float | None:
-    """The number at a dotted path, such as usage.user_seconds or stdout.@result.rate; None when there is no number."""
-    value: t.Any = item
-    for part in metric.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
+def value_at(data: t.Any, path: str) -> t.Any:
+    """What is at a dotted path of mappings and lists; None when a part of it is missing."""
+    for part in path.split("."):
+        if isinstance(data, Mapping):
+            data = data.get(part)
+        elif isinstance(data, list) and part.isdecimal() and int(part) < len(data):
+            data = data[int(part)]
         else:
             return None
+    return data
+
+
+def metric_value(item: Mapping[str, t.Any], metric: str) -> float | None:
+    """The number at a dotted path, such as usage.user_seconds or stdout.@result.rate; None when there is no number."""
+    value = value_at(item, metric)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

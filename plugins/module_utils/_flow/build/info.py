@@ -21,7 +21,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.build import BUILD_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    BUILD_FAILED,
+    RunState,
+    outcome_state,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
 
@@ -58,7 +62,7 @@ def _wanted(record: Record, question: BuildQuestion) -> bool:
 def _entry(client: KubeClient, record: Record, question: BuildQuestion) -> Data:
     """One build: its specification, and its outcome or where it stands."""
     outcome = read_outcome(client, record)
-    state = _stored_state(outcome) if outcome is not None else _running_state(client, record)
+    state = outcome_state(outcome) if outcome is not None else _running_state(client, record)
     told: dict[str, t.Any] = {
         "name": record.name,
         "namespace": record.namespace,
@@ -77,14 +81,6 @@ def _entry(client: KubeClient, record: Record, question: BuildQuestion) -> Data:
     if outcome is not None and not question.log:
         told["outcome"] = {key: value for key, value in outcome.items() if key != "log"}
     return told
-
-
-def _stored_state(outcome: Data) -> RunState:
-    """The state a stored outcome tells."""
-    reason = outcome.get("reason")
-    if reason is None:
-        return RunState("succeeded")
-    return RunState("failed", str(reason), str(outcome.get("message") or ""))
 
 
 def _running_state(client: KubeClient, record: Record) -> RunState:

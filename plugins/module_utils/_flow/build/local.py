@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import shutil
@@ -18,9 +17,14 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import build_variables, context_files
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.kept_file import (
+    kept_folder,
+    read_kept,
+    write_kept,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, TIMEOUT, RunState
 from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
@@ -42,8 +46,7 @@ def find_program() -> Program:
 
 def outcome_folder() -> pathlib.Path:
     """Where the outcomes of local builds are kept, for the user who runs them."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(cache) / "muster.kube" / "builds"
+    return kept_folder("builds")
 
 
 def build_locally(
@@ -66,7 +69,7 @@ def build_locally(
     report(f"{spec.reference}: building with {program}")
     outcome = _build(program, spec, settings, script)
     if outcome["reason"] is None:
-        _keep(spec, outcome)
+        write_kept(outcome_folder(), spec.name, outcome, "the outcome")
     return _result(spec, outcome, cached=False)
 
 
@@ -91,11 +94,8 @@ def _result(spec: BuildSpec, outcome: Data, *, cached: bool) -> Data:
 
 def _stored(program: Program, spec: BuildSpec, settings: BuildSettings) -> Data | None:
     """The outcome of an earlier build whose image is still there, and was pushed if that is wanted."""
-    try:
-        outcome = json.loads((outcome_folder() / f"{spec.name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(outcome, dict) or (settings.push and not outcome.get("pushed")):
+    outcome = read_kept(outcome_folder(), spec.name)
+    if outcome is None or (settings.push and not outcome.get("pushed")):
         return None
     present = _image_id(program, spec.reference)
     return outcome if present is not None and present == str(outcome.get("image_id")).removeprefix("sha256:") else None
@@ -107,19 +107,6 @@ def _image_id(program: Program, reference: str) -> str | None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     found = ended.stdout.split()
     return found[0].removeprefix("sha256:") if ended.returncode == 0 and found else None
-
-
-def _keep(spec: BuildSpec, outcome: Data) -> None:
-    """Write the outcome in one step."""
-    folder = outcome_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{spec.name}-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(canonical_json(outcome))
-        os.replace(name, folder / f"{spec.name}.json")
-    except OSError as error:
-        raise MusterError("store", f"the outcome in {folder}", str(error)) from error
 
 
 def _build(program: Program, spec: BuildSpec, settings: BuildSettings, script: str) -> Data:

@@ -31,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     PodFacts,
     RunFacts,
     RunState,
+    outcome_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
@@ -61,7 +62,7 @@ def _entry(client: KubeClient, record: Record, question: InspectionQuestion) -> 
     """One inspection, with the keys the module inspection returns, and what only this module tells."""
     outcome = read_outcome(client, record)
     facts = RunFacts(None) if outcome is not None else _facts(client, record)
-    state = _stored_state(outcome) if outcome is not None else _running_state(client, facts)
+    state = outcome_state(outcome) if outcome is not None else _running_state(client, facts)
     built = record.spec.get("build") or {}
     answer = empty_answer(record.namespace)
     build = _build(client, record, built.get("spec_hash"), question)
@@ -106,14 +107,6 @@ def _facts(client: KubeClient, record: Record) -> RunFacts:
         return JobReader(client, record.namespace, record.job_name).read()
     except KubeError:
         return RunFacts(None)
-
-
-def _stored_state(outcome: Data) -> RunState:
-    """The state a stored outcome tells."""
-    reason = outcome.get("reason")
-    if reason is None:
-        return RunState("succeeded")
-    return RunState("failed", str(reason), str(outcome.get("message") or ""))
 
 
 def _running_state(client: KubeClient, facts: RunFacts) -> RunState:

@@ -11,7 +11,6 @@ The container is taken from the very Job a cluster would run. Results are kept i
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import platform
@@ -40,10 +39,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     inspection_name,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.kept_file import (
+    kept_folder,
+    read_kept,
+    write_kept,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, RunSpec, item_from_frame
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
@@ -53,6 +57,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     SCRIPT_FAILED,
     TIMEOUT,
     RunState,
+    outcome_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import NANO, parse_quantity
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import verify_placement
@@ -106,8 +111,7 @@ def remove_local_results(terms: InspectTerms) -> Data:
 
 def result_folder() -> pathlib.Path:
     """Where the results of local inspections are kept, for the user who runs them."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(cache) / "muster.kube" / "inspections"
+    return kept_folder("inspections")
 
 
 def _no_cluster() -> KubeClient:
@@ -141,9 +145,9 @@ def _run(terms: InspectTerms, plan: RunPlan, report: Report, answer: Data) -> Da
     changed = answer["changed"] or stored is None
     outcome = stored or _measure(terms, plan, image, name, report)
     if stored is None:
-        _keep(name, identity, outcome)
-    state = RunState("failed", outcome["reason"], outcome["message"]) if outcome["reason"] else RunState("succeeded")
-    return with_outcome({**answer, "changed": changed, "cached": stored is not None, "attempt": 1}, state, outcome)
+        write_kept(result_folder(), name, {"identity": identity, "outcome": outcome}, "the results")
+    told = {**answer, "changed": changed, "cached": stored is not None, "attempt": 1}
+    return with_outcome(told, outcome_state(outcome), outcome)
 
 
 def _measure(terms: InspectTerms, plan: RunPlan, image: _Image, name: str, report: Report) -> Data:
@@ -328,24 +332,8 @@ def _podman(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _stored(name: str, identity: str) -> Data | None:
     """Results of an earlier run that answer this task."""
-    try:
-        kept = json.loads((result_folder() / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(kept, dict) or kept.get("identity") != identity or not isinstance(kept.get("outcome"), dict):
+    kept = read_kept(result_folder(), name)
+    if kept is None or kept.get("identity") != identity or not isinstance(kept.get("outcome"), dict):
         return None
     outcome: Data = kept["outcome"]
     return None if worth_repeating(outcome) else outcome
-
-
-def _keep(name: str, identity: str, outcome: Data) -> None:
-    """Write results in one step."""
-    folder = result_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(canonical_json({"identity": identity, "outcome": outcome}))
-        os.replace(temporary, folder / f"{name}.json")
-    except OSError as error:
-        raise MusterError("store", f"the results in {folder}", str(error)) from error

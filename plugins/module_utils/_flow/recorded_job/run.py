@@ -61,6 +61,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     TIMEOUT,
     RunFacts,
     RunState,
+    outcome_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
 
@@ -159,7 +160,7 @@ def find_recorded(client: KubeClient, terms: RecordedJob) -> Recorded | None:
     outcome = _good_outcome(client, terms, record)
     if record is None or outcome is None:
         return None
-    return Recorded(record.name, record.attempt, outcome, _state_of(outcome), cached=True, changed=False)
+    return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=False)
 
 
 def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, listen: Listen = JobBell) -> Recorded:
@@ -173,7 +174,7 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
         if record.ttl != terms.ttl:
             record = change_record(client, record, {"ttl": None if terms.ttl is None else str(terms.ttl)})
             changed = True
-        return Recorded(record.name, record.attempt, outcome, _state_of(outcome), cached=True, changed=changed)
+        return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
     try:
         record = _begin(client, terms, record)
         return _Attempt(client, terms, record, report, listen).run()
@@ -252,12 +253,6 @@ def _end_job(client: KubeClient, record: Record) -> bool:
         return False
     settle_delete(client, path, job["metadata"]["uid"])
     return True
-
-
-def _state_of(outcome: Data) -> RunState:
-    """The state a stored outcome tells."""
-    reason = outcome.get("reason")
-    return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
 
 
 def _owners(raw: Object) -> list[str]:
@@ -369,4 +364,4 @@ class _Attempt:
         outcome = read_outcome(self._client, record)
         if outcome is None:
             raise MusterError("read", f"the outcome in ConfigMap {record.namespace}/{record.name}", "a part is lost")
-        return Recorded(record.name, record.attempt, outcome, _state_of(outcome), cached=False, changed=True)
+        return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=False, changed=True)

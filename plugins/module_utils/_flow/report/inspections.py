@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.measurement imp
     hardware_facts,
     metric_value,
     read_measurement,
+    value_at,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import (
     Change,
@@ -115,7 +116,7 @@ def _succeeded(item: Item) -> bool:
 
 def _result(name: str, entry: Fields, items: Sequence[Item]) -> Result:
     """One inspection in short."""
-    throttled = [_number(at(item, "hwinfo.pressure.nr_throttled")) for item in items]
+    throttled = [_number(value_at(item, "hwinfo.pressure.nr_throttled")) for item in items]
     known = [count for count in throttled if count is not None]
     return Result(
         name=name,
@@ -212,7 +213,9 @@ def _hardware(runs: Sequence[Sequence[Item]]) -> tuple[Fact, ...]:
         values = tuple(_distinct([_readable(path, one.get(path)) for one in found]) for found in seen)
         facts.append(Fact(title, values, True))
     for path, title in _FURTHER.items():
-        values = tuple(_distinct([_readable(path, at(item, f"hwinfo.{path}")) for item in items]) for items in counted)
+        values = tuple(
+            _distinct([_readable(path, value_at(item, f"hwinfo.{path}")) for item in items]) for items in counted
+        )
         facts.append(Fact(title, values))
     systems = tuple(_distinct([_system(item) for item in items]) for items in counted)
     facts.append(Fact("System of the image", systems))
@@ -267,7 +270,7 @@ def _packages(names: Sequence[str], entries: Sequence[Fields]) -> Packages | Non
 
 def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
     """The packages of the image by kind and name; several versions of one are told together."""
-    packages = at(entry.data, "status.build.packages") or at(entry.data, "status.build.outcome.packages")
+    packages = value_at(entry.data, "status.build.packages") or value_at(entry.data, "status.build.outcome.packages")
     if not isinstance(packages, Mapping):
         return None
     found: dict[tuple[str, str], list[str]] = {}
@@ -280,7 +283,7 @@ def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
 
 def _told(items: Sequence[Item], path: str) -> tuple[str, ...]:
     """Different texts at a path of the runs, once each."""
-    return tuple(dict.fromkeys(str(value) for item in items if (value := at(item, path))))
+    return tuple(dict.fromkeys(str(value) for item in items if (value := value_at(item, path))))
 
 
 def _first(items: Sequence[Item], path: str) -> str:
@@ -297,10 +300,3 @@ def _index(item: Item, place: int) -> int:
 def _number(value: t.Any) -> int | None:
     """A count, None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def at(data: t.Any, path: str) -> t.Any:
-    """What is at a dotted path of mappings; None when a part of it is missing."""
-    for part in path.split("."):
-        data = data.get(part) if isinstance(data, Mapping) else None
-    return data

@@ -11,6 +11,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     RunState,
     event_facts,
     job_facts,
+    outcome_state,
     pod_facts,
 )
 
@@ -60,6 +61,19 @@ def test_a_pod_tells_its_index_node_and_containers():
     assert pod.container("prepare").init
     assert pod.container("other") is None
     assert pod.finished == main.finished
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        ({}, RunState("succeeded")),
+        ({"reason": None, "message": "fine"}, RunState("succeeded")),
+        ({"reason": "oom", "message": None}, RunState("failed", "oom", "")),
+        ({"reason": "oom", "message": "too much"}, RunState("failed", "oom", "too much")),
+    ],
+)
+def test_a_stored_outcome_tells_its_state(outcome, state):
+    assert outcome_state(outcome) == state
 
 
 def test_a_pod_tells_when_its_end_was_asked_for():
