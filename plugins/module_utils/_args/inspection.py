@@ -32,7 +32,7 @@ SOURCES = ("script", "src", "url")
 LOCAL_REPOSITORY = "localhost/inspection"
 _DURATIONS = ("timeout", "start_timeout", "ttl")
 # Options of the run that an Amun request may hold, too.
-_COUNTS = ("repetitions", "parallelism", "allowed_failures")
+_FROM_AMUN = ("interpreter", "repetitions", "parallelism", "allowed_failures")
 # What describes the run itself, and is handed on as it is.
 _RUN = (
     *("interpreter", "args", "env", "files", "workdir"),
@@ -211,11 +211,11 @@ def _sources(params: Params, amun: Params) -> Values:
 
 def _run(params: Params, amun: Params) -> Values:
     """The options of the run; what an Amun request says holds where the task itself says nothing."""
-    counts = {key: amun[key] for key in _COUNTS if key in amun}
+    said = {key: amun[key] for key in _FROM_AMUN if key in amun}
     # What is requested is the limit, too, in both languages.
     run = {key: value for key, value in (amun.get("run") or {}).items() if key != "limits"}
     own = {name: _given(params[name]) for name in _RUN if params[name] is not None}
-    return {**counts, **run, **own, **_given(params["run"] or {})}
+    return {**said, **run, **own, **_given(params["run"] or {})}
 
 
 def _build(params: Params, amun: Params, generator_version: str) -> tuple[BuildSpec | None, BuildSettings, str]:

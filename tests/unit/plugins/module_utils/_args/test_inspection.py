@@ -65,7 +65,12 @@ def test_an_amun_request_is_translated_and_the_task_comes_first():
     build = {"repository": "registry.example.com/x"}
     found = values(specification=request, build=build, repetitions=2, identifier="own")
     assert found["identifier"] == "own"
-    assert found["run"] == {"repetitions": 2, "requests": {"cpu": "1", "memory": "256Mi"}}
+    # Amun ran by Python whatever does not name another program.
+    assert found["run"] == {
+        "interpreter": "python3",
+        "repetitions": 2,
+        "requests": {"cpu": "1", "memory": "256Mi"},
+    }
     assert found["sources"] == {"script": "echo hi"}
     assert found["build"].limits == {"cpu": "500m"}
     assert found["stack"].stack.base == "registry.example.com/base:1"
