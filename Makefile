@@ -41,6 +41,7 @@ TEST_PROFILES ?= test
 
 # Keep every tool inside the cache, and away from the user's own clusters and settings.
 export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION
+export MUSTER_CHECKOUT := $(CURDIR)
 export HOME := $(MUSTER_CACHE)/home
 export TMPDIR := $(MUSTER_CACHE)/tmp
 export XDG_CACHE_HOME := $(HOME)/.cache
@@ -247,7 +248,7 @@ smoke216: tarball core216-venv
 		&& python -c 'from ansible.release import __version__; print("ansible-core", __version__)' \
 		&& ansible-playbook $(TREE)/tests/smoke/smoke.yml \
 		&& ln -s $(TREE)/tests ansible_collections/muster/kube/tests \
-		&& cd $(TREE) && PYTHONPATH=$(RUN)/core216 pytest -q -n 2 tests/unit
+		&& cd $(TREE) && PYTHONPATH=$(RUN)/core216 pytest -q -n 2 tests/unit --ignore tests/unit/test_explorer.py
 
 remove_cluster = ansible localhost -m muster.kube.local_cluster -a 'name=$(1) state=absent' > /dev/null
 

@@ -1,0 +1,440 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A random explorer: users, operators, networks and dispatchers do what they like, then everything must be in order.
+
+A course is a seed, a setting and a list of operations, all plain values: what is printed can be pasted into a test.
+Operations that make no sense when their turn comes do nothing, so that any of them can be left out to make a course
+shorter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pprint
+import random
+import typing as t
+
+from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.explorer_invariants import Deeds, violations
+from ansible_collections.muster.kube.tests.support.memory_cluster import Change, Denial, Object
+from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
+from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
+from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault
+
+Operation = tuple[str, dict[str, t.Any], float]
+Verdict = list[str]
+
+NAMESPACES = ("a", "b", "c")
+POOL = "p"
+FINALIZER = "muster-test/hold"
+READY = "muster.kube/ready-before-next"
+# Virtual seconds in which everything has to come to rest once nothing goes wrong any more.
+HEALING = 900.0
+# So many cycles are enough to come to rest, whatever the time.
+MOST_CYCLES = 150
+# Details that an operation can do without.
+_OPTIONAL = ("priority", "services", "finalizer", "ready", "times", "meanwhile")
+
+
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """What is to happen; dispatchers maps names to their namespaces, None for all."""
+
+    seed: int
+    operations: tuple[Operation, ...]
+    dispatchers: tuple[tuple[str, tuple[str, ...] | None], ...] = (("one", ("a",)), ("two", ("b",)), ("all", None))
+    narrow: bool = False
+    pod_pace: float = 0.01
+
+    def text(self) -> str:
+        """The course as a literal."""
+        fields = [
+            f"    {field.name}={pprint.pformat(getattr(self, field.name), width=110, sort_dicts=False)},"
+            for field in dataclasses.fields(self)
+        ]
+        return "\n".join(["Course(", *fields, ")"])
+
+
+def draw(seed: int) -> Course:
+    """A course for a seed."""
+    chance = random.Random(seed)
+    dispatchers: list[tuple[str, tuple[str, ...] | None]] = [("one", ("a",)), ("two", ("b",))]
+    if chance.random() < 0.7:
+        dispatchers.append(("all", None))
+    names = [name for name, _namespaces in dispatchers]
+    operations = tuple(_operation(chance, number, names) for number in range(chance.randint(3, 12)))
+    first = ("submit", _gang(chance, 99), chance.choice((0.0, 0.1, 1.0)))
+    narrow = chance.random() < 0.3
+    return Course(seed, (first, *operations), tuple(dispatchers), narrow, chance.choice((0.0, 0.01, 0.8)))
+
+
+def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Operation:
+    """One thing that happens, and how long it is until the next."""
+    weights = {
+        "submit": 30,
+        "fault": 22,
+        "edit": 3,
+        "delete": 5,
+        "drop_namespace": 2,
+        "delete_lease": 5,
+        "stop": 5,
+        "resume": 5,
+        "retire": 1,
+        "node": 4,
+        "finish": 8,
+        "delete_object": 3,
+    }
+    kind = chance.choices(list(weights), list(weights.values()))[0]
+    details: dict[str, t.Any] = {}
+    if kind == "submit":
+        details = _gang(chance, number)
+    elif kind == "fault":
+        trouble = chance.choice(("kill_before", "kill_after", "cut", "lose", "delay", "refuse"))
+        details = {"who": chance.choice(names), "trouble": trouble, "skip": chance.randint(0, 9)}
+        details["methods"] = chance.choice((WRITES, WRITES, WRITES, "POST", ".*"))
+        if trouble == "delay":
+            details["seconds"] = chance.choice((0.2, 1.0, 3.0))
+        elif trouble == "refuse":
+            details["status"] = chance.choice((500, 503, 429))
+            details["times"] = chance.choice((1, 1, 6))
+        if chance.random() < 0.25:
+            details["meanwhile"] = chance.choice(("delete_lease", "delete_lease", "delete", "edit", "node"))
+    elif kind in ("stop", "resume", "retire"):
+        details = {"who": chance.choice(names)}
+    elif kind == "drop_namespace":
+        details = {"namespace": chance.choice(NAMESPACES)}
+    elif kind == "node":
+        details = {"name": f"{POOL}-n{chance.randint(0, 2)}"}
+    elif kind == "finish":
+        details = {"which": chance.randint(0, 9), "exit_code": chance.choice((0, 0, 3))}
+    elif kind in ("delete", "edit", "delete_object"):
+        details = {"which": chance.randint(0, 9)}
+    return kind, details, chance.choice((0.0, 0.05, 0.2, 1.0, 5.0))
+
+
+def _gang(chance: random.Random, number: int) -> dict[str, t.Any]:
+    """What a user may ask for; small, so that several fit."""
+    jobs = []
+    for _job in range(chance.choice((1, 1, 1, 2, 3))):
+        made: dict[str, t.Any] = {"pods": chance.randint(1, 4), "cpu": chance.choice(("1", "1", "2", "500m"))}
+        if chance.random() < 0.5:
+            made["seconds"] = chance.choice((1, 4, 15))
+            made["exit_code"] = chance.choice((0, 0, 0, 3))
+            if chance.random() < 0.2:
+                made["ttl"] = chance.choice((0, 5))
+        if chance.random() < 0.3:
+            made["own"] = True
+        jobs.append(made)
+    gang: dict[str, t.Any] = {"namespace": chance.choice(NAMESPACES), "name": f"g{number}", "jobs": jobs}
+    gang["services"] = chance.choice((0, 0, 1, 2))
+    if chance.random() < 0.3:
+        gang["priority"] = chance.choice((-5, 5))
+    if gang["services"] and chance.random() < 0.15:
+        gang["finalizer"] = True
+    if "seconds" in jobs[0] and len(jobs) > 1 and chance.random() < 0.3:
+        gang["ready"] = True
+        jobs[0] = {"pods": 1, "cpu": "1", "seconds": jobs[0]["seconds"]}
+    return gang
+
+
+def objects_of(gang: t.Mapping[str, t.Any]) -> list[Object]:
+    """The objects of a gang as it was drawn."""
+    name = gang["name"]
+    made = [cases.service(f"{name}-s{index}") for index in range(gang.get("services", 0))]
+    if gang.get("finalizer") and made:
+        made[0]["metadata"]["finalizers"] = [FINALIZER]
+    for index, job in enumerate(gang["jobs"]):
+        seconds = job.get("seconds")
+        raw = cases.job(
+            f"{name}-j{index}", POOL, job["pods"], seconds=seconds, exit_code=job.get("exit_code"), cpu=job["cpu"]
+        )
+        if "ttl" in job:
+            raw["spec"]["ttlSecondsAfterFinished"] = job["ttl"]
+        if job.get("own"):
+            raw["spec"]["template"]["spec"]["containers"][0]["args"] = [f"{name}-{index}"]
+        if gang.get("ready") and index == 0:
+            raw["metadata"]["annotations"] = {READY: "Complete=True"}
+        made.append(raw)
+    return made
+
+
+class Explorer:
+    """One course on a fresh stage."""
+
+    def __init__(self, course: Course) -> None:
+        """Three namespaces, two nodes of 4 cpu, and what belongs to others and only looks like ours."""
+        self.course = course
+        self.stage = MemoryStage(course.seed, Pace(pod=course.pod_pace))
+        self.deeds = Deeds()
+        # Those that are not there at all count as retired, so that courses can do without them.
+        self.retired = {"one", "two", "all"} - {name for name, _namespaces in course.dispatchers}
+        self.dropped: set[str] = set()
+        for name in NAMESPACES:
+            self.stage.add_namespace(name)
+            self._plant(name)
+        self.stage.add_nodes(*cases.node_pool(POOL, 2))
+        if course.narrow:
+            for name, namespaces in course.dispatchers:
+                if namespaces is not None:
+                    others = [item for item in NAMESPACES if item not in namespaces]
+                    plurals = ("configmaps", "jobs", "services", "events", "serviceaccounts")
+                    self.stage.cluster.denials.append(Denial(name, None, plurals, [*others, ""]))
+
+    def run(self) -> Verdict:
+        """Everything that is wrong in the end."""
+        with self.stage:
+            for name, namespaces in self.course.dispatchers:
+                self._start(name, namespaces)
+            for kind, details, pause in self.course.operations:
+                getattr(self, f"_{kind}")(**details)
+                self._go_on(pause)
+            rested = self._heal()
+            found = violations(self.stage.cluster, self.deeds)
+            found += [f"crash: {text}" for text in self.stage.crashes]
+            if not rested:
+                busy = sorted(name for name, actor in self.stage.actors.items() if not actor.quiet())
+                found.append(f"restless: {self._cycles()} cycles, and there is no end for {', '.join(busy)}")
+        return found
+
+    def _start(self, name: str, namespaces: tuple[str, ...] | None) -> None:
+        """A process; the one for all namespaces keeps the Lease longer."""
+        self.stage.start(name, namespaces, turn=1 if namespaces else 3)
+
+    def _go_on(self, seconds: float) -> None:
+        """Let dispatchers and time go on; whoever was killed is started again."""
+        self.stage.run_for(seconds)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Start again who ended."""
+        for name, namespaces in self.course.dispatchers:
+            if name not in self.retired and self.stage.actors[name].over:
+                self.stage.kill(name)
+                self._start(name, namespaces)
+
+    def _heal(self) -> bool:
+        """Nothing goes wrong from now on; True when everything comes to rest."""
+        for actor in self.stage.actors.values():
+            actor.dispatcher.line.faults.clear()
+            actor.stopped = False
+        self._restart()
+        covered: set[str] = set()
+        for name, namespaces in self.course.dispatchers:
+            if name not in self.retired:
+                covered.update(NAMESPACES if namespaces is None else namespaces)
+        self.deeds.abandoned_namespaces = set(NAMESPACES) - covered
+        self.stage.cluster.listeners.append(self._see_finalizer)
+        for obj in self.stage.cluster.all("services"):
+            self._see_finalizer(Change(0, "services", False, obj, None))
+        before = self._cycles()
+        tired = self.stage.run_until(lambda: self.stage.at_rest() or self._cycles() > before + MOST_CYCLES, HEALING)
+        return tired and self.stage.at_rest()
+
+    def _cycles(self) -> int:
+        """How often dispatchers have looked."""
+        return sum(actor.dispatcher.cycles for actor in self.stage.actors.values())
+
+    def _see_finalizer(self, change: Change) -> None:
+        """Whoever put a finalizer on an object takes it away soon after the object is deleted."""
+        metadata = change.object["metadata"]
+        held = FINALIZER in (metadata.get("finalizers") or ())
+        if held and metadata.get("deletionTimestamp") and not change.gone:
+            self.stage.clock.after(0.5, lambda: self._release(change.object))
+
+    def _release(self, obj: Object) -> None:
+        """Let an object go."""
+        place = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        self.stage.cluster.change("services", *place, lambda copy: copy["metadata"].update(finalizers=[]))
+
+    def _plant(self, namespace: str) -> None:
+        """Objects of others that look like a gang's; nobody may touch them."""
+        add = self.stage.cluster.add
+        labels = {"muster.kube/gang": "nobody", "muster.kube/attempt": "1"}
+        stray = cases.config_map("stray")
+        stray["metadata"].update(namespace=namespace, labels={**labels, "muster.kube/ticket": "true"})
+        same = cases.service("g3-s0")
+        same["metadata"].update(namespace=namespace, labels=labels)
+        for plural, obj in (("configmaps", stray), ("services", same)):
+            made = add(plural, obj)
+            self.deeds.foreign[made["metadata"]["uid"]] = made
+
+    # Operations.
+
+    def _submit(self, **gang: t.Any) -> None:
+        """A user queues a gang."""
+        namespace = self.stage.cluster.get("namespaces", "", gang["namespace"])
+        taken = self.stage.cluster.get("configmaps", gang["namespace"], gang["name"])
+        if namespace is not None and not namespace["metadata"].get("deletionTimestamp") and taken is None:
+            record = cases.gang_record(
+                gang["name"], gang["namespace"], objects_of(gang), priority=gang.get("priority", 0)
+            )
+            self.stage.cluster.add("configmaps", record)
+
+    def _records(self) -> list[Object]:
+        """The gangs there are."""
+        maps = self.stage.cluster.all("configmaps")
+        return [obj for obj in maps if (obj["metadata"].get("labels") or {}).get("muster.kube/record") == "gang"]
+
+    def _pick(self, objects: t.Sequence[Object], which: int) -> tuple[str, str] | None:
+        """Namespace and name of one of the objects, if there are any."""
+        obj = objects[which % len(objects)] if objects else None
+        return None if obj is None else (obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+    def _edit(self, which: int) -> None:
+        """A user changes what a gang is made of."""
+
+        def edit(record: Object) -> None:
+            """Its last object is another one now."""
+            data = json.loads(record["data"]["gang.json"])
+            data["objects"][-1] = cases.config_map(f"{data['name']}-edited")
+            record["data"]["gang.json"] = json.dumps(data)
+
+        place = self._pick(self._records(), which)
+        if place is not None:
+            self.stage.cluster.change("configmaps", *place, edit)
+
+    def _delete(self, which: int) -> None:
+        """A user deletes a gang."""
+        place = self._pick(self._records(), which)
+        if place is not None:
+            self.stage.cluster.remove("configmaps", *place)
+
+    def _drop_namespace(self, namespace: str) -> None:
+        """An operator deletes a namespace and makes it anew as soon as it is gone."""
+        if namespace in self.dropped or self.stage.cluster.get("namespaces", "", namespace) is None:
+            return
+        self.deeds.dropped_namespaces.add(namespace)
+        for uid, obj in list(self.deeds.foreign.items()):
+            if obj["metadata"]["namespace"] == namespace:
+                del self.deeds.foreign[uid]
+                self.deeds.ignored.add(uid)
+        for obj in self.stage.cluster.all("services", namespace):
+            self._release(obj)
+        self.stage.cluster.remove("namespaces", "", namespace)
+        self.dropped.add(namespace)
+        self.stage.clock.after(1.0, lambda: self._make_anew(namespace))
+
+    def _make_anew(self, namespace: str) -> None:
+        """The namespace again, once the old one is gone."""
+        if self.stage.cluster.get("namespaces", "", namespace) is None:
+            self.dropped.discard(namespace)
+            self.stage.add_namespace(namespace)
+        else:
+            self.stage.clock.after(1.0, lambda: self._make_anew(namespace))
+
+    def _delete_lease(self) -> None:
+        """An operator deletes the Lease."""
+        self.stage.cluster.remove("leases", LEASE.namespace, LEASE.name)
+
+    def _fault(self, who: str, meanwhile: str | None = None, **fault: t.Any) -> None:
+        """Something goes wrong with one of the next requests of a dispatcher; something else may happen just then."""
+        others: dict[str, t.Callable[[], None]] = {
+            "delete_lease": self._delete_lease,
+            "delete": lambda: self._delete(fault.get("skip", 0)),
+            "edit": lambda: self._edit(fault.get("skip", 0)),
+            "node": lambda: self._node(f"{POOL}-n{fault['skip'] % 3}"),
+        }
+        if who not in self.retired:
+            happens = None if meanwhile is None else others[meanwhile]
+            self.stage.actors[who].dispatcher.line.faults.append(Fault(**fault, happens=happens))
+
+    def _stop(self, who: str) -> None:
+        """A process stands still."""
+        if who not in self.retired:
+            self.stage.actors[who].stopped = True
+
+    def _resume(self, who: str) -> None:
+        """It goes on with its next request."""
+        if who not in self.retired:
+            self.stage.actors[who].stopped = False
+
+    def _retire(self, who: str) -> None:
+        """A process is killed and nobody starts it again."""
+        if who not in self.retired:
+            self.retired.add(who)
+            self.stage.kill(who)
+
+    def _node(self, name: str) -> None:
+        """A node comes, or goes with its pods."""
+        if self.stage.cluster.get("nodes", "", name) is None:
+            self.stage.add_nodes(cases.kwok_node(name, POOL))
+        else:
+            self.stage.cluster.remove("nodes", "", name)
+
+    def _finish(self, which: int, exit_code: int) -> None:
+        """A pod ends."""
+        running = [pod for pod in self.stage.cluster.all("pods") if pod["status"].get("phase") == "Running"]
+        place = self._pick(running, which)
+        if place is not None:
+            self.stage.controllers.finish(*place, exit_code)
+
+    def _delete_object(self, which: int) -> None:
+        """A user deletes a Job of a gang."""
+        place = self._pick(self.stage.cluster.all("jobs"), which)
+        if place is not None:
+            job = self.stage.cluster.get("jobs", *place)
+            assert job is not None
+            self.deeds.deleted.add(job["metadata"]["uid"])
+            self.stage.cluster.remove("jobs", *place)
+
+
+def explore(course: Course) -> Verdict:
+    """What is wrong after a course."""
+    return Explorer(course).run()
+
+
+def rules_of(found: t.Iterable[str]) -> set[str]:
+    """The names of the rules that were broken."""
+    return {text.partition(":")[0] for text in found}
+
+
+def simplify(course: Course, rule: str) -> Course:
+    """A course with fewer dispatchers and simpler operations that still breaks the rule."""
+
+    def breaks(other: Course) -> bool:
+        """Whether it still does."""
+        return rule in rules_of(explore(other))
+
+    for entry in course.dispatchers:
+        fewer = dataclasses.replace(course, dispatchers=tuple(item for item in course.dispatchers if item != entry))
+        if fewer.dispatchers and breaks(fewer):
+            course = fewer
+    for change in ({"narrow": False}, {"pod_pace": 0.01}):
+        plain = dataclasses.replace(course, **change)
+        if plain != course and breaks(plain):
+            course = plain
+    for index, (kind, details, pause) in enumerate(course.operations):
+        for name in [name for name in details if name in _OPTIONAL]:
+            rest = {key: value for key, value in course.operations[index][1].items() if key != name}
+            operations = (*course.operations[:index], (kind, rest, pause), *course.operations[index + 1 :])
+            plain = dataclasses.replace(course, operations=operations)
+            if breaks(plain):
+                course = plain
+    return course
+
+
+def shrink(course: Course, rule: str, tries: int = 300) -> Course:
+    """The shortest course found that still breaks the rule: parts are left out, larger ones first."""
+
+    def breaks(operations: t.Sequence[Operation]) -> bool:
+        """Whether these operations are enough."""
+        return rule in rules_of(explore(dataclasses.replace(course, operations=tuple(operations))))
+
+    kept = list(course.operations)
+    size = max(1, len(kept) // 2)
+    while tries > 0:
+        position, shorter = 0, False
+        while position < len(kept) and tries > 0:
+            rest = kept[:position] + kept[position + size :]
+            tries -= 1
+            if breaks(rest):
+                kept, shorter = rest, True
+            else:
+                position += size
+        if size == 1 and not shorter:
+            break
+        size = max(1, size // 2)
+    return dataclasses.replace(course, operations=tuple(kept))
