@@ -161,6 +161,14 @@ options:
         V(false) each.
     type: dict
     default: {}
+  component_flags:
+    description:
+      - Command line flags of the cluster's processes, by the name of the component, without the leading dashes. A flag
+        that the collection sets too is replaced.
+      - The controller manager and the scheduler are by default allowed more requests a second than in most clusters.
+        What depends on their pace shows with the limits that Kubernetes itself would set.
+    type: dict
+    default: {}
   cache:
     description:
       - Directory for Go's caches, built programs and the files of the clusters.
@@ -228,6 +236,14 @@ EXAMPLES = r"""
       GangScheduling: true
     runtime_config:
       scheduling.k8s.io/v1alpha2: true
+
+- name: Let controllers be no faster than Kubernetes makes them when nobody sets a limit
+  muster.kube.local_cluster:
+    name: example
+    component_flags:
+      kube-controller-manager:
+        kube-api-qps: 20
+        kube-api-burst: 30
 
 - name: Stop it and remove its files
   muster.kube.local_cluster:

@@ -76,6 +76,7 @@ def cluster_argument_spec() -> Spec:
         "operators": {"type": "list", "elements": "str", "default": []},
         "feature_gates": {"type": "dict", "default": {}},
         "runtime_config": {"type": "dict", "default": {}},
+        "component_flags": {"type": "dict", "default": {}},
         "files": {"type": "path"},
         "wait_timeout": {"type": "str", "default": "5m"},
         **cache_argument_spec(),
@@ -103,6 +104,7 @@ def request_from_params(params: Params, check_mode: bool) -> ClusterRequest:
             feature_gates=_switches(params["feature_gates"], "feature_gates"),
             runtime_config=_switches(params["runtime_config"], "runtime_config"),
             registry=params["registry"],
+            component_flags=_flags(params["component_flags"]),
         ),
         cache=cache_path(params),
         files=pathlib.Path(params["files"]) if params["files"] else None,
@@ -135,6 +137,14 @@ def _texts(values: Params) -> tuple[tuple[str, str], ...]:
     return tuple(
         (str(key), words[value] if isinstance(value, bool) else to_text(value)) for key, value in values.items()
     )
+
+
+def _flags(components: Params) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Flags by component, with their values as text."""
+    for name, flags in components.items():
+        if not isinstance(flags, t.Mapping):
+            raise BadInput("use", f"component_flags.{name}", f"{flags!r} is not a mapping of flags to values")
+    return tuple((str(name), _texts(flags)) for name, flags in components.items())
 
 
 def _switches(values: Params, option: str) -> tuple[tuple[str, bool], ...]:

@@ -23,6 +23,7 @@ NODE_GROUP_LABEL = "muster.kube/node-group"
 REAL_NODE_LABEL = "muster.kube/real"
 MANAGED_ANNOTATION = "muster.kube/managed"
 PAUSE_PROGRAM = "pause"
+FLAG_NAME = re.compile(r"^[a-z0-9][-a-z0-9]*$")
 DNS_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$")
 PLACEHOLDER = re.compile(
     r"\{(kubeconfig|certificates|configuration|data|server|feature_gates|runtime_config|port:[^{}]+|base64:[^{}]+"
@@ -79,11 +80,16 @@ class ClusterSpec:
     feature_gates: tuple[tuple[str, bool], ...] = ()
     runtime_config: tuple[tuple[str, bool], ...] = ()
     registry: bool = False
+    component_flags: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
 
     @property
     def real_group(self) -> NodeGroup | None:
         """The group that is this machine itself, if there is one."""
         return next((group for group in self.nodes if group.real), None)
+
+    def flags_of(self, component: str) -> dict[str, str]:
+        """The command line flags the user set for a component, without their dashes."""
+        return dict(dict(self.component_flags).get(component, ()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -244,6 +250,19 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
             raise BadInput("use", f"operators[{index}]", f"{operator!r} is not in the catalogue; known are {known}")
 
 
+def check_flags(spec: ClusterSpec, components: collections.abc.Iterable[Component]) -> None:
+    """Refuse flags of a component that this cluster does not have, and names that could not be flags."""
+    known = {component.name for component in components}
+    for name, flags in spec.component_flags:
+        if name not in known:
+            raise BadInput(
+                "use", f"component_flags.{name}", f"this cluster has no such component, but {', '.join(sorted(known))}"
+            )
+        for flag, _value in flags:
+            if not FLAG_NAME.match(flag):
+                raise BadInput("use", f"component_flags.{name}", f"{flag!r} is not the name of a flag without dashes")
+
+
 def _check_real(spec: ClusterSpec, index: int) -> None:
     """Refuse a real group that could not be one machine, this one."""
     group = spec.nodes[index]
@@ -280,15 +299,19 @@ def expand_object(value: t.Any, values: Placeholders) -> t.Any:
     return value
 
 
-def build_command(component: Component, directory: str, values: Placeholders) -> list[str]:
-    """The command line; an argument whose placeholder is empty is left out."""
+def build_command(
+    component: Component, directory: str, values: Placeholders, flags: collections.abc.Mapping[str, str]
+) -> list[str]:
+    """The command line; an argument whose placeholder is empty is left out, one that the user set replaces ours."""
     command = [f"{directory}/{component.binary}"]
     for argument in component.arguments:
+        if argument.partition("=")[0].removeprefix("--") in flags:
+            continue
         keys = PLACEHOLDER.findall(argument)
         if keys and all(values.value(key) == "" for key in keys):
             continue
         command.append(expand(argument, values))
-    return command
+    return command + [f"--{name}={value}" for name, value in sorted(flags.items())]
 
 
 def build_node(group: NodeGroup, index: int) -> dict[str, t.Any]:

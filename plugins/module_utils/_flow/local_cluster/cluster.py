@@ -90,6 +90,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
     ClusterSpec,
     Component,
     build_nodes,
+    check_flags,
     check_spec,
     is_real,
 )
@@ -133,6 +134,7 @@ def ensure_present(request: Request, report: Report) -> Result:
         raise BadInput("read", "option files", "it must name the directory with the catalogue and the Go modules")
     catalogue = read_catalogue(request.files)
     check_spec(request.spec, catalogue.operators)
+    check_flags(request.spec, catalogue.components(request.spec))
     layout = Layout(request.cache, request.spec.name)
     if request.spec.real_group is not None:
         check_data_path(layout.data)

@@ -134,7 +134,7 @@ class Components:
                 files[f"{folder}/{path.name}"] = path.read_text(encoding="utf-8")
         return Prepared(
             component,
-            build_command(component, str(directory), values),
+            build_command(component, str(directory), values, self.spec.flags_of(component.name)),
             {name: expand(value, values) for name, value in component.environment},
             files,
             expand(component.health_url, values),

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
     build_command,
     build_node,
     build_nodes,
+    check_flags,
     check_spec,
     covers,
     expand,
@@ -99,8 +100,26 @@ def test_objects_are_expanded_at_any_depth():
 
 def test_arguments_without_value_are_left_out():
     component = Component("me", "p", "run", ("health",), ("--a", "--gates={feature_gates}", "--k={kubeconfig}"), "")
-    assert build_command(component, "/bin", placeholders()) == ["/bin/run", "--a", "--k=/k"]
-    assert build_command(component, "/bin", placeholders(feature_gates="x=true"))[2] == "--gates=x=true"
+    assert build_command(component, "/bin", placeholders(), {}) == ["/bin/run", "--a", "--k=/k"]
+    assert build_command(component, "/bin", placeholders(feature_gates="x=true"), {})[2] == "--gates=x=true"
+
+
+def test_flags_of_the_user_replace_ours():
+    component = Component("me", "p", "run", ("health",), ("--a", "--qps=1000", "--qps-burst=2", "--k={kubeconfig}"), "")
+    flags = ClusterSpec("c", component_flags=(("me", (("qps", "20"), ("a", "false"))),)).flags_of("me")
+    command = build_command(component, "/bin", placeholders(), flags)
+    assert command == ["/bin/run", "--qps-burst=2", "--k=/k", "--a=false", "--qps=20"]
+    assert ClusterSpec("c").flags_of("me") == {}
+
+
+@pytest.mark.parametrize(("component", "flag", "word"), [("you", "a", "but me"), ("me", "--a", "without dashes")])
+def test_flags_of_nobody_and_bad_flags_are_refused(component, flag, word):
+    known = Component("me", "p", "run", (), (), "")
+    check_flags(ClusterSpec("c", component_flags=(("me", (("a", "1"),)),)), [known])
+    with pytest.raises(BadInput) as refused:
+        check_flags(ClusterSpec("c", component_flags=((component, ((flag, "1"),)),)), [known])
+    assert refused.value.target == f"component_flags.{component}"
+    assert word in refused.value.cause
 
 
 def test_a_node_offers_what_its_group_says():

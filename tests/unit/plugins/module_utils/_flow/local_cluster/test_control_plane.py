@@ -102,6 +102,8 @@ def test_a_component_is_running_outdated_stopped_or_absent(components, catalogue
     components.spec = ClusterSpec("c", feature_gates=(("A", True),))
     assert components.condition(etcd, program_directory) == "outdated"
     assert components.condition(etcd, program_directory / "rebuilt") == "outdated"
+    components.spec = ClusterSpec("c", component_flags=(("etcd", (("v", "2"),)),))
+    assert components.condition(etcd, program_directory) == "outdated"
     stop_processes([components.process("etcd")], 5)
     assert components.condition(etcd, program_directory) == "stopped"
 
