@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
 import secrets
 import shutil
@@ -14,9 +15,11 @@ import subprocess
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build import local
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import read_log
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.tests.support.build_site import ODD, BuildSite, own, small
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
@@ -27,6 +30,8 @@ NAMESPACE = "image-build"
 FULL_NAMESPACE = "image-build-full"
 # Builds side by side.
 WIDTH = 4
+# A time-out that no other build has.
+LONG = 597
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def failing(site):
     no_image = f"{site.registry}/no/such:1"
     return {
         "builder_pull": {"stack": small(site, "builder"), "builder_image": no_image},
-        "timeout": {"stack": own(site, "RUN sleep 600"), "timeout": "12"},
+        "timeout": {"stack": own(site, "RUN sleep 600"), "timeout": str(LONG)},
         "quota": {
             "stack": small(site, "quota"),
             "namespace": FULL_NAMESPACE,
@@ -68,6 +73,23 @@ def failing(site):
     }
 
 
+def shorten_time(site):
+    """Let the time of a build be over as soon as it is under way, however long that took."""
+    client, pods = site.connect(), resource_path("v1", "pods", NAMESPACE)
+
+    def under_way():
+        found = list_objects(client, pods, keep=lambda raw: raw).items
+        for pod in (item for item in found if item["spec"].get("activeDeadlineSeconds") == LONG):
+            name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
+            with contextlib.suppress(ApiError):
+                if b"STEP 2/" in read_log(client, NAMESPACE, name, container):
+                    return name
+        return None
+
+    name = wait_until("the build with a time-out", under_way, seconds=LONG)
+    patch(client, f"{pods}/{name}", {"spec": {"activeDeadlineSeconds": 1}}, patch_type="merge")
+
+
 def build_twice(site):
     """A build, and a new attempt of it, with the layers kept in a repository."""
     options = {
@@ -84,15 +106,17 @@ def under_way(site):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": FULL_NAMESPACE}}
     site.cluster.live.namespace(FULL_NAMESPACE)
     site.cluster.live.create({**quota, "spec": {"hard": {"requests.cpu": "1"}}})
-    with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
+    with concurrent.futures.ThreadPoolExecutor(WIDTH + 1) as pool:
+        shortened = pool.submit(shorten_time, site)
         futures = {name: pool.submit(site.build, **task) for name, task in failing(site).items()}
-        yield {**futures, "twice": pool.submit(build_twice, site)}
+        yield {**futures, "twice": pool.submit(build_twice, site), "shortened": shortened}
     site.cluster.live.drop_namespace(FULL_NAMESPACE)
 
 
 @pytest.fixture(scope="module")
 def failures(site, under_way):
     """What became of all the tasks that fail."""
+    under_way["shortened"].result()
     return {name: under_way[name].result() for name in failing(site)}
 
 
@@ -199,7 +223,7 @@ def test_a_failure_has_its_reason(failures, case, reason, words):
 
 def test_a_failed_build_keeps_its_log_and_leaves_no_job(failures, site):
     assert "doomed" in failures["build_failed"]["log"]
-    assert "STEP 1/" in failures["timeout"]["log"]
+    assert "STEP 2/" in failures["timeout"]["log"]
     names = {result["name"] for result in failures.values()}
     assert names & {*site.jobs(), *site.jobs(FULL_NAMESPACE)} == set()
 

@@ -27,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     event_facts,
     job_facts,
     pod_facts,
+    with_deletion_seen,
 )
 
 Object = dict[str, t.Any]
@@ -141,7 +142,7 @@ class JobReader:
             keep=keep,
             label_selector=f"{JOB_NAME_LABEL}={self._name}",
         )
-        present = {pod.uid: pod for pod in listing.items}
+        present = {pod.uid: with_deletion_seen(pod, self._seen.get(pod.uid)) for pod in listing.items}
         gone = {key: dataclasses.replace(pod, vanished=True) for key, pod in self._seen.items() if key not in present}
         self._seen = {**gone, **present}
         return tuple(sorted(self._seen.values(), key=lambda pod: (pod.index or 0, pod.created or 0.0, pod.name)))

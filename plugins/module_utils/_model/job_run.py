@@ -42,6 +42,8 @@ REASONS = (
 )
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+# Exit codes of programs that were told to end, and of those that did not listen.
+_SIGNALED = (143, 137)
 _INDEX_KEY = "batch.kubernetes.io/job-completion-index"
 
 
@@ -69,7 +71,10 @@ class ContainerFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodFacts:
-    """One pod of a Job; vanished when it was seen and is no more, deleted is when its end was asked for."""
+    """One pod of a Job; vanished when it was seen and is no more.
+
+    deleted is when its end was asked for. Where only the latest moment of that is known, deleted_by has it.
+    """
 
     name: str
     uid: str
@@ -84,15 +89,22 @@ class PodFacts:
     containers: tuple[ContainerFacts, ...] = ()
     vanished: bool = False
     deleted: float | None = None
+    deleted_by: float | None = None
 
     @property
     def cut_short(self) -> bool:
         """Whether somebody deleted it before it had ended by itself; times are whole seconds, so equal ones count."""
         if self.phase == "Succeeded":
             return False
-        if self.finished is None:
-            return self.vanished or self.deleted is not None
-        return self.deleted is not None and self.finished >= self.deleted
+        asked = self.deleted if self.deleted is not None else self.deleted_by
+        if self.finished is None or asked is None:
+            return self.finished is None and (self.vanished or asked is not None)
+        return self.finished >= asked or (self.deleted is None and self._ended_by_signal)
+
+    @property
+    def _ended_by_signal(self) -> bool:
+        """Whether a container ended the way those do whose pod is deleted."""
+        return any(item.exit_code in _SIGNALED for item in self.containers)
 
     @property
     def started(self) -> bool:
@@ -218,6 +230,7 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
     disruption = conditions.get("DisruptionTarget") or {}
     index = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(_INDEX_KEY)
     inits, mains = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
+    end, grace = _deletion(metadata)
     return PodFacts(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -230,14 +243,34 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         unschedulable=str(scheduled.get("message") or "no node takes it") if stuck else None,
         disrupted=_disruption(disruption) if disruption.get("status") == "True" else None,
         containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
-        deleted=_deletion(metadata),
+        deleted=end - grace if end is not None and grace else None,
+        deleted_by=end if not grace else None,
     )
 
 
-def _deletion(metadata: Mapping[str, t.Any]) -> float | None:
-    """When somebody asked for a pod's end: its timestamp is the end of the time it is given for that."""
-    end = read_time(metadata.get("deletionTimestamp"))
-    return None if end is None else end - float(metadata.get("deletionGracePeriodSeconds") or 0)
+def with_deletion_seen(pod: PodFacts, before: PodFacts | None) -> PodFacts:
+    """A pod with the earliest moment of its deletion that was ever read: the server overwrites it at the end."""
+    if before is None:
+        return pod
+    return dataclasses.replace(
+        pod,
+        deleted=_earlier(before.deleted, pod.deleted),
+        deleted_by=_earlier(before.deleted_by, pod.deleted_by),
+    )
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    """The earlier of two moments that may be unknown."""
+    return min((item for item in (one, other) if item is not None), default=None)
+
+
+def _deletion(metadata: Mapping[str, t.Any]) -> tuple[float | None, float]:
+    """The end of the time that a deleted pod was given, and how many seconds that was.
+
+    With a finalizer a pod outlives the last request of its node, which has no grace and makes the server write the
+    moment anew.
+    """
+    return read_time(metadata.get("deletionTimestamp")), float(metadata.get("deletionGracePeriodSeconds") or 0)
 
 
 def event_facts(raw: Mapping[str, t.Any]) -> EventFacts:

@@ -49,6 +49,21 @@ def test_pods_that_went_away_are_remembered_and_those_of_other_jobs_ignored():
     assert [(pod.name, pod.vanished, pod.phase) for pod in reader.read().pods] == [("p-0", True, "Running")]
 
 
+def test_when_a_pods_end_was_asked_for_is_remembered_though_the_server_overwrites_it():
+    api = JobApi()
+    one_job(api)
+    reader = JobReader(api.client(), "team", "j")
+    api.run_pod()["metadata"].update(deletionTimestamp="2026-11-16T04:00:30Z", deletionGracePeriodSeconds=30)
+    (before,) = reader.read().pods
+    ended = {"exitCode": 1, "finishedAt": "2026-11-16T04:00:01Z"}
+    pod = api.run_pod(phase="Failed", containerStatuses=[{"name": "main", "state": {"terminated": ended}}])
+    pod["metadata"].update(deletionTimestamp="2026-11-16T04:00:03Z", deletionGracePeriodSeconds=0)
+    (after,) = reader.read().pods
+    assert (after.deleted, after.cut_short) == (before.deleted, True)
+    (fresh,) = JobReader(api.client(), "team", "j").read().pods
+    assert fresh.cut_short is False
+
+
 def test_events_are_read_of_the_job_without_pods_and_of_the_pod_that_does_not_start():
     api = JobApi()
     one_job(api)

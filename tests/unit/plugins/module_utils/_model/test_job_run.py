@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    ContainerFacts,
+    PodFacts,
     RunState,
     event_facts,
     job_facts,
@@ -83,8 +85,42 @@ def test_a_pod_tells_when_its_end_was_asked_for():
         "deletionTimestamp": "1970-01-01T00:01:00Z",
         "deletionGracePeriodSeconds": 30,
     }
-    assert pod_facts({"metadata": metadata}).deleted == 30.0
+    pod = pod_facts({"metadata": metadata})
+    assert (pod.deleted, pod.deleted_by) == (30.0, None)
     assert pod_facts({"metadata": {"name": "p", "uid": "u"}}).deleted is None
+
+
+def test_a_moment_without_grace_tells_only_the_latest_it_can_have_been():
+    metadata = {"name": "p", "uid": "u", "deletionTimestamp": "1970-01-01T00:01:00Z", "deletionGracePeriodSeconds": 0}
+    pod = pod_facts({"metadata": metadata})
+    assert (pod.deleted, pod.deleted_by) == (None, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "finished", "deletion", "cut_short"),
+    [
+        (143, 10.0, {"deleted": 9.0}, True),
+        (1, 10.0, {"deleted": 10.0}, True),
+        (1, 10.0, {"deleted": 11.0}, False),
+        (143, 10.0, {"deleted": 11.0}, False),
+        # The last request of the node overwrote the moment: a signal tells that the end was asked for before.
+        (143, 10.0, {"deleted_by": 12.0}, True),
+        (137, 10.0, {"deleted_by": 12.0}, True),
+        (1, 10.0, {"deleted_by": 12.0}, False),
+        (1, 10.0, {"deleted_by": 9.0}, True),
+        # What was seen before it was overwritten is the better witness.
+        (1, 10.0, {"deleted": 9.0, "deleted_by": 12.0}, True),
+        (143, 10.0, {"deleted": 11.0, "deleted_by": 12.0}, False),
+        (143, 10.0, {}, False),
+        (None, None, {"deleted_by": 12.0}, True),
+        (None, None, {"deleted": 12.0}, True),
+        (None, None, {}, False),
+    ],
+)
+def test_a_pod_was_cut_short_when_its_end_was_asked_for_before_it_ended(code, finished, deletion, cut_short):
+    main = ContainerFacts("main", exit_code=code, finished=finished)
+    pod = PodFacts("p", "u", phase="Failed", containers=(main,), **deletion)
+    assert pod.cut_short is cut_short
 
 
 def test_a_pod_nobody_has_touched_yet_is_pending():
