@@ -47,9 +47,9 @@ options:
     type: str
   policy:
     description:
-      - What happens when a gang does not fit. With V(strict) nobody behind it is asked. With V(best_effort) all are
-        asked. With V(reserve) all are asked, but the first gang that has waited for longer than O(reserve_after) gets
-        the nodes reserved that will be free first.
+      - What happens when a gang does not fit. With V(strict) nobody behind it is asked, unless it can never fit as
+        it is. With V(best_effort) all are asked. With V(reserve) all are asked, but the first gang that has waited
+        for longer than O(reserve_after) gets the nodes reserved that will be free first.
     type: str
     default: reserve
     choices:
@@ -126,6 +126,20 @@ options:
         MCAD, does not run any more.
     type: bool
     default: false
+  keep_finished:
+    description:
+      - How many finished gangs are kept. Of more, those that ended first are removed, with all they have made, logs of
+        their pods included. With V(0) none is kept, with V(-1) all are.
+      - Gangs with a C(ttl) of their own follow that alone, and records annotated C(muster.kube/keep=true) stay; neither
+        are counted.
+    type: int
+    default: 1000
+  keep_finished_for:
+    description:
+      - How long finished gangs are kept, in seconds or like V(1h30m), under the same rules. With V(-1) there is no
+        limit.
+    type: str
+    default: 7d
 requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
@@ -201,6 +215,11 @@ decisions:
     verdict:
       description: The verdict behind a decision to start or to wait, as RV(muster.kube.fit_info#module:verdicts).
       type: dict
+decisions_dropped:
+  description: How many older decisions are missing because the result holds 10000 at most; O(decision_log) has all.
+  returned: success
+  type: int
+  sample: 0
 cycles:
   description: How many cycles were run, none when another dispatcher held the Lease.
   returned: success
@@ -218,6 +237,13 @@ holder:
   returned: success
   type: str
   sample: null
+unseen:
+  description:
+    - What this account may not read. Room promised to gangs there is known from the Lease alone.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 requests:
   description: Requests sent to the API server, by method.
   returned: success
@@ -227,7 +253,8 @@ requests:
     POST: 4
 seconds:
   description:
-    - Time spent in all, and by all cycles together on reading, looking after, deciding, carrying out and telling.
+    - Time spent in all, and by all cycles together on reading, looking after, deciding, carrying out, telling, and
+      tidying up after finished gangs.
   returned: success
   type: dict
   sample:
@@ -237,6 +264,7 @@ seconds:
     decide: 0.02
     carry_out: 0.21
     tell: 0.05
+    tidy: 0.01
 ran:
   description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
   returned: always

@@ -123,7 +123,10 @@ options:
   min_available: &min_available
     description:
       - How many pods must run for the gang to go on, as a number for the whole gang, or as a mapping from podsets to
-        numbers. When fewer run, O(requeue) decides. The default is all.
+        numbers. When fewer run, O(requeue) decides.
+      - The default is all. Pods that a live object replaces by itself, as a Job does between two tries, are then not
+        missed; a Pod or an object with pods that was taken away is. An object that ends by itself and went before
+        anybody saw how it ended fails the gang, whatever the minimum.
     type: raw
   requeue: &requeue
     description:
@@ -200,7 +203,8 @@ options:
         elements: int
   ttl: &ttl
     description:
-      - So long after its end, in seconds or like V(1h30m), a dispatcher removes the gang. Never when not given.
+      - So long after its end, in seconds or like V(1h30m), a dispatcher removes the gang. When not given,
+        O(muster.kube.dispatch#module:keep_finished) and O(muster.kube.dispatch#module:keep_finished_for) decide.
     type: str
   labels: &labels
     description:
@@ -258,8 +262,8 @@ options:
     description:
       - Where every gang must be before the task ends; the task fails when one fails or O(wait_timeout) passes. A gang
         that went further has been there.
-      - When not given, the task ends when the gangs are queued, or with O(dispatch=true) when they are started or
-        O(wait_timeout) has passed, whichever comes first.
+      - When not given, the task ends when the gangs are queued, or with O(dispatch=true) when they are running or
+        O(wait_timeout) has passed, whichever comes first. RV(attended) then says whether they are looked after.
     type: str
     choices:
       - queued
@@ -280,6 +284,8 @@ options:
     description:
       - Whether this task starts the gangs itself, with the rights of the account that runs it. It does so in turn with
         all other dispatchers, respects the order of the queue, and touches no other gang.
+      - It looks after them until they run or the task ends. A gang whose pods are not all bound by then stays as it is
+        until a dispatcher runs, even if some of its pods never find a node.
     type: bool
     default: false
   lease:
@@ -306,7 +312,8 @@ notes:
   - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
     process and its progress is shown.
   - A record may hold 1 MiB with 32 KiB of that for its state. Put large files into ConfigMaps or volumes that exist
-    already.
+    already. A gang with too many podsets or objects to be started is refused when it is queued; a thousand Jobs are
+    not too many.
 seealso:
   - module: muster.kube.dispatch
   - module: muster.kube.gang_info
@@ -478,6 +485,20 @@ holder:
   returned: when this task started gangs itself
   type: str
   sample: null
+unseen:
+  description:
+    - What this account may not read. Room promised to gangs there is known from the Lease alone.
+  returned: when this task started gangs itself
+  type: list
+  elements: str
+  sample: []
+attended:
+  description:
+    - Whether each gang has come to a point where it needs no dispatcher for now, or another dispatcher holds the Lease.
+      When V(false) a warning names the gangs that nobody looks after.
+  returned: when this task started gangs itself
+  type: bool
+  sample: true
 ran:
   description: Whether the work was done inside the Ansible process (V(in_process)) or by the module (V(module)).
   returned: always

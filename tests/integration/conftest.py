@@ -32,6 +32,15 @@ def cluster():
 
 
 @pytest.fixture(scope="session")
+def stock_cluster():
+    """A cluster whose controllers are as slow as Kubernetes makes them; one for each worker that asks for it."""
+    from ansible_collections.muster.kube.tests.support.shared_cluster import STOCK_FLAGS, running_cluster
+
+    with running_cluster(f"stock-{os.getpid()}", component_flags=STOCK_FLAGS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def real_cluster():
     """A cluster with this machine as a real node, two simulated ones and a registry; one for each worker."""
     from ansible_collections.muster.kube.tests.support.real_cluster import reason_to_skip, running_real_cluster

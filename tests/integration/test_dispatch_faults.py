@@ -13,6 +13,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -30,24 +31,30 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cl
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest, ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import TICKET_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders, run_dispatcher
+from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
 from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Signal, chosen
 from ansible_collections.muster.kube.tests.support.gang_cases import (
+    WRAPPER_API,
+    app_wrapper,
     config_map,
     gang_record,
     node_pool,
     service,
     three_objects,
 )
-from ansible_collections.muster.kube.tests.support.invariants import Findings, Recorder
+from ansible_collections.muster.kube.tests.support.invariants import KINDS, WRAPPERS, Findings, Recorder
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
+from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wrapper_crd
 
 Scenario = t.Literal["start", "undo"]
 Object = dict[str, t.Any]
@@ -85,6 +92,12 @@ class Place:
         self.record_path = resource_path("v1", "configmaps", name, GANG)
         self.lease_path = resource_path("coordination.k8s.io/v1", "leases", name, "dispatch")
         self.foreign: list[Object] = []
+        self.lease_seconds: float | None = None
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """All namespaces of the place; the gang lies in the first."""
+        return (self.name,)
 
     @property
     def goal(self) -> str:
@@ -103,13 +116,23 @@ class Place:
     def prepare(self) -> None:
         """Queue the gang; for an undo have it started, then ask for its end."""
         self.directory.mkdir()
-        self.cluster.namespace(self.name)
-        objects = three_objects("g", self.name, 2, cpu="1")
-        [record] = self.cluster.create(gang_record(GANG, self.name, objects))
+        for namespace in self.namespaces:
+            self.cluster.namespace(namespace)
+        # As the role provides it: nobody has to wait for holders of an earlier one.
+        self.cluster.create(free_lease(LeaseTerms(self.name, "dispatch")))
+        [record] = self.cluster.create(self.record(three_objects("g", self.name, 2, cpu="1")))
         self.foreign = self.cluster.create(*_look_alikes(self.name, record["metadata"]["uid"]))
         if self.scenario == "undo":
             self.heal("running")
             self.suspend()
+
+    def record(self, objects: list[Object]) -> Object:
+        """The record of the gang."""
+        return gang_record(GANG, self.name, objects)
+
+    def point_label(self, label: str) -> str:
+        """What a write of an ordinary place is called here."""
+        return label
 
     def suspend(self, wanted: bool = True) -> None:
         """Ask for the gang's end, or for its next start."""
@@ -120,7 +143,20 @@ class Place:
 
     def orders(self, kubeconfig: t.Any = None, **settings: t.Any) -> Orders:
         """Orders for a dispatcher of this place."""
-        return Orders(str(kubeconfig or self.cluster.kubeconfig), self.name, (self.name,), **settings)
+        namespaces = self.victims if kubeconfig is not None else self.healers
+        if self.lease_seconds is not None:
+            settings["lease_seconds"] = self.lease_seconds
+        return Orders(str(kubeconfig or self.cluster.kubeconfig), self.name, namespaces, **settings)
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """The namespaces of the dispatcher to which something happens."""
+        return (self.name,)
+
+    @property
+    def healers(self) -> tuple[str, ...]:
+        """The namespaces of those that come after it."""
+        return (self.name,)
 
     def heal(self, *phases: str) -> dict[str, t.Any]:
         """Run a dispatcher that nobody disturbs until the gang is in one of these phases."""
@@ -152,6 +188,13 @@ class Place:
         return t.cast("dict[str, t.Any]", json.loads(text)) if text else {"phase": "queued"}
 
     @property
+    def tickets(self) -> set[str]:
+        """The uids of all tickets of the gang's namespace."""
+        path = resource_path("v1", "configmaps", self.name)
+        found = list_objects(self.cluster.client, path, keep=lambda raw: raw, label_selector=TICKET_LABEL).items
+        return {item["metadata"]["uid"] for item in found}
+
+    @property
     def holder(self) -> str | None:
         """Who holds the Lease."""
         lease = get_object(self.cluster.client, self.lease_path) or {}
@@ -161,6 +204,82 @@ class Place:
     def phase(self) -> str:
         """The gang's phase."""
         return str(self.state["phase"])
+
+
+def with_own_arguments(objects: list[Object], name: str) -> list[Object]:
+    """The same objects with pods unlike those of any other gang."""
+    for obj in objects:
+        if obj["kind"] == "Job":
+            obj["spec"]["template"]["spec"]["containers"][0]["args"] = [name, obj["metadata"]["name"]]
+    return objects
+
+
+class WrappedPlace(Place):
+    """The gang is in an AppWrapper."""
+
+    def __init__(self, cluster: LiveCluster, name: str, directory: pathlib.Path, scenario: Scenario) -> None:
+        super().__init__(cluster, name, directory, scenario)
+        self.record_path = resource_path(WRAPPER_API, "appwrappers", name, GANG)
+
+    def record(self, objects: list[Object]) -> Object:
+        return app_wrapper(GANG, self.name, objects)
+
+    def point_label(self, label: str) -> str:
+        return label.replace(f"configmaps/{GANG}", f"appwrappers/{GANG}")
+
+    def suspend(self, wanted: bool = True) -> None:
+        notes = {"muster.kube/suspended": "true" if wanted else None}
+        patch(self.cluster.client, self.record_path, {"metadata": {"annotations": notes}})
+
+
+class SharedPlace(Place):
+    """Two dispatchers know the gang's namespace, each one more besides; gangs have arguments of their own."""
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        return (self.name, f"{self.name}-v", f"{self.name}-h")
+
+    def record(self, objects: list[Object]) -> Object:
+        return super().record(with_own_arguments(objects, self.name))
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        return self.namespaces[1], self.name
+
+    @property
+    def healers(self) -> tuple[str, ...]:
+        return self.name, self.namespaces[2]
+
+
+class NeighborPlace(Place):
+    """A second dispatcher under the same Lease knows only another namespace, whose gang wants the same room."""
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        return (self.name, f"{self.name}-n")
+
+    def prepare(self) -> None:
+        super().prepare()
+        rivals = with_own_arguments(three_objects("r", self.name, 2, cpu="1"), self.namespaces[1])
+        self.cluster.create(gang_record("rival", self.namespaces[1], rivals))
+
+    def let_neighbor_work(self) -> None:
+        """Cycles of the other namespace's dispatcher: it may settle what was left open, then start its gang."""
+        for _number in range(3):
+            run_dispatcher(self._neighbor())
+
+    def send_neighbor_away(self) -> None:
+        """Have the other gang give the room back that it may have got."""
+        path = resource_path("v1", "configmaps", self.namespaces[1], "rival")
+        record = get_object(self.cluster.client, path)
+        assert record is not None
+        text = json.dumps({**json.loads(record["data"]["gang.json"]), "suspended": True})
+        patch(self.cluster.client, path, {"data": {"gang.json": text}})
+        run_dispatcher(self._neighbor(duration=PATIENCE, until=("suspended",)))
+
+    def _neighbor(self, **settings: t.Any) -> Orders:
+        """Orders for the neighbor's dispatcher."""
+        return Orders(str(self.cluster.kubeconfig), self.name, self.namespaces[1:], lease_wait=PATIENCE, **settings)
 
 
 def _look_alikes(namespace: str, uid: str) -> list[Object]:
@@ -194,9 +313,9 @@ class Arena:
         self.prefix = prefix
         self.places: list[Place] = []
 
-    def place(self, scenario: Scenario) -> Place:
+    def place(self, scenario: Scenario, sort: type[Place] = Place) -> Place:
         """One more place."""
-        made = Place(self.cluster, f"{self.prefix}-{len(self.places)}", self.directory, scenario)
+        made = sort(self.cluster, f"{self.prefix}-{len(self.places)}", self.directory, scenario)
         self.places.append(made)
         return made
 
@@ -208,7 +327,7 @@ class Arena:
         findings, missed = self._round(scenes, deleted=deleted)
         for _number in range(ROUNDS - 1):
             if missed:
-                again = [(self.place(place.scenario), title, scene) for place, title, scene in missed]
+                again = [(self.place(place.scenario, type(place)), title, scene) for place, title, scene in missed]
                 more, missed = self._round(again, deleted=deleted)
                 findings.phases.update(more.phases)
         assert not missed, f"never came to their fault: {[title for _place, title, _scene in missed]}"
@@ -234,7 +353,9 @@ class Arena:
                 troubles.append(f"{place.name} ({title}): {error}")
 
         expected = [] if deleted else [place.key for place in places]
-        with Recorder(self.cluster, [place.name for place in places], expected=expected) as recorder:
+        kinds = (*KINDS, WRAPPERS) if any(isinstance(place, WrappedPlace) for place in places) else KINDS
+        namespaces = [name for place in places for name in place.namespaces]
+        with Recorder(self.cluster, namespaces, kinds=kinds, expected=expected) as recorder:
             with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
                 for future in [pool.submit(play_one, *scene) for scene in scenes]:
                     future.result()
@@ -247,9 +368,9 @@ class Arena:
 
     def leave(self) -> None:
         """Take everything away."""
-        for place in self.places:
+        for namespace in [name for place in self.places for name in place.namespaces]:
             with contextlib.suppress(NotFound):
-                self.cluster.drop_namespace(place.name)
+                self.cluster.drop_namespace(namespace)
         with contextlib.suppress(NotFound):
             self.cluster.remove_nodes(node["metadata"]["name"] for place in self.places for node in place.nodes())
 
@@ -317,9 +438,8 @@ def both_sides(points: t.Iterable[Point]) -> list[Point]:
 
 def test_scenarios_have_all_their_writes(writes: dict[Scenario, list[str]]) -> None:
     start, undo = writes["start"], writes["undo"]
-    # A new Lease makes the record be claimed once; then the ticket, the record three times, each object once.
+    # The ticket, the record three times, each object once.
     assert [label for label in start if "leases" not in label] == [
-        f"PUT configmaps/{GANG}",
         "POST configmaps",
         f"PUT configmaps/{GANG}",
         "POST services",
@@ -340,7 +460,7 @@ def test_scenarios_have_all_their_writes(writes: dict[Scenario, list[str]]) -> N
 def strike(place: Place, fault: Fault, point: Point, after: t.Callable[[DispatchProcess], None]) -> None:
     """Start a dispatcher, let the fault happen at that write, and go on from there."""
     with FaultPoints(place.cluster.kubeconfig, place.directory) as points:
-        points.at_label(point.label, point.occurrence, fault)
+        points.at_label(place.point_label(point.label), point.occurrence, fault)
         orders = place.orders(points.kubeconfig, duration=PATIENCE, until=(place.goal, "failed"), or_gone=True)
         with DispatchProcess(orders, place.directory / "log") as process:
             points.process = process
@@ -556,6 +676,77 @@ def test_lease_deleted_at_every_write(
     assert findings.phases == {place.key: place.goal for place in arena.places}
 
 
+def go_on_when_held(place: Place, healing: concurrent.futures.Future[t.Any]) -> bool:
+    """Whether somebody holds the new Lease."""
+    return place.holder is not None or healing.done()
+
+
+def go_on_when_begun(place: Place, tickets: set[str], healing: concurrent.futures.Future[t.Any]) -> bool:
+    """Whether the new holder has made or deleted a ticket."""
+    return place.tickets != tickets or healing.done()
+
+
+@pytest.mark.parametrize("moment", ["held", "begun"])
+def test_lease_deleted_and_the_old_holder_goes_on_at_once(
+    arena: Arena, cluster: LiveCluster, writes: dict[Scenario, list[str]], scale: float, seed: int, moment: str
+) -> None:
+    def scene_of(point: Point) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            # Long enough that the old holder does not learn of its loss before it goes on.
+            place.lease_seconds = 15.0
+            fault = Fault(hold=True, when=point.when)
+
+            def go_on(process: DispatchProcess) -> None:
+                tickets = place.tickets
+                with contextlib.suppress(NotFound):
+                    delete(cluster.client, place.lease_path)
+                with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                    healing = pool.submit(place.heal, place.goal)
+                    wait_until("a new holder", lambda: go_on_when_held(place, healing), PATIENCE, 0.005)
+                    if moment == "begun":
+                        wait_until("its work", lambda: go_on_when_begun(place, tickets, healing), PATIENCE, 0.005)
+                    fault.release()
+                    healing.result()
+                process.wait()
+
+            strike(place, fault, point, go_on)
+            place.heal(place.goal)
+
+        return scene
+
+    points = chosen(both_sides(each_write(writes)), scale, seed, f"lease {moment}")
+    # The one write whose loser could take the winner's ticket away is always played, and alone, so that both are quick.
+    ticket = Point("start", "POST configmaps", 1)
+    phases = arena.play([(arena.place("start"), str(ticket), scene_of(ticket))]).phases
+    phases |= arena.play([(arena.place(point.scenario), str(point), scene_of(point)) for point in points]).phases
+    assert phases == {place.key: place.goal for place in arena.places}
+
+
+SORTS: dict[str, type[Place]] = {"wrapped": WrappedPlace, "shared": SharedPlace}
+
+
+@pytest.mark.parametrize("sort", list(SORTS))
+@pytest.mark.parametrize("kind", ["kill", "stop, then both at once"])
+def test_signals_elsewhere(
+    arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int, kind: str, sort: str
+) -> None:
+    sent, go_on = SIGNALS[kind]
+    if sort == "wrapped":
+        install_wrapper_crd(arena.cluster.client)
+
+    def scene_of(point: Point) -> t.Callable[[Place], None]:
+        def scene(place: Place) -> None:
+            fault = Fault(signal=sent, when=point.when)
+            strike(place, fault, point, lambda process: go_on(place, fault, process))
+            place.heal(place.goal)
+
+        return scene
+
+    points = chosen(both_sides(each_write(writes)), scale, seed, f"{sort} {kind}")
+    scenes = [(arena.place(point.scenario, SORTS[sort]), str(point), scene_of(point)) for point in points]
+    assert arena.play(scenes).phases == {place.key: place.goal for place in arena.places}
+
+
 @pytest.fixture(scope="module")
 def own_cluster() -> t.Iterator[tuple[LiveCluster, ClusterRequest]]:
     """A cluster whose control plane may be disturbed."""
@@ -614,6 +805,38 @@ def test_killed_while_it_deletes_objects_without_the_collector(
             findings = recorder.settled(seconds=60.0)
         assert findings.clean(), f"{point}: {findings}"
         assert findings.gaps == 0
+
+
+def test_killed_beside_a_dispatcher_of_another_namespace(
+    own_cluster: tuple[LiveCluster, ClusterRequest],
+    writes: dict[Scenario, list[str]],
+    tmp_path: pathlib.Path,
+    scale: float,
+    seed: int,
+) -> None:
+    cluster, _request = own_cluster
+    controllers = cluster.components["kube-controller-manager"]["pid"]
+    # Always one with its gang whole and no pod yet: nothing but its promise holds the room.
+    last = Point("start", "POST jobs", 2, "after")
+    points = chosen(both_sides(each_write(writes)), scale, seed, "neighbor")
+    for number, point in enumerate(points if last in points else [last, *points]):
+        place = NeighborPlace(cluster, f"neighbor-{number}", tmp_path, point.scenario)
+        cluster.add_nodes(place.nodes())
+        place.prepare()
+        with Recorder(cluster, place.namespaces, expected=[place.key]) as recorder:
+            recorder.watch_over(*place.foreign)
+            fault = Fault(signal="kill", when=point.when)
+            os.kill(controllers, signal.SIGSTOP)
+            try:
+                strike(place, fault, point, functools.partial(stay_dead, place, fault))
+                place.let_neighbor_work()
+            finally:
+                os.kill(controllers, signal.SIGCONT)
+            place.send_neighbor_away()
+            place.heal(place.goal)
+            findings = recorder.settled(seconds=60.0)
+        assert findings.clean(), f"{point}: {findings}"
+        assert findings.phases[place.key] == place.goal
 
 
 def test_undo_waits_for_pods_that_nobody_collects(

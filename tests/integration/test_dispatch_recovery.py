@@ -11,13 +11,14 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, promise_of, sized_gang
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch, replace
 from ansible_collections.muster.kube.plugins.module_utils._model import batch as batches
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Entry, batch_text, pack, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
@@ -65,7 +66,10 @@ def uid_of(stage: Stage, obj: Object) -> str | None:
 def leave_batch(stage: Stage, *records: Record) -> str:
     """A Lease whose last holder committed starts of these gangs and did nothing more; the batch's id."""
     entries = [
-        (Entry("start", item.namespace, item.name, item.uid, item.attempt, digest(item.spec)), ())
+        (
+            Entry("start", item.namespace, item.name, item.uid, item.attempt, digest(item.spec)),
+            promise_of(sized_gang(item, Snapshot()), {}),
+        )
         for item in records
         if item.spec is not None
     ]
@@ -88,7 +92,7 @@ def leave_batch(stage: Stage, *records: Record) -> str:
 def last_batch(stage: Stage) -> batches.Batch:
     """The batch in the Lease."""
     lease = get_object(stage.client, stage.lease_path) or {}
-    found = read_batch(lease["metadata"].get("annotations"))
+    found = read_batch(lease["metadata"]["annotations"][batches.BATCH_ANNOTATION]).batch
     assert found is not None
     return found
 
@@ -216,24 +220,21 @@ def test_a_record_deleted_mid_start(proxied: Stage, proxy: ApiProxy, moment: str
     assert [item.action for item in proxied.run().decisions] == []
 
 
-def test_after_the_lease_was_recreated_every_gang_that_is_not_over_is_claimed(stage: Stage) -> None:
-    stage.add_nodes(1, cpu="1")
-    stage.submit("over", stage.job("over", 1, seconds=0, cpu="1"))
-    stage.run_until({"over": "complete"})
-    stage.submit("on", stage.job("on", 1, cpu="1"))
-    stage.run_until({"on": "running"})
-    stage.submit("waiting", stage.job("waiting", 1, cpu="1"))
-    stage.run()
-    names = ("over", "on", "waiting")
-    before = {name: stage.state(name) for name in names}
-    delete(stage.client, stage.lease_path)
-    stage.run()
-    after = {name: stage.state(name) for name in names}
-    uid = (get_object(stage.client, stage.lease_path) or {})["metadata"]["uid"]
-    claimed = {name: f"/{uid}.0/" in after[name].write_id for name in names}
-    assert claimed == {"over": False, "on": True, "waiting": True}
-    assert {name: after[name].phase for name in names} == {name: before[name].phase for name in names}
-    assert after["on"].ticket_uid == before["on"].ticket_uid
+def test_under_a_new_lease_nothing_is_written_before_earlier_holders_have_lost_theirs(
+    proxied: Stage, proxy: ApiProxy
+) -> None:
+    proxied.add_nodes(1, cpu="1")
+    proxied.submit("gang", proxied.job("gang", 1, cpu="1"))
+    with proxied.without_lease():
+        proxied.run()
+    assert proxied.phase("gang") == "dispatched"
+    assert [line for line in proxied.lines if "is new: waiting 5 s" in line]
+    writes = [request for request in proxy.requests if request.write]
+    other = next(index for index, request in enumerate(writes) if "/leases" not in request.path)
+    lease = writes[:other]
+    # Created, renewed while it waited, and the commit: only then something else is written.
+    assert [request.method for request in lease] == ["POST"] + ["PUT"] * (len(lease) - 1)
+    assert len(lease) >= 3
 
 
 def test_an_entry_that_was_never_begun_is_settled_before_anything_new(stage: Stage) -> None:
@@ -270,19 +271,17 @@ def test_while_an_entry_is_not_settled_its_room_is_kept_and_no_batch_follows(pro
     assert told(proxied.run(), "other").action == "start"
 
 
-def test_an_entry_whose_record_cannot_be_written_is_abandoned(proxied: Stage, proxy: ApiProxy) -> None:
+def test_an_entry_whose_record_cannot_be_written_is_given_up(proxied: Stage, proxy: ApiProxy) -> None:
     proxied.add_nodes(1, cpu="2")
     record = proxied.submit("stuck", proxied.job("stuck", 1, cpu="1"))
     leave_batch(proxied, record)
     make_ticket(proxied, record)
     proxied.submit("other", proxied.job("other", 1, cpu="1"))
     proxy.fail(status=403, method="PUT", path="/configmaps/stuck$", times=None, message="denied by the test")
-    marks: list[bool] = []
     result = proxied.run(max_starts=0)
-    marks = [entry.abandoned for entry in last_batch(proxied).entries]
-    assert marks == [True]
-    assert any("abandoned" in text and "denied by the test" in text for text in result.warnings)
+    assert any("cannot be written" in text and "denied by the test" in text for text in result.warnings)
     assert proxied.tickets() == []
+    assert last_batch(proxied).entries == ()
     assert told(proxied.run(), "other").action == "start"
     assert proxied.find(proxied.job("stuck")) is None
     proxy.clear()
@@ -291,15 +290,20 @@ def test_an_entry_whose_record_cannot_be_written_is_abandoned(proxied: Stage, pr
 
 def test_what_one_batch_cannot_hold_follows_in_the_next(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.add_nodes(2)
-    stage.submit("first", stage.job("first"), priority=2)
-    stage.submit("second", stage.job("second"), priority=1)
-    # Room for one entry with its demand, and not for two.
-    monkeypatch.setattr(batches, "BATCH_BYTES", 700)
+    stage.submit("first", stage.podless_job("first"), priority=3)
+    stage.run()
+    # Room for one entry with its demand and its place in the queue, and not for two.
+    alone = len(batch_text(last_batch(stage)))
+    stage.submit("second", stage.job("second"), priority=2)
+    stage.submit("third", stage.job("third"), priority=1)
+    monkeypatch.setattr(batches, "BATCH_BYTES", alone * 2)
     result = stage.run()
-    assert told(result, "first").action == "start"
-    assert (stage.phase("first"), stage.phase("second")) == ("dispatched", "queued")
+    assert told(result, "second").action == "start"
+    assert [stage.phase(name) for name in ("first", "second", "third")] == ["dispatched", "dispatched", "queued"]
+    # The first is open until its pods are bound; the second is over by the time the third finds room.
+    assert [entry.name for entry in last_batch(stage).entries] == ["first", "second"]
+    stage.run_until({"second": "running", "third": "running"})
     assert [entry.name for entry in last_batch(stage).entries] == ["first"]
-    assert told(stage.run(), "second").action == "start"
 
 
 def test_a_specification_edited_after_the_start_is_ignored(stage: Stage) -> None:
@@ -430,7 +434,7 @@ def test_an_unreadable_edit_after_the_start_frees_nothing(stage: Stage) -> None:
     assert stage.find(stage.job("gang")) is not None
 
 
-def test_a_run_for_some_gangs_leaves_the_others_their_place(proxied: Stage, proxy: ApiProxy) -> None:
+def test_a_run_for_some_gangs_leaves_the_others_alone_and_gives_them_no_room(proxied: Stage, proxy: ApiProxy) -> None:
     proxied.add_nodes(1, cpu="2")
     proxied.submit("first", proxied.job("first", 1, cpu="2"), priority=1)
     mine = proxied.submit("mine", proxied.job("mine", 1, cpu="2"))
@@ -438,9 +442,9 @@ def test_a_run_for_some_gangs_leaves_the_others_their_place(proxied: Stage, prox
     proxy.forget()
     result = proxied.run(only=frozenset({mine.uid}))
     assert (told(result, "first").action, told(result, "first").reason) == ("wait", "not_asked")
-    assert (told(result, "mine").action, told(result, "mine").reason) == ("wait", "insufficient")
+    assert told(result, "mine").action == "start"
     assert [item.path for item in proxy.writes if item.path.endswith("/first")] == []
-    assert proxied.pods() == []
+    assert proxied.find(proxied.job("first")) is None
 
 
 def test_a_cycle_with_nothing_to_recover_writes_nothing(proxied: Stage, proxy: ApiProxy) -> None:

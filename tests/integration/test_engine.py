@@ -356,7 +356,12 @@ def test_ready_before_next_waits_for_the_condition(stage: Stage, proxy: t.Any) -
     first["metadata"]["annotations"] = {READY_ANNOTATION: "Suspended=True"}
     first["spec"]["suspend"] = True
     record = stage.submit("gang", first, config("second"))
-    assert stage.start(record).phase == "dispatched"
+    waiting = stage.start(record)
+    while waiting.phase == "dispatching":
+        assert stage.engine.goes_on(waiting)
+        assert "Job" in (stage.engine.waits_for(waiting) or "")
+        waiting = stage.engine.go_on(waiting, stage.plan(waiting))
+    assert waiting.phase == "dispatched"
     looks = [request for request in proxy.requests if request.method == "GET" and request.path.endswith("/jobs/first")]
     assert looks
     order = [request.path for request in proxy.requests if request.method == "POST"]

@@ -191,6 +191,7 @@ def test_recorder_sees_what_is_gone_again(cluster, namespace: str) -> None:
         "orphans": 3,
         "foreign": 1,
         "lost": 1,
+        "outcomes": 0,
     }
     assert not findings.clean()
     assert findings.gaps == 0

@@ -360,12 +360,12 @@ def test_the_examples_of_the_documentation_work(runner, tmp_path):
     tasks = yaml.safe_load(local_cluster_info.EXAMPLES) + yaml.safe_load(examples)
     assert [task["muster.kube.local_cluster"]["name"] for task in tasks if "muster.kube.local_cluster" in task] == [
         own
-    ] * 3
+    ] * 4
     site = tmp_path / "site.yml"
     site.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     played = runner.play(site)
     assert played.returncode == 0, played.stdout + played.stderr
-    assert "changed=3" in played.stdout
+    assert "changed=4" in played.stdout
     assert not Layout(CACHE, own).directory.exists()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import email.utils
 import http.client
 import json
 import re
@@ -39,6 +40,7 @@ _REASONS = {
     422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",
+    502: "BadGateway",
     503: "ServiceUnavailable",
     504: "Timeout",
 }
@@ -88,6 +90,7 @@ class Rule:
     cut: Cut | None = None
     seconds: float = 0.0
     holding: bool = False
+    ahead: float | None = None
     matched: int = 0
     arrived: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -169,12 +172,22 @@ class ApiProxy:
         message: str = "made by the test",
         reason: str | None = None,
         retry_after: int | None = None,
+        ahead: float | None = None,
     ) -> Rule:
-        """Answer with an error and a proper Status body instead of asking the server; path is a regular expression."""
+        """Answer with an error and a proper Status body instead of asking the server; path is a regular expression.
+
+        With ahead the answer has a Date, so many seconds ahead of the time.
+        """
         words = reason if reason is not None else _REASONS.get(status, "")
         rule = Rule(method, re.compile(path), first, times, status=status, message=message, reason=words)
-        rule.retry_after = retry_after
+        rule.retry_after, rule.ahead = retry_after, ahead
         return self._add(rule)
+
+    def misdate(
+        self, *, ahead: float, method: str | None = None, path: str = "", times: int | None = 1, first: int = 1
+    ) -> Rule:
+        """Pass on, but let the clock of the answer be so many seconds ahead."""
+        return self._add(Rule(method, re.compile(path), first, times, ahead=ahead))
 
     def cut(
         self, *, when: Cut = "before", method: str | None = None, path: str = "", times: int | None = 1, first: int = 1
@@ -327,7 +340,7 @@ class _Handler(BaseHTTPRequestHandler):
             if rule.cut == "before":
                 self._drop(request)
                 return
-        self._pass_on(request, rule.cut if rule is not None else None)
+        self._pass_on(request, rule)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815
 
@@ -366,16 +379,21 @@ class _Handler(BaseHTTPRequestHandler):
         """The head of an answer; without a length the body follows in chunks."""
         request.status = status
         self.send_response_only(status)
+        ahead = rule.ahead if rule is not None else None
         for name, value in headers:
-            self.send_header(name, value)
+            if ahead is None or name.lower() != "date":
+                self.send_header(name, value)
+        if ahead is not None:
+            self.send_header("Date", email.utils.formatdate(time.time() + ahead, usegmt=True))
         if rule is not None and rule.retry_after is not None:
             self.send_header("Retry-After", str(rule.retry_after))
         framing = ("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length))
         self.send_header(*framing)
         self.end_headers()
 
-    def _pass_on(self, request: Recorded, cut: Cut | None) -> None:
+    def _pass_on(self, request: Recorded, rule: Rule | None) -> None:
         """Ask the server and hand its answer on as it comes."""
+        cut = rule.cut if rule is not None else None
         own_credentials = "Authorization" in self.headers
         connection = self.upstream.open(own_credentials=own_credentials)
         try:
@@ -393,17 +411,18 @@ class _Handler(BaseHTTPRequestHandler):
                 answer.read()
                 self._drop(request)
                 return
-            self._copy(request, answer, cut)
+            self._copy(request, answer, rule)
         except (OSError, http.client.HTTPException):
             self._drop(request)
         finally:
             connection.close()
 
-    def _copy(self, request: Recorded, answer: http.client.HTTPResponse, cut: Cut | None) -> None:
+    def _copy(self, request: Recorded, answer: http.client.HTTPResponse, rule: Rule | None) -> None:
         """Write the answer on while it is read; watches come line by line."""
+        cut = rule.cut if rule is not None else None
         length = None if answer.length is None or answer.chunked else answer.length
         headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in _NOT_PASSED_ON]
-        self._answer(request, answer.status, headers, length)
+        self._answer(request, answer.status, headers, length, rule)
         if self.command == "HEAD":
             return
         while chunk := answer.read1(65536):

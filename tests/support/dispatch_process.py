@@ -23,9 +23,10 @@ import sys
 import time
 import typing as t
 
-COLLECTIONS = pathlib.Path(__file__).resolve().parents[5]
 # Never reached when things work.
 PATIENCE = 120.0
+# A line of the log.
+CYCLE = "-- cycle --"
 
 
 def lease_seconds() -> float:
@@ -53,6 +54,8 @@ class Orders:
     # Ends such a run also when there is no record any more.
     or_gone: bool = False
     clock_offset: float = 0.0
+    # Has every cycle noted in the log, for tests that count them.
+    tell_cycles: bool = False
     # Whose code runs: the dispatcher, or the fixed writes with which the harness itself is tested.
     program: str = "dispatch"
 
@@ -60,7 +63,7 @@ class Orders:
 class DispatchProcess:
     """One such process; ended by its own id when the with block is left."""
 
-    # What Python runs; orders are a dataclass which that script understands.
+    # What Python runs; orders are a dataclass which that script understands. Collections are found where it lies.
     script = pathlib.Path(__file__).resolve()
 
     def __init__(self, orders: t.Any, log: pathlib.Path) -> None:
@@ -81,7 +84,7 @@ class DispatchProcess:
     def start(self) -> DispatchProcess:
         """Start it, in a session of its own so that a Ctrl-C of the test run does not reach it."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH", "KUBE"))}
-        environment["PYTHONPATH"] = str(COLLECTIONS)
+        environment["PYTHONPATH"] = str(self.script.parents[5])
         text = json.dumps(dataclasses.asdict(self.orders))
         # A file, not a pipe: a long result must not keep the process from ending before somebody reads it.
         with self.log.open("ab") as stream, self._printed.open("wb") as printed:
@@ -146,6 +149,11 @@ class DispatchProcess:
             raise AssertionError(f"the process ended with {self.running.returncode}:\n{self.log.read_text()[-4000:]}")
         return t.cast("dict[str, t.Any]", json.loads(printed.splitlines()[-1]))
 
+    @property
+    def cycles(self) -> int:
+        """How many cycles it has finished, of one that was ordered to tell."""
+        return self.log.read_text(encoding="utf-8").splitlines().count(CYCLE)
+
     def wait(self, seconds: float = PATIENCE) -> int:
         """Wait for its end, whatever it is; returns the exit code."""
         return self.running.wait(seconds)
@@ -208,12 +216,16 @@ def run_dispatcher(orders: Orders) -> dict[str, t.Any]:
             return orders.or_gone
         return bool(orders.until) and all(phase in orders.until for phase in phases.values())
 
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
     result = run_dispatch(
         connect(auth),
         connect(auth),
         terms,
-        lambda text: print(text, file=sys.stderr, flush=True),
+        say,
         until=finished,
+        on_cycle=(lambda _cycle: say(CYCLE)) if orders.tell_cycles else None,
     )
     return dict(result.as_result())
 

@@ -58,6 +58,7 @@ class Stage:
         auth = {"kubeconfig": str(kubeconfig or cluster.kubeconfig)}
         self._clients = (connect(auth, retry=QUICK), connect(auth, retry=QUICK))
         self._nodes: list[str] = []
+        self._provides_lease = True
 
     def close(self) -> None:
         """Remove the nodes and the Lease; the namespace goes with its fixture."""
@@ -70,7 +71,24 @@ class Stage:
     def run(self, **terms: t.Any) -> DispatchResult:
         """One cycle, or what the terms say."""
         settings: dict[str, t.Any] = {"lease": self.lease, "namespaces": (self.namespace,), **terms}
+        self.ensure_lease()
         return run_dispatch(*self._clients, DispatchTerms(**settings), self.lines.append)
+
+    @contextlib.contextmanager
+    def without_lease(self) -> t.Iterator[None]:
+        """Runs inside create the Lease themselves."""
+        with contextlib.suppress(NotFound):
+            delete(self.client, self.lease_path)
+        self._provides_lease = False
+        try:
+            yield
+        finally:
+            self._provides_lease = True
+
+    def ensure_lease(self) -> None:
+        """Have the Lease as the role provides it: nobody has to wait for holders of an earlier one."""
+        if self._provides_lease and get_object(self.client, self.lease_path) is None:
+            self.cluster.create(free_lease(self.lease))
 
     def run_until(self, phases: t.Mapping[str, str], **terms: t.Any) -> DispatchResult:
         """Cycles until these gangs are in these phases."""
@@ -83,6 +101,7 @@ class Stage:
     def run_for(self, until: t.Callable[[t.Mapping[str, str]], bool], **terms: t.Any) -> DispatchResult:
         """Cycles until the phases by uid are what the caller waits for; returns in any case, for the caller to look."""
         settings: dict[str, t.Any] = {"lease": self.lease, "namespaces": (self.namespace,), **terms}
+        self.ensure_lease()
         return run_dispatch(
             *self._clients, DispatchTerms(duration=DEADLINE, **settings), self.lines.append, until=until
         )
@@ -221,6 +240,12 @@ class Stage:
     def lease_path(self) -> str:
         """Where the Lease lies."""
         return resource_path("coordination.k8s.io/v1", "leases", self.lease.namespace, self.lease.name)
+
+
+def free_lease(terms: LeaseTerms) -> Object:
+    """A Lease that nobody holds."""
+    metadata = {"name": terms.name, "namespace": terms.namespace}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
 
 
 def told(result: DispatchResult, name: str) -> Decision:

@@ -21,7 +21,7 @@ import re
 import threading
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, read_batch
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, Cut, Recorded, Rule, _Handler
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess
 
@@ -228,10 +228,14 @@ class FaultPoints(ApiProxy):
         return self._leases == "decisions" and self._decides(request)
 
     def _decides(self, request: Recorded) -> bool:
-        """Whether a write of the Lease changes its holder or its batch, seen from this client's own last write."""
+        """Whether a write of the Lease changes its holder or commits a batch, seen from this client's own last write.
+
+        Renewals may leave out of the batch what is over; that decides nothing.
+        """
         lease = json.loads(request.body or b"{}")
-        batch = (lease.get("metadata", {}).get("annotations") or {}).get(BATCH_ANNOTATION)
-        decision = (lease.get("spec", {}).get("holderIdentity"), batch)
+        text = (lease.get("metadata", {}).get("annotations") or {}).get(BATCH_ANNOTATION)
+        batch = read_batch(text).batch
+        decision = (lease.get("spec", {}).get("holderIdentity"), text if batch is None else batch.id)
         changed = decision != self._last_decision
         self._last_decision = decision
         return changed
@@ -243,32 +247,34 @@ class _FaultHandler(_Handler):
     points: FaultPoints
     _after: tuple[Fault, Write] | None = None
 
-    def _pass_on(self, request: Recorded, cut: Cut | None) -> None:
+    def _pass_on(self, request: Recorded, rule: Rule | None) -> None:
         """Act before the server is asked, or remember to act when it has answered."""
         found = self.points.point(request)
         self._after = None
         if found is None:
-            super()._pass_on(request, cut)
+            super()._pass_on(request, rule)
             return
         try:
-            self._pass_point(request, cut, *found)
+            self._pass_point(request, rule, *found)
         finally:
             found[0].finish()
 
-    def _pass_point(self, request: Recorded, cut: Cut | None, fault: Fault, write: Write) -> None:
+    def _pass_point(self, request: Recorded, rule: Rule | None, fault: Fault, write: Write) -> None:
         """A write at which something happens."""
         if fault.when == "after":
             self._after = (fault, write)
         else:
             fault.act(write, self.points.process)
             if fault.status is not None:
-                rule = Rule(None, re.compile(""), 1, 1, fault.status, fault.message, _REASONS.get(fault.status, ""))
-                self._refuse(request, rule)
+                told = _REASONS.get(fault.status, "")
+                self._refuse(request, Rule(None, re.compile(""), 1, 1, fault.status, fault.message, told))
                 return
             if fault.cut == "before" or not fault.forward:
                 self._drop(request)
                 return
-        super()._pass_on(request, fault.cut or cut)
+        if fault.cut is not None:
+            rule = Rule(None, re.compile(""), 1, 1, cut=fault.cut)
+        super()._pass_on(request, rule)
 
     def _answer(self, request: Recorded, *arguments: t.Any) -> None:
         """Act when the server has answered; a client that is gone by then cannot be told."""

@@ -34,6 +34,11 @@ class FaultyApi(WritableApi):
         super().__init__()
         self.collects = False
         self.troubles: list[Trouble] = []
+        self.webhooks: list[tuple[re.Pattern[str], t.Callable[[Object], object]]] = []
+
+    def admit(self, path: str, change: t.Callable[[Object], object]) -> None:
+        """Have an admission webhook change what is created, pretended or not."""
+        self.webhooks.append((re.compile(path), change))
 
     def fail(self, method: str, path: str, status: int, message: str = "", times: int = 1, **told: t.Any) -> None:
         """Refuse with a Status; told may hold reason and details, and what happens meanwhile."""
@@ -54,6 +59,10 @@ class FaultyApi(WritableApi):
         from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import TransportFault
 
         path = urlsplit(url).path
+        if method == "POST" and body is not None:
+            for pattern, change in self.webhooks:
+                if pattern.search(path):
+                    change(body)
         found = next((x for x in self.troubles if x.times and x.method == method and x.path.search(path)), None)
         if found is None:
             return super().answer(method, url, body)

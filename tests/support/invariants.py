@@ -64,6 +64,7 @@ class Findings:
     orphans: list[str] = dataclasses.field(default_factory=list)
     foreign: list[str] = dataclasses.field(default_factory=list)
     lost: list[str] = dataclasses.field(default_factory=list)
+    outcomes: list[str] = dataclasses.field(default_factory=list)
     gaps: int = 0
     phases: dict[str, str] = dataclasses.field(default_factory=dict)
     attempts: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -74,7 +75,7 @@ class Findings:
 
     def counts(self) -> dict[str, int]:
         """How often each thing happened."""
-        names = ("partial", "double_starts", "room_twice", "orphans", "foreign", "lost")
+        names = ("partial", "double_starts", "room_twice", "orphans", "foreign", "lost", "outcomes")
         return {name: len(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
@@ -347,6 +348,8 @@ class _Replay:
         # Objects whose ticket was gone when they appeared: the collector takes them and what belongs to them.
         self.late: set[str] = set()
         self.attempt_of: dict[str, int] = {}
+        # Jobs that were seen to fail, by gang and attempt; they stay known when they are gone.
+        self.failed: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
         self._podsets: dict[str, list[t.Any]] = {}
 
     # One change after the other.
@@ -385,6 +388,8 @@ class _Replay:
             return
         if gang.phase == "dispatched":
             self._require_whole(gang, "when it became dispatched")
+        if gang.phase == "complete":
+            self._require_success(gang)
         if gang.phase in STARTED:
             self._require_room(f"{gang.key} became {gang.phase}")
         elif before is not None and before.phase in UNDOING and gang.phase not in UNDOING:
@@ -398,6 +403,8 @@ class _Replay:
             if not any(owner in self.tickets for owner in _owners(obj)):
                 self.late.add(uid)
         _put(self.children, uid, (seen.plural, obj), seen.gone)
+        if seen.plural == "jobs" and _has_failed(obj):
+            self.failed[_labels(obj)["muster.kube/gang"], self.attempt_of[uid]].add(_title(seen.plural, obj))
         if not seen.gone:
             self._require_one_attempt(_labels(obj)["muster.kube/gang"], _title(seen.plural, obj))
 
@@ -452,6 +459,11 @@ class _Replay:
             for plural, obj in self.children.values()
             if _labels(obj)["muster.kube/gang"] == gang.uid and gang.ticket in _owners(obj)
         )
+
+    def _require_success(self, gang: _Gang) -> None:
+        """No Job of a complete gang has failed."""
+        for title in sorted(self.failed.get((gang.uid, gang.attempt), ())):
+            self.findings.outcomes.append(f"{gang.key} became complete although {title} failed")
 
     def _require_room(self, cause: str) -> None:
         """In no pool do started gangs and other pods together ask for more than there is."""
@@ -562,6 +574,12 @@ def _put(table: dict[str, t.Any], uid: str, value: t.Any, gone: bool) -> None:
 def _bound(pod: Object) -> bool:
     """Whether a pod has a node."""
     return bool(pod["spec"].get("nodeName"))
+
+
+def _has_failed(job: Object) -> bool:
+    """Whether a Job says that it has failed."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any((item["type"], item["status"]) == ("Failed", "True") for item in conditions)
 
 
 def _occupies(pod: Object) -> bool:

@@ -22,6 +22,19 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 
 FILES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "local_cluster" / "files"
 
+# What Kubernetes sets itself where nobody sets anything; the local cluster is faster, which hides windows.
+STOCK_FLAGS = (
+    (
+        "kube-controller-manager",
+        (
+            ("kube-api-qps", "20"),
+            ("kube-api-burst", "30"),
+            ("concurrent-job-syncs", "5"),
+            ("concurrent-gc-syncs", "20"),
+        ),
+    ),
+)
+
 
 def cache_directory() -> pathlib.Path:
     """Where programs and clusters are kept."""

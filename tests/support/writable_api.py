@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import typing as t
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,12 +24,19 @@ DATE = "Mon, 16 Nov 2026 04:00:00 GMT"
 COLLECTIONS = (
     "appwrappers",
     "configmaps",
+    "csinodes",
     "jobs",
     "limitranges",
     "namespaces",
     "nodes",
+    "persistentvolumeclaims",
+    "persistentvolumes",
     "pods",
+    "priorityclasses",
     "resourcequotas",
+    "runtimeclasses",
+    "serviceaccounts",
+    "storageclasses",
 )
 CREATED = "2026-11-16T03:00:00Z"
 
@@ -145,18 +153,15 @@ class WritableApi:
         return path.rpartition("/")[2] in COLLECTIONS
 
     def _list(self, path: str, selector: str) -> Answer:
-        """The objects of a collection, or of all namespaces, that a selector of equalities matches."""
+        """The objects of a collection, or of all namespaces, that a selector matches."""
         head, plural = path.rsplit("/", 1)
-        found = [
+        parts = [part for part in re.split(r",(?![^(]*\))", selector) if part]
+        matching = [
             copy.deepcopy(obj)
             for place, obj in sorted(self.objects.items())
-            if place.startswith(f"{head}/") and place.rsplit("/", 2)[1] == plural
-        ]
-        parts = [part.partition("=") for part in selector.split(",") if part]
-        matching = [
-            obj
-            for obj in found
-            if all((_labels(obj).get(key) == value) if equals else key in _labels(obj) for key, equals, value in parts)
+            if place.startswith(f"{head}/")
+            and place.rsplit("/", 2)[1] == plural
+            and all(_matches(_labels(obj), part) for part in parts)
         ]
         return 200, {"kind": "List", "metadata": {"resourceVersion": str(self._number)}, "items": matching}
 
@@ -183,6 +188,17 @@ class _Wire:
 
 def _labels(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
+
+
+def _matches(labels: dict[str, str], part: str) -> bool:
+    """Whether labels meet one part of a selector."""
+    among = re.fullmatch(r"(\S+) (in|notin) \((.*)\)", part)
+    if among:
+        return (labels.get(among[1]) in among[3].split(",")) == (among[2] == "in")
+    if part.startswith("!"):
+        return part[1:] not in labels
+    key, equals, value = part.partition("=")
+    return labels.get(key) == value if equals else key in labels
 
 
 def _status(code: int, reason: str) -> Object:

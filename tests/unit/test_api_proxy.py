@@ -12,6 +12,7 @@ import ssl
 import threading
 import typing as t
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
@@ -194,6 +195,17 @@ def test_retry_after_reaches_the_client(proxy: ApiProxy, client: KubeClient) -> 
     proxy.fail(path=PODS, status=429, retry_after=3)
     assert client.request("POST", PODS, body={}).status == 200
     assert [request.status for request in proxy.requests] == [429, 200]
+
+
+def test_the_time_of_an_answer_can_be_wrong(proxy: ApiProxy, client: KubeClient) -> None:
+    proxy.misdate(ahead=3600, first=2)
+    told = [client.request("GET", PODS).headers["Date"] for _turn in range(3)]
+    hours = [parsedate_to_datetime(date) - datetime.now(UTC) > timedelta(minutes=50) for date in told]
+    assert hours == [False, True, False]
+    proxy.fail(status=502, ahead=3600)
+    with pytest.raises(ServerFault):
+        client.request("GET", PODS, read_retries=False)
+    assert client.server_time == parsedate_to_datetime(told[-1])
 
 
 @pytest.mark.parametrize(("when", "asked"), [("before", 0), ("after", 1), ("inside", 1)])

@@ -33,9 +33,18 @@ class History:
         self.seen.append(Seen(self.version, plural, gone, stored))
         return stored
 
-    def record(self, name: str, phase: str | None, *, attempt: int = 1, pods: int = 1, gone: bool = False) -> None:
+    def record(
+        self,
+        name: str,
+        phase: str | None,
+        *,
+        attempt: int = 1,
+        pods: int = 1,
+        gone: bool = False,
+        namespace: str = "ns",
+    ) -> None:
         """A gang of one Service and one Job of so many pods of 2 cpu."""
-        obj = gang_record(name, "ns", [service(f"{name}-s"), job(f"{name}-j", "p", pods, cpu="2")])
+        obj = gang_record(name, namespace, [service(f"{name}-s"), job(f"{name}-j", "p", pods, cpu="2")])
         if phase is not None:
             state = {"phase": phase, "attempt": attempt, "ticket": f"{name}-t{attempt}"}
             obj["metadata"]["annotations"] = {"muster.kube/state": json.dumps(state)}
@@ -47,13 +56,24 @@ class History:
         meta = {"name": f"{gang}-t{attempt}", "labels": labels, "ownerReferences": [{"uid": gang}]}
         self.put("configmaps", {"kind": "ConfigMap", "metadata": meta}, f"{gang}-t{attempt}", gone=gone)
 
-    def child(self, gang: str, kind: str, attempt: int = 1, *, gone: bool = False, uid: str | None = None) -> None:
+    def child(
+        self,
+        gang: str,
+        kind: str,
+        attempt: int = 1,
+        *,
+        gone: bool = False,
+        uid: str | None = None,
+        condition: str | None = None,
+    ) -> None:
         """An object of an attempt: s is the Service, j the Job."""
         labels = {"muster.kube/gang": gang, "muster.kube/attempt": str(attempt)}
         plural, word = {"s": ("services", "Service"), "j": ("jobs", "Job")}[kind]
         owner = [{"uid": f"{gang}-t{attempt}"}]
         meta = {"name": f"{gang}-{kind}", "labels": labels, "ownerReferences": owner}
-        self.put(plural, {"kind": word, "metadata": meta}, uid or f"{gang}-{kind}{attempt}", gone=gone)
+        conditions = [{"type": condition, "status": "True"}] if condition else []
+        obj = {"kind": word, "metadata": meta, "status": {"conditions": conditions}}
+        self.put(plural, obj, uid or f"{gang}-{kind}{attempt}", gone=gone)
 
     def pod(self, gang: str, attempt: int = 1, *, number: int = 0, phase: str = "Running", gone: bool = False) -> None:
         """A pod of the gang's Job on the only node."""
@@ -196,6 +216,49 @@ def test_room_given_to_two_gangs(history: History) -> None:
     history.record("a", "queued")
     history.ticket("a", gone=True)
     assert history.judged().room_twice == ["pool p: 6 cpu of 4 given away when ns/a became dispatching"]
+
+
+def test_room_given_to_gangs_of_two_namespaces(history: History) -> None:
+    history.start("a")
+    history.record("b", "dispatching", pods=1, namespace="other")
+    assert not history.judged().room_twice
+    history.record("c", "dispatched", pods=1, namespace="third")
+    assert history.judged().room_twice == ["pool p: 6 cpu of 4 given away when third/c became dispatched"]
+
+
+def test_room_of_another_namespace_is_free_when_its_gang_is_done(history: History) -> None:
+    history.record("b", "dispatching", pods=2, namespace="other")
+    history.record("b", "complete", pods=2, namespace="other")
+    history.start("a")
+    assert not history.judged().room_twice
+
+
+def test_failed_job_of_a_complete_gang(history: History) -> None:
+    history.start("a")
+    history.child("a", "j", condition="Failed")
+    history.record("a", "failed")
+    assert not history.judged().outcomes
+    history.record("a", "complete")
+    assert history.judged().outcomes == ["ns/a became complete although jobs ns/a-j failed"]
+
+
+def test_failed_job_that_is_gone_before_its_gang_is_complete(history: History) -> None:
+    history.start("a")
+    history.child("a", "j", condition="Failed")
+    history.child("a", "j", condition="Failed", gone=True)
+    history.record("a", "complete")
+    assert wrongs(history.judged()) >= {"outcomes"}
+
+
+def test_failure_of_an_older_attempt_does_not_count(history: History) -> None:
+    history.start("a")
+    history.child("a", "j", condition="Failed")
+    history.undo("a")
+    history.start("a", 2)
+    history.child("a", "j", 2, condition="Complete")
+    history.pod("a", 2, phase="Succeeded")
+    history.record("a", "complete", attempt=2)
+    assert not history.judged().outcomes
 
 
 def test_room_of_a_gang_that_is_being_undone_is_not_free_while_its_pods_live(history: History) -> None:

@@ -22,6 +22,7 @@ HOLDS = ("soft", "hard")
 _USUAL = LeaseTerms()
 # A renewal needs time for an answer; below this a busy server would end every time in office.
 _SHORTEST_LEASE = 1.0
+_UNLIMITED = -1
 
 
 def lease_argument_spec() -> Spec:
@@ -59,6 +60,8 @@ def dispatch_argument_spec() -> Spec:
         "decision_log": {"type": "path"},
         "wait_timeout": {"type": "str", "default": "0"},
         "adopt": {"type": "bool", "default": False},
+        "keep_finished": {"type": "int", "default": 1000},
+        "keep_finished_for": {"type": "str", "default": "7d"},
     }
 
 
@@ -80,7 +83,21 @@ def dispatch_terms(params: Params) -> dict[str, t.Any]:
         "duration": None if params["duration"] is None else parse_duration(params["duration"], "duration"),
         "decision_log": params["decision_log"],
         "adopt": params["adopt"],
+        "keep_finished": _most(params["keep_finished"]),
+        "keep_finished_for": _longest(params["keep_finished_for"]),
     }
+
+
+def _most(number: int) -> int | None:
+    """How many finished gangs are kept; None for no limit."""
+    if number < _UNLIMITED:
+        raise BadInput("read", "keep_finished", f"a number is needed, or -1 for no limit, not {number}")
+    return None if number == _UNLIMITED else number
+
+
+def _longest(text: str) -> float | None:
+    """How long finished gangs are kept; None for no limit."""
+    return None if text.strip() == str(_UNLIMITED) else parse_duration(text, "keep_finished_for")
 
 
 def _namespaces(names: t.Sequence[str] | None) -> tuple[str, ...] | None:

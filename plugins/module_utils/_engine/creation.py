@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, taken
+from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, stripped, taken
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
@@ -32,44 +33,64 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
 
 Object = dict[str, t.Any]
 
-LEFTOVER = "Leftover"
-NOT_READY = "NotReady"
-
-READY_SECONDS = 300.0
-_GONE_SECONDS = 30.0
-_POLL_SECONDS = 0.5
 # Each round removes one leftover; more than one only if somebody keeps making them.
 _ROUNDS = 3
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class NotYet:
+    """Creation has to wait for something outside, said in words; it goes on where it stopped when asked again."""
+
+    why: str
+
+
 class Creation:
-    """The objects of one attempt on their way into the cluster; every request asks the allowance first."""
+    """The objects of one attempt on their way into the cluster; every request asks the allowance first.
+
+    It never waits itself: whoever owns it asks it again to go on.
+    """
 
     def __init__(self, actor: KubeClient, allowance: Allowance, record: Record, attempt: int, ticket_uid: str) -> None:
         """The actor is the client in whose name the user's objects are made."""
+        self.attempt = attempt
+        self.ticket_uid = ticket_uid
+        self.waits_for: str | None = None
         self._actor = actor
         self._allowance = allowance
         self._record = record
-        self._attempt = attempt
-        self._ticket_uid = ticket_uid
+        self._ready = 0
+        self._made = 0
 
-    def create_all(self, placed: t.Iterable[Placed]) -> Refusal | None:
-        """Create one after the other until one is refused; None when all are there and ours.
+    def go_on(self, placed: t.Sequence[Placed]) -> Refusal | NotYet | None:
+        """Create one after the other until one is refused or must be waited for; None when all are there and ours.
 
         What tells nothing about the object (no certain outcome, lost leadership, an overloaded server) is raised.
         """
-        for item in placed:
+        self.waits_for = None
+        while self._ready < len(placed):
+            item = placed[self._ready]
             try:
-                refusal = self._create(item) or self._wait_until_ready(item)
+                outcome = self._step(item)
             except ApiError as error:
-                refusal = refusal_of(error, item.object)
-                if refusal is None:
+                outcome = refusal_of(error, item.object)
+                if outcome is None:
                     raise
-            if refusal is not None:
-                return refusal
+            if outcome is not None:
+                self.waits_for = outcome.why if isinstance(outcome, NotYet) else None
+                return outcome
+            self._ready += 1
         return None
 
-    def _create(self, item: Placed) -> Refusal | None:
+    def _step(self, item: Placed) -> Refusal | NotYet | None:
+        """Create one object unless that was done, and see whether the next one may follow."""
+        if self._made == self._ready:
+            outcome = self._create(item)
+            if outcome is not None:
+                return outcome
+            self._made += 1
+        return None if self._is_ready(item) else NotYet(_unready(item))
+
+    def _create(self, item: Placed) -> Refusal | NotYet | None:
         """Create one object; what an earlier attempt of this record left in its place is removed first."""
         body = self._owned(item)
         for _round in range(_ROUNDS):
@@ -77,69 +98,58 @@ class Creation:
                 self._actor, item.collection, body, is_ours=self._judge(item), allowance=self._allowance
             )
             if isinstance(outcome, Created):
-                return None
+                return None if outcome.read_back else self._take_back_stripped(item, body, outcome.obj)
             if outcome.ownership is Ownership.FOREIGN:
                 return taken(item.object, outcome.obj)
             uid = outcome.obj["metadata"]["uid"]
             settle_delete(self._actor, item.path, uid, allowance=self._allowance)
             if not self._gone(item.path, uid):
                 break
-        cause = "an earlier attempt left this object and it does not go away; see its finalizers"
-        return Refusal("requeue", LEFTOVER, f"{describe_object(item.object)}: {cause}")
+        return NotYet(f"an earlier attempt left {describe_object(item.object)} and it does not go; see its finalizers")
+
+    def _take_back_stripped(self, item: Placed, body: Object, made: Object) -> Refusal | None:
+        """Delete an object that was just made and would not be found again; None when it is as it should be."""
+        refusal = stripped(body, made)
+        if refusal is not None:
+            settle_delete(self._actor, item.path, made["metadata"]["uid"], allowance=self._allowance)
+        return refusal
 
     def _owned(self, item: Placed) -> Object:
         """The object with its owner: the record for what is kept, else the ticket."""
         if item.keep:
             return owned_by_record(item.object, self._record.raw)
-        return owned_by_ticket(item.object, self._ticket_uid)
+        return owned_by_ticket(item.object, self.ticket_uid)
 
     def _judge(self, item: Placed) -> t.Callable[[Object], Ownership]:
         """Says whose an object is that has the name already."""
 
         def judge(found: Object) -> Ownership:
             """Kept ones belong to the record whatever the attempt, others to this very ticket."""
-            ticket_uid = None if item.keep else self._ticket_uid
+            ticket_uid = None if item.keep else self.ticket_uid
             wanted = "record" if item.keep else "ticket"
             if owner_of(found, ticket_uid, self._record.uid)[0] == wanted:
                 return Ownership.OURS
-            if not item.keep and from_older_attempt(found, self._record.uid, self._attempt):
+            if not item.keep and from_older_attempt(found, self._record.uid, self.attempt):
                 return Ownership.OLDER_ATTEMPT
             return Ownership.FOREIGN
 
         return judge
 
     def _gone(self, path: str, uid: str) -> bool:
-        """Wait until the object with this uid is no more."""
+        """Whether the object with this uid is no more."""
+        found = get_object(self._actor, path)
+        return found is None or found["metadata"]["uid"] != uid
 
-        def probe() -> bool:
-            """One look."""
-            found = get_object(self._actor, path)
-            return found is None or found["metadata"]["uid"] != uid
+    def _is_ready(self, item: Placed) -> bool:
+        """Whether an item has the condition it must have before the next one is created."""
+        if item.ready is None:
+            return True
+        found = get_object(self._actor, item.path) or {}
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        return any((entry.get("type"), entry.get("status")) == item.ready for entry in conditions)
 
-        return self._wait(probe, _GONE_SECONDS)
 
-    def _wait_until_ready(self, item: Placed) -> Refusal | None:
-        """Wait for the condition an item must have before the next one is created."""
-        ready = item.ready
-        if ready is None:
-            return None
-
-        def probe() -> bool:
-            """One look."""
-            found = get_object(self._actor, item.path) or {}
-            conditions = (found.get("status") or {}).get("conditions") or ()
-            return any((entry.get("type"), entry.get("status")) == ready for entry in conditions)
-
-        if self._wait(probe, READY_SECONDS):
-            return None
-        cause = f"it was not {ready[0]}={ready[1]} within {READY_SECONDS:.0f} s"
-        return Refusal("requeue", NOT_READY, f"{describe_object(item.object)}: {cause}")
-
-    def _wait(self, probe: t.Callable[[], bool], seconds: float) -> bool:
-        """Look again and again as long as the lease lasts; False when the time is over."""
-        end = self._actor.clock() + seconds
-        while not probe():
-            if self._actor.clock() >= end:
-                return False
-            self._actor.sleep(min(_POLL_SECONDS, self._allowance()))
-        return True
+def _unready(item: Placed) -> str:
+    """What an item is waited for, in words."""
+    kind, status = item.ready or ("", "")
+    return f"{describe_object(item.object)} is not {kind}={status} yet"

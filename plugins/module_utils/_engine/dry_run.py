@@ -15,7 +15,12 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, owner_text, refusal_of
+from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import (
+    Refusal,
+    owner_text,
+    refusal_of,
+    stripped,
+)
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
@@ -26,7 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode, get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER, describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
@@ -63,7 +68,9 @@ def dry_run(
     earlier: list[str] = []
     for item in placed:
         try:
-            _pretend(actor, record, item, allowance)
+            refusal = _pretend(actor, record, item, allowance)
+            if refusal is not None:
+                return DryRun(refusal, tuple(not_checked))
         except Conflict as error:
             if not error.already_exists:
                 return DryRun(refusal_of(error, item.object), tuple(not_checked))
@@ -80,14 +87,17 @@ def dry_run(
     return DryRun(None, tuple(not_checked))
 
 
-def _pretend(actor: KubeClient, record: Object, item: Placed, allowance: Allowance | None) -> None:
-    """One creation that the server only pretends; nothing happens, so it may be tried again."""
-    body = owned_by_record(item.object, record) if item.keep else item.object
+def _pretend(actor: KubeClient, record: Object, item: Placed, allowance: Allowance | None) -> Refusal | None:
+    """One creation that the server only pretends; nothing happens, so it may be tried again.
+
+    There is no ticket yet, so the record stands for it as the owner that the object must keep.
+    """
+    body = owned_by_record(item.object, record)
     query = {"dryRun": "All", "fieldManager": FIELD_MANAGER}
     failures = 0
     while True:
         try:
-            actor.request(
+            answer = actor.request(
                 "POST",
                 item.collection,
                 query=query,
@@ -96,7 +106,7 @@ def _pretend(actor: KubeClient, record: Object, item: Placed, allowance: Allowan
                 read_retries=False,
                 target=describe_object(body),
             )
-            return
+            return stripped(body, decode(item.collection, answer.body))
         except (ServerFault, TooManyRequests, Unreachable) as error:
             failures += 1
             if failures >= actor.retry.tries or (isinstance(error, Unreachable) and not error.retryable):

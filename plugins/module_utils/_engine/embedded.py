@@ -17,7 +17,7 @@ import typing as t
 from collections.abc import Callable, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run as pretending
-from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation
+from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation, NotYet
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, taken
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed, place
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import (
@@ -26,9 +26,10 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
     attempt_of_ticket,
     owner_is_gone,
     remove_ticket,
+    started_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, KubeError, Unreachable, is_final
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_state, record_from_api
@@ -57,13 +58,20 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     state_text,
     why_undone,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, Plan, adopts, build_ticket
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    GANG_LABEL,
+    Plan,
+    adopts,
+    build_ticket,
+    made_by,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
 
 Object = dict[str, t.Any]
 Data = dict[str, t.Any]
 DryRun = pretending.DryRun
 
+CHANGED_MEANWHILE = "the specification was changed while the gang was being started"
 # A gang that the server refused for a passing reason is not asked again sooner.
 RETRY_SECONDS = 30.0
 
@@ -83,6 +91,10 @@ class Claim:
     verdict: Data | None = None
 
 
+class NotBegun(KubeError):
+    """The server refused the record of a start, and nothing of the gang exists: the entry of the batch is over."""
+
+
 class Embedded:
     """Starts and undoes gangs under one epoch of the ledger; may be used by several threads for different gangs."""
 
@@ -96,6 +108,8 @@ class Embedded:
         self._now = now
         # Records for which a request of an attempt may still be on its way to the server.
         self._doubtful: set[str] = set()
+        # Starts of this holder that are not finished, by record.
+        self._creations: dict[str, Creation] = {}
 
     # Starting.
 
@@ -114,24 +128,29 @@ class Embedded:
     def start(self, record: Record, plan: Plan, claim: Claim) -> Record:
         """Start a queued gang whose batch is committed: k objects take k + 3 requests.
 
-        Returns it dispatched; undoing, if an object was refused; or failed or queued, if not even the ticket could be
-        made. Raises Superseded or ObjectGone when the record changed or went; BadInput when its state would not fit;
-        OutcomeUnknown and other errors when nobody can tell: the record then stays as it is for the next cycle.
+        Returns it dispatched; dispatching, if it has to wait for something; undoing, if an object was refused; or
+        failed or queued, if not even the ticket could be made. Raises Superseded or ObjectGone when the record changed
+        or went; NotBegun when it cannot be written; BadInput when its state would not fit; OutcomeUnknown and other
+        errors when nobody can tell: the record then stays as it is for the next cycle.
         """
         state = self._chosen(record, claim)
         placed = place(self._client, plan)
         if isinstance(placed, Refusal):
             return self._refuse_unstarted(record, placed, claim)
         self._doubtful.add(record.uid)
-        ticket = self._make_ticket(record, plan, state)
+        record, ticket = self._make_ticket(record, plan, state)
         if isinstance(ticket, Refusal):
             return self._refuse_unstarted(record, ticket, claim)
         uid = ticket["metadata"]["uid"]
         try:
             record = self._put(record, dataclasses.replace(state, ticket_uid=uid), rebase=False)
-        except ApiError:
-            # The record does not name the ticket, so nothing may follow it.
-            self._drop_ticket(record, ticket)
+        except ApiError as error:
+            # Unless somebody goes on with it, nothing may follow a ticket that its record does not name.
+            if not _names_ticket(error, uid):
+                self._drop_ticket(record, ticket)
+            if is_final(error):
+                self._settled(record)
+                raise NotBegun(error.action, error.target, error.cause) from error
             raise
         return self._carry_out(record, placed, all_ours=True)
 
@@ -159,15 +178,19 @@ class Embedded:
         state_text(state)
         return state
 
-    def _make_ticket(self, record: Record, plan: Plan, state: GangState) -> Object | Refusal:
-        """Create the attempt's ticket, or adopt the one that was created for the same attempt and objects."""
+    def _make_ticket(self, record: Record, plan: Plan, state: GangState) -> tuple[Record, Object | Refusal]:
+        """Create the attempt's ticket; the record with it, since another holder's ticket is removed only after a write.
+
+        A ticket is ours if this very write made it. Another holder may be about to name any other one in the record, so
+        it goes only when a write of ours to the record has ended that.
+        """
         wanted = state.digest or ""
-        body = build_ticket(record.raw, state.attempt, wanted, plan)
+        body = build_ticket(record.raw, state.attempt, wanted, plan, state.write_id)
         path = resource_path("v1", "configmaps", record.namespace)
 
         def judge(found: Object) -> Ownership:
-            """Ours if it is what we wanted; one of this record with other contents was never named by it."""
-            if adopts(found, record.uid, state.attempt, wanted):
+            """Whose a ticket is that was found under the name."""
+            if adopts(found, record.uid, state.attempt, wanted) and made_by(found) == state.write_id:
                 return Ownership.OURS
             own = attempt_of_ticket(found, record.uid) == state.attempt
             return Ownership.OLDER_ATTEMPT if own else Ownership.FOREIGN
@@ -179,32 +202,34 @@ class Embedded:
                 refusal = refusal_of(error, body)
                 if refusal is None:
                     raise
-                return refusal
+                return record, refusal
             if isinstance(outcome, Created):
-                return outcome.obj
+                return record, outcome.obj
             if outcome.ownership is Ownership.FOREIGN:
                 break
+            record = self.reclaim(record)
             self._drop_ticket(record, outcome.obj)
-        return dataclasses.replace(taken(body, outcome.obj), kind="failed", reason=REFUSED)
+        return record, dataclasses.replace(taken(body, outcome.obj), kind="failed", reason=REFUSED)
 
     def _carry_out(self, record: Record, placed: Iterable[Placed], *, all_ours: bool) -> Record:
-        """Create the objects of a record that is `dispatching` and names its ticket.
+        """Create the objects of a record that is `dispatching` and names its ticket, as far as that can be done now.
 
         all_ours tells that nobody else ever sent a request for this attempt, so that none can be on its way.
         """
         state = _state_of(record)
-        creation = Creation(
-            self._act_as(record.namespace),
-            self._ledger.write_timeout,
-            record,
-            state.attempt,
-            state.ticket_uid or "",
-        )
-        refusal = creation.create_all(placed)
-        if refusal is not None:
+        creation = self._creation_of(record)
+        if creation is None:
+            allowance, ticket_uid = self._ledger.write_timeout, state.ticket_uid or ""
+            creation = Creation(self._act_as(record.namespace), allowance, record, state.attempt, ticket_uid)
+            self._creations[record.uid] = creation
+        outcome = creation.go_on(tuple(placed))
+        if isinstance(outcome, NotYet):
+            return record
+        self._creations.pop(record.uid, None)
+        if outcome is not None:
             if all_ours:
                 self._settled(record)
-            return self._undo_refused(record, refusal)
+            return self._undo_refused(record, outcome)
         started = self._next(record, "dispatched", STARTED, "", started_at=self._now())
         try:
             record = self._put(record, started)
@@ -213,6 +238,34 @@ class Embedded:
             raise
         self._settled(record)
         return record
+
+    def _creation_of(self, record: Record) -> Creation | None:
+        """The unfinished start of this very attempt, if this holder began it or took it over."""
+        found, state = self._creations.get(record.uid), record.state
+        same = found is not None and state is not None and found.attempt == state.attempt
+        return found if same and found is not None and found.ticket_uid == (state and state.ticket_uid) else None
+
+    def waits_for(self, record: Record) -> str | None:
+        """What an unfinished start has to wait for, in words; None when nobody knows."""
+        creation = self._creation_of(record)
+        return creation.waits_for if creation is not None else None
+
+    def goes_on(self, record: Record) -> bool:
+        """Whether this holder has begun, or taken over, the start of a record that is `dispatching`."""
+        ours = record.state is not None and self._is_ours(record.state)
+        return ours and self._creation_of(record) is not None
+
+    def go_on(self, record: Record, plan: Plan) -> Record:
+        """Go on with a start that had to wait, as this holder left it. Returns and raises as start does.
+
+        A gang whose objects were edited meanwhile is taken back: half of it would be another gang's.
+        """
+        if record.spec is None or _state_of(record).digest != digest(record.spec):
+            return self.undo(record, TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
+        placed = place(self._client, plan)
+        if isinstance(placed, Refusal):
+            return self._undo_refused(record, placed)
+        return self._carry_out(record, placed, all_ours=record.uid not in self._doubtful)
 
     def _undo_refused(self, record: Record, refusal: Refusal) -> Record:
         """Take back what was created before an object was refused."""
@@ -248,6 +301,7 @@ class Embedded:
         if changes.get("batch", "") is None:
             del changes["batch"]
         changes.setdefault("then", "queued")
+        changes["left"] = started_keys(self._removal(record), record)
         attempt = record.attempt
         with contextlib.suppress(ObjectGone):
             record = self._put(record, self._next(record, "undoing", reason, message, **changes))
@@ -268,12 +322,13 @@ class Embedded:
         waited for. A record that was deleted meanwhile is returned as it was.
         """
         state = _state_of(record)
-        if not self._removal(record).nothing_left(plan, state.attempt) or not self._quiet(record, state):
+        gone = self._removal(record).nothing_left(plan, state.attempt, state.left)
+        if not gone or not self._quiet(record, state):
             return None
         why = why_undone(state)
         phase: Phase = next((end for end in _ENDS if end == state.then), "queued")
         reason = REQUEUED if phase == "queued" or why is None else why.reason
-        changes: Changes = {"ticket_uid": None, "reserved": (), "then": None, "holding": False}
+        changes: Changes = {"ticket_uid": None, "reserved": (), "then": None, "holding": False, "left": ()}
         if phase in ("queued", "suspended"):
             changes.update({"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None})
         try:
@@ -285,13 +340,16 @@ class Embedded:
 
     def _quiet(self, record: Record, state: GangState) -> bool:
         """Whether no request of the attempt can still be on its way."""
-        ours = state.write_id.rpartition("/")[0] == self._ledger.next_write_id().rpartition("/")[0]
-        if ours and record.uid not in self._doubtful:
+        if self._is_ours(state) and record.uid not in self._doubtful:
             return True
         why = why_undone(state)
         began, now = read_time(why.at) if why else None, read_time(self._now())
         # Both times are cut to whole seconds.
         return began is None or now is None or now - began >= self._ledger.terms.seconds / 2 + 1
+
+    def _is_ours(self, state: GangState) -> bool:
+        """Whether the last write of a state was made under this epoch."""
+        return state.write_id.rpartition("/")[0] == self._ledger.next_write_id().rpartition("/")[0]
 
     def remove_ticket(self, ticket: Object) -> None:
         """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
@@ -398,6 +456,14 @@ class Embedded:
         self._doubtful.discard(record.uid)
 
 
+def _names_ticket(error: ApiError, ticket_uid: str) -> bool:
+    """Whether a record that somebody else changed first says by now that this is its ticket."""
+    if not isinstance(error, Superseded):
+        return False
+    state = record_from_api(error.found).state
+    return state is not None and state.ticket_uid == ticket_uid
+
+
 def _state_of(record: Record) -> GangState:
     """The state of a record that must have one."""
     if record.state is None:
@@ -417,7 +483,7 @@ def _no_adoption(record: Record, state: GangState, ticket: Object | None) -> str
     if record.spec is None:
         return f"the specification cannot be read any more: {record.spec_problem}"
     if state.digest != digest(record.spec):
-        return "the specification was changed while the gang was being started"
+        return CHANGED_MEANWHILE
     if not adopts(ticket, record.uid, state.attempt, state.digest):
         return f"the ticket of attempt {state.attempt} was changed or is being deleted"
     return None

@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.state import NAME_TAKEN, QUOTA_REFUSED, REFUSED, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ATTEMPT_LABEL, GANG_LABEL
 
 Object = Mapping[str, t.Any]
 RefusalKind = t.Literal["failed", "requeue", "drop"]
@@ -73,6 +74,24 @@ def unserved(obj: Object) -> Refusal:
 def taken(obj: Object, found: Object) -> Refusal:
     """The refusal of an object whose name somebody else's object has."""
     return Refusal("requeue", NAME_TAKEN, f"{describe_object(obj)} exists already and belongs to {owner_text(found)}")
+
+
+def stripped(sent: Object, answer: Object) -> Refusal | None:
+    """The refusal of an object that did not keep what its gang is known by: the owner added last, and our labels.
+
+    Without those neither an undo nor the collector would find it. sent is the body of the creation.
+    """
+    metadata, kept = sent["metadata"], answer.get("metadata") or {}
+    owners = {item.get("uid") for item in kept.get("ownerReferences") or ()}
+    labels = kept.get("labels") or {}
+    lost = [] if metadata["ownerReferences"][-1]["uid"] in owners else ["the owner reference"]
+    for name in (GANG_LABEL, ATTEMPT_LABEL):
+        if labels.get(name) != metadata["labels"].get(name):
+            lost.append(f"the label {name}")
+    if not lost:
+        return None
+    cause = f"an admission webhook removed {' and '.join(lost)}, without which a start cannot be taken back"
+    return Refusal("failed", REFUSED, f"{describe_object(sent)}: {cause}")
 
 
 def owner_text(found: Object) -> str:

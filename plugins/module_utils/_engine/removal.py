@@ -11,15 +11,20 @@ must be owned by the record and named after it, a child must be owned by such a 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance, settle_delete
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.state import MOST_LEFT, UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     GANG_LABEL,
     TICKET_LABEL,
@@ -27,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     Plan,
     from_older_attempt,
     owner_of,
+    plan_objects,
     ticket_keys,
     ticket_name,
 )
@@ -71,6 +77,22 @@ def remove_ticket(client: KubeClient, ticket: Object, record_uid: str, allowance
         )
 
 
+def started_keys(removal: Removal, record: Record) -> tuple[Key, ...]:
+    """The objects of a record's attempt as they were started, whatever is edited until they are gone; not too many.
+
+    The ticket is asked only where the record says something else by now.
+    """
+    state, spec = record.state, record.spec
+    if state is None or state.phase in UNDOING:
+        return () if state is None else state.left
+    if spec is not None and state.digest == digest(spec):
+        keys = tuple(item.key for item in plan_objects(spec, record.uid, record.attempt) if not item.keep)
+    else:
+        ticket = removal.find_ticket(record.attempt)
+        keys = () if ticket is None else ticket_keys(ticket)
+    return keys[:MOST_LEFT]
+
+
 class Owner(t.Protocol):
     """What is known of a record even when it is gone."""
 
@@ -92,7 +114,11 @@ class GoneRecord:
 
 
 class Removal:
-    """One attempt of one record on its way out; our own client for tickets, the actor for the user's objects."""
+    """One attempt of one record on its way out; our own client for tickets, the actor for the user's objects.
+
+    Our own account sees most, but what the actor may create, it may be the only one to see. What neither may see or
+    delete is left to the collector, which needs nobody's rights once the ticket is gone.
+    """
 
     def __init__(self, client: KubeClient, actor: KubeClient, allowance: Allowance, record: Owner) -> None:
         """Nothing is removed yet."""
@@ -115,60 +141,75 @@ class Removal:
         if ticket is None:
             return False
         remove_ticket(self._client, ticket, self._record.uid, self._allowance)
-        for path, child in self._children(ticket):
-            self._remove(path, child)
+        for key in reversed(ticket_keys(ticket)):
+            with contextlib.suppress(Forbidden):
+                child = self._child(ticket, key)
+                if child is not None:
+                    self._remove(*child)
         return True
 
     def owns_anything(self, ticket: Object) -> bool:
         """Whether any object that a ticket lists was created under it."""
-        return next(self._children(ticket), None) is not None
+        return any(self._child(ticket, key) is not None for key in reversed(ticket_keys(ticket)))
 
-    def _children(self, ticket: Object) -> Iterator[tuple[str, Object]]:
-        """The objects a ticket lists that exist and are its own, the last one first, with their paths."""
-        uid = ticket["metadata"]["uid"]
-        for api_version, kind, namespace, name in reversed(ticket_keys(ticket)):
-            info = find_resource(self._client, api_version, kind)
-            path = None if info is None else info.path(namespace, name)
-            found = None if path is None else get_object(self._actor, path)
-            if path is not None and found is not None and owner_of(found, uid, None)[0] == "ticket":
-                yield path, found
+    def _child(self, ticket: Object, key: Key) -> tuple[str, Object] | None:
+        """An object that a ticket lists, with its path, if it exists and is the ticket's own."""
+        path = self._path(key)
+        found = None if path is None else self._get(path)
+        if path is None or found is None or owner_of(found, ticket["metadata"]["uid"], None)[0] != "ticket":
+            return None
+        return path, found
 
-    def nothing_left(self, plan: Plan, attempt: int) -> bool:
-        """Whether all objects and pods of the attempts up to this one are gone; those found are deleted once more."""
+    def nothing_left(self, plan: Plan, attempt: int, started: Iterable[Key] = ()) -> bool:
+        """Whether all objects and pods of the attempts up to this one are gone; those found are deleted once more.
+
+        The plan is that of now, which may have been edited; started is what the undo noted when it began.
+        """
         if self.remove_attempt(attempt):
             return False
-        left = list(self._left_objects(plan, attempt))
+        keys = dict.fromkeys((*(item.key for item in plan if not item.keep), *started))
+        left = list(self._left_objects(keys, attempt))
         for path, obj in left:
-            self._remove(path, obj)
-        return not left and not self._labelled_pods() and not self._bereaved_pods(plan)
+            with contextlib.suppress(Forbidden):
+                self._remove(path, obj)
+        return not left and not self._labelled_pods() and not self._bereaved_pods(keys)
 
-    def _left_objects(self, plan: Plan, attempt: int) -> Iterator[tuple[str, Object]]:
-        """Objects of the plan's kinds that a ticket of this record owned, with their paths."""
-        selector = f"{GANG_LABEL}={self._record.uid}"
-        for api_version, kind in sorted({(item.key[0], item.key[1]) for item in plan if not item.keep}):
+    def _left_objects(self, keys: Iterable[Key], attempt: int) -> Iterator[tuple[str, Object]]:
+        """Objects of these kinds that a ticket of this record owned, with their paths."""
+        kinds: dict[tuple[str, str], list[Key]] = {}
+        for key in keys:
+            kinds.setdefault((key[0], key[1]), []).append(key)
+        for (api_version, kind), known in sorted(kinds.items()):
             info = find_resource(self._client, api_version, kind)
             if info is None:
                 continue
-            path = info.path(self._record.namespace)
-            for obj in list_objects(self._client, path, keep=_whole, label_selector=selector).items:
+            found = self._list(info.path(self._record.namespace), f"{GANG_LABEL}={self._record.uid}")
+            for obj in self._named(known) if found is None else found:
                 if from_older_attempt(obj, self._record.uid, attempt + 1):
                     yield info.path(self._record.namespace, obj["metadata"]["name"]), obj
+
+    def _named(self, keys: Iterable[Key]) -> Iterator[Object]:
+        """Objects of a kind that nobody may list, one by one."""
+        for key in keys:
+            path = self._path(key)
+            with contextlib.suppress(Forbidden):
+                found = None if path is None else self._get(path)
+                if found is not None:
+                    yield found
 
     def _labelled_pods(self) -> list[Object]:
         """Pods with the gang's label; one without an owner was made by somebody who copied the label."""
         path, selector = resource_path("v1", "pods", self._record.namespace), f"{GANG_LABEL}={self._record.uid}"
-        pods = list_objects(self._client, path, keep=_whole, label_selector=selector).items
-        return [pod for pod in pods if pod["metadata"].get("ownerReferences")]
+        return [pod for pod in self._list(path, selector) or () if pod["metadata"].get("ownerReferences")]
 
-    def _bereaved_pods(self, plan: Plan) -> list[Object]:
-        """Pods without the label, since nobody could reach their template, whose owner was an object of the plan.
+    def _bereaved_pods(self, keys: Iterable[Key]) -> list[Object]:
+        """Pods without the label, since nobody could reach their template, whose owner was one of these objects.
 
         Where an object with the owner's uid still lives it is not ours: ours are gone by now.
         """
-        owners = {(item.key[1], item.key[3]): item.key for item in plan if not item.keep}
-        path = resource_path("v1", "pods", self._record.namespace)
+        owners = {(key[1], key[3]): key for key in keys}
         found: list[Object] = []
-        for pod in list_objects(self._client, path, keep=_whole).items:
+        for pod in self._list(resource_path("v1", "pods", self._record.namespace)) or ():
             for owner in pod["metadata"].get("ownerReferences") or ():
                 key = owners.get((str(owner.get("kind")), str(owner.get("name"))))
                 if key is not None and not self._lives(key, owner.get("uid")):
@@ -176,10 +217,32 @@ class Removal:
         return found
 
     def _lives(self, key: Key, uid: str | None) -> bool:
-        """Whether the object with this key has this uid."""
-        info = find_resource(self._client, key[0], key[1])
-        obj = None if info is None else get_object(self._client, info.path(key[2], key[3]))
+        """Whether the object with this key has this uid; one that nobody may see holds no undo up."""
+        path = self._path(key)
+        try:
+            obj = None if path is None else self._get(path)
+        except Forbidden:
+            return True
         return obj is not None and obj["metadata"]["uid"] == uid
+
+    def _path(self, key: Key) -> str | None:
+        """Where an object of this gang lies; None when its kind is not served any more."""
+        info = find_resource(self._client, key[0], key[1])
+        return None if info is None else info.path(self._record.namespace, key[3])
+
+    def _get(self, path: str) -> Object | None:
+        """An object as whoever made it sees it, else as we do."""
+        try:
+            return get_object(self._actor, path)
+        except Forbidden:
+            return get_object(self._client, path)
+
+    def _list(self, path: str, selector: str | None = None) -> list[Object] | None:
+        """The objects of a collection as we see them, else as the actor does; None when neither may look."""
+        for client in (self._client, self._actor):
+            with contextlib.suppress(Forbidden):
+                return list_objects(client, path, keep=_whole, label_selector=selector).items
+        return None
 
     def _remove(self, path: str, obj: Object) -> None:
         """Have one object deleted, with all that it owns; one on its way out needs no second order."""

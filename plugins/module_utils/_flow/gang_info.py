@@ -44,7 +44,7 @@ class GangQuestion:
 
 def answer_gangs(client: KubeClient, question: GangQuestion) -> Data:
     """Everything there is to know about the gangs in question; reads only."""
-    records, scope = list_records(client, [question.namespace] if question.namespace else [])
+    records, scope = list_records(client, [question.namespace] if question.namespace else [], finished=True)
     now = client.server_time.timestamp() if client.server_time else 0.0
     places = positions(map(queued_gang, records), now)
     chosen = [record for record in records if _asked_for(record, question)]

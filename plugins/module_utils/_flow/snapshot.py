@@ -39,6 +39,8 @@ CORE = "/api/v1/"
 # From so many namespaces on, their rules are read in two lists of the whole cluster instead of two lists each.
 MANY_NAMESPACES = 4
 RULE_KINDS = ("resourcequotas", "limitranges")
+# Pods that ended take no room, and thousands of them stay for their logs.
+LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,13 +102,13 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
 def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = None) -> Reading:
     """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
 
-    on_pod sees every pod as the server sent it, finished ones too, for callers that want to know more of some pods.
+    on_pod sees every pod that has not ended as the server sent it, for callers that want to know more of some pods.
     """
     wanted = _wanted(needs)
     if on_pod is not None:
         wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod))
     started = time.perf_counter()
-    results = parallel([_reader(client, path, keep) for path, keep in wanted.values()])
+    results = parallel([_reader(client, name, path, keep) for name, (path, keep) in wanted.items()])
     elapsed = time.perf_counter() - started
     lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
     missing = tuple(sorted(name for name in wanted if name not in lists))
@@ -126,7 +128,7 @@ def _observed(on_pod: Observer) -> Keep:
     return keep
 
 
-def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:
+def _reader(client: KubeClient, name: str, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:
     """One list; None when this account may not read it, empty when the server does not serve that API.
 
     Every API server serves the core API: not finding nodes there means that something else answered.
@@ -134,7 +136,8 @@ def _reader(client: KubeClient, path: str, keep: Keep) -> t.Callable[[], Listing
 
     def read() -> Listing[t.Any] | None:
         try:
-            return list_objects(client, path, keep=keep, limit=PAGE)
+            selector = LIVING_PODS if name == "pods" else None
+            return list_objects(client, path, keep=keep, limit=PAGE, field_selector=selector)
         except Forbidden:
             return None
         except NotFound:

@@ -26,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import (
     TransportFault,
     open_transport,
 )
+from ansible_collections.muster.kube.plugins.module_utils._kube.clock_readings import ClockReadings
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     ApiError,
     KubeError,
@@ -84,7 +85,8 @@ class _Shared:
         self.closed = False
         self.discovered: dict[str, t.Any] = {}
         self.streams: set[Stream] = set()
-        self.server_date: str | None = None
+        self.server_time: datetime.datetime | None = None
+        self.readings = ClockReadings()
 
 
 class KubeClient:
@@ -146,13 +148,13 @@ class KubeClient:
 
     @property
     def server_time(self) -> datetime.datetime | None:
-        """The server's clock at its last answer; None before the first."""
-        if self._shared.server_date is None:
-            return None
-        try:
-            return email.utils.parsedate_to_datetime(self._shared.server_date)
-        except ValueError:
-            return None
+        """The server's clock at its last successful answer; None before the first. It may be wrong, see readings."""
+        return self._shared.server_time
+
+    @property
+    def readings(self) -> ClockReadings:
+        """What all successful answers so far tell about the server's clock."""
+        return self._shared.readings
 
     def request(
         self,
@@ -165,6 +167,7 @@ class KubeClient:
         timeout: float | None = None,
         read_retries: bool = True,
         target: str | None = None,
+        accept: str = "application/json",
     ) -> Response:
         """Send until there is an answer worth returning; errors name the action and the target.
 
@@ -174,7 +177,7 @@ class KubeClient:
         action, described = describe_request(method, path, query)
         url = f"{path}?{urlencode(_present(query))}" if query else path
         payload = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        headers = {"Accept": "application/json", "User-Agent": "muster.kube", **self._encoding}
+        headers = {"Accept": accept, "User-Agent": "muster.kube", **self._encoding}
         if payload is not None:
             headers["Content-Type"] = content_type or "application/json"
         limits = (min(timeout or _CONNECT_SECONDS, _CONNECT_SECONDS), timeout or _READ_SECONDS)
@@ -182,13 +185,14 @@ class KubeClient:
         def once() -> Response:
             """One try."""
             self._count(method, query)
+            sent = self.clock()
             try:
                 answer = Response(*self._transport.send(method, url, headers, payload, limits))
             except TransportFault as fault:
                 raise self._unreachable(action, target or described, fault) from fault
-            self._note_date(answer.headers)
             if answer.status >= 300:
                 raise _error(action, target or described, answer)
+            self._note_date(answer.headers, sent)
             return answer
 
         return self._retrying(once, reading=method == "GET", enabled=read_retries)
@@ -198,15 +202,16 @@ class KubeClient:
         action, target = describe_request("GET", path, query)
         self._count("GET", query)
         headers = {"Accept": "application/json", "User-Agent": "muster.kube"}
+        sent = self.clock()
         try:
             stream = self._transport.stream(
                 f"{path}?{urlencode(_present(query))}", headers, (_CONNECT_SECONDS, read_timeout)
             )
-            self._note_date(stream.headers)
             if stream.status >= 300:
                 raise _error(action, target, Response(stream.status, stream.headers, stream.read()))
         except TransportFault as fault:
             raise self._unreachable(action, target, fault) from fault
+        self._note_date(stream.headers, sent)
         return stream
 
     @contextlib.contextmanager
@@ -271,9 +276,14 @@ class KubeClient:
                 else:
                     self._shared.writes += 1
 
-    def _note_date(self, headers: t.Mapping[str, str]) -> None:
-        """Keep the server's clock reading."""
-        self._shared.server_date = headers.get("Date") or self._shared.server_date
+    def _note_date(self, headers: t.Mapping[str, str], sent: float) -> None:
+        """Keep the clock reading of a success; an error may come from a gateway, whose clock is nobody's business."""
+        try:
+            shown = email.utils.parsedate_to_datetime(headers.get("Date") or "")
+        except ValueError:
+            return
+        self._shared.server_time = shown
+        self._shared.readings.add(shown.timestamp(), sent, self.clock())
 
     def _unreachable(self, action: str, target: str, fault: TransportFault) -> Unreachable:
         """The family's error for a request without an answer."""

@@ -176,3 +176,9 @@ def error_from_response(
     if not isinstance(told, dict) or told.get("kind") != "Status":
         told = {"message": body[:500].decode("utf-8", "replace").strip()}
     return error_from_status(action, target, status, told, retry_after)
+
+
+def is_final(error: Exception) -> bool:
+    """Whether the server refused a write for certain and would again: neither a race nor a passing trouble."""
+    passing = (Conflict, NotFound, ServerFault, TooManyRequests, Unauthorized)
+    return isinstance(error, ApiError) and not isinstance(error, passing)

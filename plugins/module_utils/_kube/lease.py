@@ -134,6 +134,8 @@ class Ledger:
         self._holder: str | None = None
         self._server_clock: tuple[datetime.datetime, float] | None = None
         self._lease: Object = {}
+        # The batch without what is over, and the text it was made from; the next renewal writes it.
+        self._tidied: tuple[str, str] | None = None
         self._epoch: Epoch | None = None
         self._sent = 0.0
         self._lost: str | None = None
@@ -177,6 +179,10 @@ class Ledger:
     def next_write_id(self) -> str:
         """A name for one write of this epoch, by which it is recognized when its answer was lost."""
         return f"{self.identity}/{self._epoch}/{next(self._numbers)}"
+
+    def next_batch_id(self) -> str:
+        """A name for one commit: no two commits ever have the same, since no two epochs do."""
+        return f"{self._epoch}/{next(self._numbers)}"
 
     def batch_text(self) -> str | None:
         """The batch as it was found at acquisition, or as this process committed it since."""
@@ -321,7 +327,19 @@ class Ledger:
     def renew(self) -> None:
         """Renew once; called by the thread, or by an owner that asked for no thread. Raises LostLeadership."""
         with self._lock:
-            self._write(self._renewal_client, {}, "renew")
+            self._write(self._renewal_client, self._tidy_annotations(), "renew")
+
+    def tidy(self, before: str, after: str) -> None:
+        """Have the next renewal write the batch without what is over, unless another batch is committed first."""
+        with self._lock:
+            self._tidied = (before, after)
+
+    def _tidy_annotations(self) -> dict[str, str]:
+        """The batch as it is to be written along, if the present one is still the one that was tidied."""
+        tidied, self._tidied = self._tidied, None
+        if tidied is None or tidied[0] != self.batch_text():
+            return {}
+        return {BATCH_ANNOTATION: tidied[1]}
 
     def commit(self, annotation_text: str) -> None:
         """Write the batch: when this returns it is committed, under this epoch, on top of our own last write.
@@ -386,12 +404,15 @@ class Ledger:
             else:
                 pause = max(0.0, self._sent + self.terms.seconds / 3 - self._clock())
 
-    def release(self) -> None:
-        """Leave office: stop the thread and empty the holder, so that others need not wait. Best effort."""
+    def release(self, *, idle: bool = True) -> None:
+        """Leave office: stop the thread and empty the holder, so that others need not wait. Best effort.
+
+        While requests of ours may be under way (idle is false) the holder stays: the Lease expires by itself.
+        """
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(self.terms.seconds / 3)
-        if self._lock.acquire(timeout=self.terms.seconds / 3):
+        if idle and self._lock.acquire(timeout=self.terms.seconds / 3):
             try:
                 self._empty_holder()
             finally:
@@ -402,7 +423,8 @@ class Ledger:
         if self.must_stop():
             return
         write_id = self.next_write_id()
-        body = _changed(self._lease, {WRITE_ANNOTATION: write_id}, {"holderIdentity": None})
+        annotations = {**self._tidy_annotations(), WRITE_ANNOTATION: write_id}
+        body = _changed(self._lease, annotations, {"holderIdentity": None})
         limit = self.write_timeout()
         self._lost = "it was released"
         self._holder = None

@@ -26,10 +26,15 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_replace,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+    EXPIRES_ANNOTATION,
+    FINISHED,
+    PHASE_LABEL,
     RECORD_LABEL,
+    UNFINISHED_SELECTOR,
+    expiry,
     spec_of_record,
     submission_time,
 )
@@ -39,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     STATE_ANNOTATION,
     GangState,
     Phase,
+    newer_state,
     read_state,
     state_problem,
     state_text,
@@ -60,7 +66,10 @@ _SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A queued gang as it was last read; what cannot be understood is None, and the problem says why."""
+    """A queued gang as it was last read; what cannot be understood is None, and the problem says why.
+
+    newer says why a record is for a newer version of the collection only; it is then left alone.
+    """
 
     store: Store
     raw: Object
@@ -68,6 +77,7 @@ class Record:
     spec_problem: str | None
     state: GangState | None
     state_problem: str | None
+    newer: str | None = None
 
     @property
     def uid(self) -> str:
@@ -97,6 +107,8 @@ class Record:
     @property
     def phase(self) -> Phase:
         """The gang's phase; without a state it was never started."""
+        if self.newer is not None:
+            return "unknown"
         return self.state.phase if self.state is not None else "queued"
 
     @property
@@ -113,6 +125,17 @@ class Record:
     def labels(self) -> Mapping[str, str]:
         """The record's labels."""
         return self.raw["metadata"].get("labels") or {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the gang is over."""
+        return self.phase in FINISHED
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the label by which finished records are left out of lists says what the state says."""
+        shown = self.labels.get(PHASE_LABEL)
+        return shown == self.phase if self.finished else shown not in FINISHED
 
     @property
     def terminating(self) -> bool:
@@ -153,19 +176,23 @@ def record_path(store: Store, namespace: str | None, name: str | None = None) ->
 def record_from_api(raw: Object) -> Record:
     """Read what a record holds; a record that others broke is a record too."""
     store: Store = "appwrapper" if raw.get("kind") == _WRAPPER_KIND else "configmap"
-    spec, problem = None, None
+    spec, problem, newer = None, None, None
     try:
         spec = spec_of_wrapper(raw) if store == "appwrapper" else spec_of_record(raw)
+    except NewerVersion as error:
+        newer = str(error)
     except BadInput as error:
         problem = str(error)
-    return _record(store, raw, spec, problem)
+    return _record(store, raw, spec, problem, newer)
 
 
-def _record(store: Store, raw: Object, spec: GangSpec | None, problem: str | None) -> Record:
+def _record(store: Store, raw: Object, spec: GangSpec | None, problem: str | None, newer: str | None = None) -> Record:
     """A record whose specification is known already."""
     annotations = raw["metadata"].get("annotations")
     state = read_state(annotations)
-    return Record(store, raw, spec, problem, state, state_problem(annotations) if state is None else None)
+    if state is not None:
+        return Record(store, raw, spec, problem, state, None, newer)
+    return Record(store, raw, spec, problem, None, state_problem(annotations), newer or newer_state(annotations))
 
 
 def read_record(
@@ -194,19 +221,33 @@ class Records:
             self._selectors["appwrapper"] = None
         self._known: dict[str, Record] = {}
 
-    def list(self, namespaces: Sequence[str] | None, stores: Iterable[Store] = STORES) -> RecordList:
-        """The records of these namespaces (None: of all) by namespace and name; terminating ones too."""
+    def list(
+        self, namespaces: Sequence[str] | None, stores: Iterable[Store] = STORES, *, finished: bool = True
+    ) -> RecordList:
+        """The records of these namespaces (None: of all) by namespace and name; terminating ones too.
+
+        Without the finished ones the server leaves out what is labelled so. A label can be wrong, the state tells.
+        """
         paths = [
-            (record_path(store, namespace), self._selectors[store])
+            (record_path(store, namespace), self.selector(store, None if finished else UNFINISHED_SELECTOR))
             for store in stores
-            if self._served(store)
+            if self.served(store)
             for namespace in ((None,) if namespaces is None else sorted(set(namespaces)))
         ]
         found = [record for records in parallel(self._reader(*path) for path in paths) for record in records]
         self._known = {record.uid: record for record in found}
         return sorted(found, key=lambda record: (record.namespace, record.name, record.store))
 
-    def _served(self, store: Store) -> bool:
+    def selector(self, store: Store, more: str | None) -> str | None:
+        """Which objects of a kind are records, and of those the ones that a further selector takes."""
+        return ",".join(filter(None, (self._selectors[store], more))) or None
+
+    def read(self, store: Store, namespace: str, name: str) -> Record | None:
+        """One record by its name, whatever its label says; None when there is none that would be listed."""
+        every_wrapper = self._selectors["appwrapper"] is None
+        return read_record(self._client, store, namespace, name, every_wrapper=every_wrapper)
+
+    def served(self, store: Store) -> bool:
         """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
         return store == "configmap" or find_resource(self._client, WRAPPER_API, _WRAPPER_KIND) is not None
 
@@ -229,17 +270,19 @@ class Records:
 def put_state(
     client: KubeClient, record: Record, state: GangState, *, allowance: Allowance | None = None, tries: int | None = 5
 ) -> Record:
-    """Write a state to the record as it was read; returns the record as stored.
+    """Write a state to the record as it was read, with the label that repeats its phase; returns it as stored.
 
     Raises Superseded when anybody changed the record meanwhile and ObjectGone when it was deleted.
     """
     body = _writable(record.raw)
-    if record.store == "appwrapper":
-        # A wrapper that was written without the mark is ours from the first write on.
-        body["metadata"]["labels"] = {**record.labels, MANAGED_LABEL: "true"}
+    # A wrapper that was written without the mark is ours from the first write on.
+    own = {MANAGED_LABEL: "true"} if record.store == "appwrapper" else {}
+    body["metadata"]["labels"] = {**record.labels, **own, PHASE_LABEL: state.phase}
+    expires = expiry(state, record.spec.ttl if record.spec is not None else None)
     body["metadata"]["annotations"] = {
-        **(body["metadata"].get("annotations") or {}),
+        **{key: text for key, text in (body["metadata"].get("annotations") or {}).items() if key != EXPIRES_ANNOTATION},
         STATE_ANNOTATION: state_text(state),
+        **({EXPIRES_ANNOTATION: expires} if expires is not None else {}),
     }
     stored = settle_replace(
         client, record.path, body, state.write_id, _state_write_id, allowance=allowance, tries=tries
@@ -300,10 +343,14 @@ def _writable(raw: Mapping[str, t.Any]) -> Object:
 def _reread(record: Record, stored: Object) -> Record:
     """The record as stored; its specification is read anew only if somebody changed it."""
     same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
-    same_labels = (stored["metadata"].get("labels") or {}) == record.labels
-    if same and same_labels:
+    if same and _said_labels(stored["metadata"].get("labels")) == _said_labels(record.labels):
         return _record(record.store, stored, record.spec, record.spec_problem)
     return record_from_api(stored)
+
+
+def _said_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """Labels without the one that only repeats the state."""
+    return {key: value for key, value in (labels or {}).items() if key != PHASE_LABEL}
 
 
 def _state_write_id(raw: Object) -> str | None:

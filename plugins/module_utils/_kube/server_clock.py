@@ -11,39 +11,43 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.clock_readings import TOLERANCE
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-
-# The header carries whole seconds; a larger difference means that somebody set the server's clock.
-_TOLERANCE = 2.0
 
 
 class ServerClock:
-    """Epoch seconds as the API server counts them; between answers it goes on with the steady clock."""
+    """Epoch seconds as the API server counts them; between answers it goes on with the client's steady clock."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        steady: t.Callable[[], float] = time.monotonic,
-        wall: t.Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, client: KubeClient, wall: t.Callable[[], float] = time.time) -> None:
         """Nothing is asked; the client must have had an answer before the first reading."""
         self._client = client
-        self._steady = steady
         self._wall = wall
-        self._offset: float | None = None
         self._last = 0.0
 
+    @property
+    def certain(self) -> bool:
+        """Whether enough answers agreed on the time; before that it is the best guess."""
+        return self._client.readings.certain
+
     def now(self) -> float:
-        """The time now; it never goes backwards within one run."""
-        shown = self._client.server_time
-        if shown is None:
+        """The time now; once it is certain it never goes backwards within one run."""
+        certain, offset = self.certain, self._client.readings.offset
+        if offset is None:
             raise KubeError("tell", "the time of the cluster", "the API server has not answered yet")
-        ours = self._steady()
-        told = shown.timestamp()
-        if self._offset is None or not -_TOLERANCE < told - (ours + self._offset) < _TOLERANCE:
-            self._offset = told - ours
-        self._last = max(self._last, ours + self._offset)
+        shown = self._client.clock() + offset
+        if not certain:
+            return shown
+        self._last = max(self._last, shown)
         return self._last
+
+    def sure(self) -> float | None:
+        """The time that has certainly come, for limits after which something is taken away; None when nobody can tell.
+
+        A clock that jumped ahead does not count until it has been right for some minutes.
+        """
+        ours = self._client.clock()
+        offset = self._client.readings.slowest(ours)
+        return None if offset is None else ours + offset
 
     def stamp(self) -> float:
         """The time now as finely as it can be told, to keep apart what is written within one second.
@@ -52,4 +56,4 @@ class ServerClock:
         machine's clock knows more, and is used where it agrees with the server's.
         """
         now, ours = self.now(), self._wall()
-        return ours if -_TOLERANCE < ours - now < _TOLERANCE else now
+        return ours if -TOLERANCE < ours - now < TOLERANCE else now

@@ -3,7 +3,12 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Batches: what one cycle decided, written into the Lease in one piece before anything is carried out."""
+"""The batch: what was decided and is not over yet, written into the Lease before anything is carried out.
+
+Each commit adds what one cycle decided and leaves out what is over, so whoever holds the Lease next sees every promise,
+also those made in namespaces it may not read. Earlier versions wrote one cycle's decisions only; both can be read by
+both.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,14 @@ import json
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, NewerVersion
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import (
+    INT32,
+    Data,
+    Fields,
+    canonical_json,
+    parse_json,
+)
 
 Op = t.Literal["start", "stop", "evict", "resize"]
 Demand = Sequence[Mapping[str, t.Any]]
@@ -22,13 +33,22 @@ Demand = Sequence[Mapping[str, t.Any]]
 OPS: tuple[Op, ...] = t.get_args(Op)
 BATCH_ANNOTATION = "muster.kube/batch"
 BATCH_BYTES = 128 * 1024
+BATCH_FORMAT = 1
 
 _WHERE = f"annotation {BATCH_ANNOTATION}"
+_KEYS = ("format", "id", "epoch", "entries", "demands")
+_ENTRY_KEYS = ("op", "namespace", "name", "uid", "attempt", "digest", "demand", "queue", "abandoned", "batch", "at")
+_LATEST = 2**53
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One decision about one gang; an abandoned entry is settled although its record could not be written."""
+    """One decision about one gang, open until its pods are bound or it is undone.
+
+    batch is the id of the commit that added it, at the server's time of that commit in seconds (0: nobody knows). An
+    abandoned entry, which only earlier versions write, is over although its record could not be written. unknown holds
+    keys of a later version.
+    """
 
     op: Op
     namespace: str
@@ -39,19 +59,23 @@ class Entry:
     queue: str | None = None
     demand_digest: str = ""
     abandoned: bool = False
+    batch: str = ""
+    at: int = 0
+    unknown: Data = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """The decisions of one cycle; demands holds the podsets of the entries, equal ones once, by their digest."""
+    """All open entries; demands holds the podsets of the entries, equal ones once, by their digest."""
 
     id: str
     epoch: str
     entries: tuple[Entry, ...]
     demands: Mapping[str, tuple[Data, ...]]
+    unknown: Data = dataclasses.field(default_factory=dict)
 
     def demand_of(self, entry: Entry) -> tuple[Data, ...]:
-        """The podsets an entry reserves until it is settled."""
+        """The podsets an entry reserves while it is open."""
         return self.demands[entry.demand_digest]
 
 
@@ -60,39 +84,69 @@ def demand_digest(podsets: Demand) -> str:
     return hashlib.sha256(_demand_text(podsets).encode()).hexdigest()[:32]
 
 
-def pack(
-    entries: Iterable[tuple[Entry, Demand]], epoch: str, batch_id: str
-) -> tuple[Batch, list[tuple[Entry, Demand]]]:
-    """As many entries as one annotation holds, in order, and the rest for later.
+def keep_entries(batch: Batch, entries: Iterable[Entry]) -> Batch:
+    """The batch with these of its entries only, and the demands they need."""
+    kept = tuple(entries)
+    return dataclasses.replace(batch, entries=kept, demands={e.demand_digest: batch.demand_of(e) for e in kept})
 
-    One gang has one entry at most; a second one waits. An entry that could not even fit alone waits too, but does not
-    hold up those behind it.
+
+def pack(
+    entries: Iterable[tuple[Entry, Demand]], epoch: str, batch_id: str, carried: Batch | None = None
+) -> tuple[Batch, list[tuple[Entry, Demand]]]:
+    """The open entries of before with as many new ones as one annotation holds, in order, and the rest for later.
+
+    One gang has one entry at most: a new one takes the place of the open one, a second new one waits. An entry that
+    could not even fit alone waits too, but does not hold up those behind it.
     """
-    taken: list[Entry] = []
-    demands: dict[str, tuple[Data, ...]] = {}
-    surplus: list[tuple[Entry, Demand]] = []
-    empty = len(batch_text(Batch(batch_id, epoch, (), {})))
-    size, full = empty, False
-    uids: set[str] = set()
-    for entry, podsets in entries:
-        named = dataclasses.replace(entry, demand_digest=demand_digest(podsets))
-        alone = _entry_size(named) + _demand_size(named.demand_digest, podsets)
-        needed = _entry_size(named) if named.demand_digest in demands else alone
-        possible = empty + alone <= BATCH_BYTES
-        if full or not possible or size + needed > BATCH_BYTES or named.uid in uids:
-            full = full or (possible and named.uid not in uids)
-            surplus.append((entry, podsets))
-            continue
-        size += needed
-        uids.add(named.uid)
-        taken.append(named)
-        demands.setdefault(named.demand_digest, tuple(dict(item) for item in podsets))
-    return Batch(batch_id, epoch, tuple(taken), demands), surplus
+    packing = _Packing(batch_id, epoch, carried)
+    surplus = [(entry, podsets) for entry, podsets in entries if not packing.add(entry, podsets)]
+    return packing.batch(), surplus
+
+
+class _Packing:
+    """A batch that grows as long as its text fits."""
+
+    def __init__(self, batch_id: str, epoch: str, carried: Batch | None) -> None:
+        """What is carried over was in the annotation before, so it fits."""
+        unknown = carried.unknown if carried is not None else {}
+        self._empty = Batch(batch_id, epoch, (), {}, unknown)
+        self._alone = len(batch_text(self._empty))
+        self._entries = {entry.uid: entry for entry in carried.entries} if carried is not None else {}
+        self._demands = dict(carried.demands) if carried is not None else {}
+        self._size = len(batch_text(self.batch()))
+        self._added: set[str] = set()
+        self._full = False
+
+    def add(self, entry: Entry, podsets: Demand) -> bool:
+        """Take one more entry; False when it has to wait. After one that waits for room nobody else is taken."""
+        named = dataclasses.replace(entry, demand_digest=demand_digest(podsets), batch=self._empty.id)
+        if named.uid in self._added:
+            return False
+        demand = _demand_size(named.demand_digest, podsets)
+        if self._alone + _entry_size(named) + demand > BATCH_BYTES:
+            return False
+        needed = _entry_size(named) + (0 if named.demand_digest in self._demands else demand)
+        self._full = self._full or self._size + needed > BATCH_BYTES
+        if self._full:
+            return False
+        self._entries.pop(named.uid, None)
+        self._entries[named.uid] = named
+        self._demands.setdefault(named.demand_digest, tuple(dict(item) for item in podsets))
+        self._size += needed
+        self._added.add(named.uid)
+        return True
+
+    def batch(self) -> Batch:
+        """What was taken so far; demands that no entry needs any more are left out."""
+        whole = dataclasses.replace(self._empty, demands=self._demands)
+        return keep_entries(whole, self._entries.values())
 
 
 def batch_text(batch: Batch) -> str:
     """The annotation's text, compact."""
     data = {
+        **batch.unknown,
+        "format": BATCH_FORMAT,
         "id": batch.id,
         "epoch": batch.epoch,
         "entries": [_entry_data(entry) for entry in batch.entries],
@@ -101,36 +155,30 @@ def batch_text(batch: Batch) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
-def read_batch(annotations: Mapping[str, t.Any] | None) -> Batch | None:
-    """The batch a Lease carries; None when it has none, or one that makes no sense."""
-    return _parse(annotations)[0]
+class BatchRead(t.NamedTuple):
+    """The batch of a Lease, what is wrong with it, or why it is for a newer version only; at most one of them."""
+
+    batch: Batch | None = None
+    problem: str | None = None
+    newer: str | None = None
 
 
-def batch_problem(annotations: Mapping[str, t.Any] | None) -> str | None:
-    """What is wrong with the batch a Lease carries; None when it is fine or missing."""
-    return _parse(annotations)[1]
-
-
-def abandon(batch: Batch, uid: str) -> Batch:
-    """The batch with the entry of one gang marked as abandoned; room for the mark was left when it was packed."""
-    entries = tuple(
-        dataclasses.replace(entry, abandoned=True) if entry.uid == uid else entry for entry in batch.entries
-    )
-    return dataclasses.replace(batch, entries=entries)
-
-
-def unsettled(batch: Batch, batch_of: Mapping[str, str | None]) -> tuple[Entry, ...]:
-    """The entries still open; batch_of maps the uid of each record that exists to the batch its state carries."""
-    return tuple(
-        entry
-        for entry in batch.entries
-        if not entry.abandoned and entry.uid in batch_of and batch_of[entry.uid] != batch.id
-    )
+def read_batch(text: t.Any) -> BatchRead:
+    """What the annotation of a Lease says, None for none; anybody may have damaged it, so this never fails."""
+    if text is None:
+        return BatchRead()
+    try:
+        return BatchRead(batch=_batch_from(Fields(parse_json(text, _WHERE), _WHERE)))
+    except NewerVersion as error:
+        return BatchRead(newer=str(error))
+    except BadInput as error:
+        return BatchRead(problem=str(error))
 
 
 def _entry_data(entry: Entry) -> Data:
     """Plain values of an entry; what is not set is left out to save room."""
     data: Data = {
+        **entry.unknown,
         "op": entry.op,
         "namespace": entry.namespace,
         "name": entry.name,
@@ -139,17 +187,17 @@ def _entry_data(entry: Entry) -> Data:
         "digest": entry.digest,
         "demand": entry.demand_digest,
     }
-    if entry.queue is not None:
-        data["queue"] = entry.queue
+    for key, value in (("queue", entry.queue), ("batch", entry.batch or None), ("at", entry.at or None)):
+        if value is not None:
+            data[key] = value
     if entry.abandoned:
         data["abandoned"] = True
     return data
 
 
 def _entry_size(entry: Entry) -> int:
-    """What an entry takes in the text with its comma, marked as abandoned or not."""
-    marked = dataclasses.replace(entry, abandoned=True)
-    return len(json.dumps(_entry_data(marked), separators=(",", ":"))) + 1
+    """What an entry takes in the text with its comma."""
+    return len(json.dumps(_entry_data(entry), separators=(",", ":"))) + 1
 
 
 def _demand_text(podsets: Demand) -> str:
@@ -162,70 +210,58 @@ def _demand_size(name: str, podsets: Demand) -> int:
     return len(name) + len(_demand_text(podsets)) + 4
 
 
-def _parse(annotations: Mapping[str, t.Any] | None) -> tuple[Batch | None, str | None]:
-    """Batch and problem, at most one of them."""
-    text = (annotations or {}).get(BATCH_ANNOTATION)
-    if text is None:
-        return None, None
-    try:
-        return _batch_from(parse_json(text, _WHERE)), None
-    except BadInput as error:
-        return None, str(error)
-
-
-def _batch_from(data: t.Any) -> Batch:
+def _batch_from(fields: Fields) -> Batch:
     """A batch from decoded JSON; BadInput when any part has the wrong form."""
-    batch_id, epoch = _text(data, "id"), _text(data, "epoch")
-    demands = _demands(data.get("demands"))
-    entries = data.get("entries")
-    if not isinstance(entries, list):
-        raise BadInput("read", f"{_WHERE}: entries", "a list is needed")
-    read = tuple(_entry(item, f"entries[{index}]", demands) for index, item in enumerate(entries))
-    return Batch(batch_id, epoch, read, demands)
+    fields.require_format(BATCH_FORMAT)
+    batch_id, epoch = fields.required_text("id"), fields.required_text("epoch")
+    if not isinstance(fields.get("entries"), list):
+        raise fields.fail("entries", "a list is needed")
+    demands = _demands(fields)
+    entries = tuple(
+        _entry(Fields(item, f"{_WHERE}: entries[{index}]"), batch_id, demands)
+        for index, item in enumerate(fields.sequence("entries"))
+    )
+    return Batch(batch_id, epoch, entries, demands, fields.unknown(_KEYS))
 
 
-def _demands(data: t.Any) -> dict[str, tuple[Data, ...]]:
+def _demands(fields: Fields) -> dict[str, tuple[Data, ...]]:
     """The demands of a batch; each must be what its digest says."""
-    if not isinstance(data, dict):
-        raise BadInput("read", f"{_WHERE}: demands", "a mapping is needed")
+    if not isinstance(fields.get("demands"), Mapping):
+        raise fields.fail("demands", "a mapping is needed")
     demands: dict[str, tuple[Data, ...]] = {}
-    for name, podsets in data.items():
+    for name, podsets in fields.mapping("demands").items():
         if not isinstance(podsets, list) or not all(isinstance(item, dict) for item in podsets):
-            raise BadInput("read", f"{_WHERE}: demands.{name}", "a list of podsets is needed")
+            raise fields.fail(f"demands.{name}", "a list of podsets is needed")
         if demand_digest(podsets) != name:
-            raise BadInput("read", f"{_WHERE}: demands.{name}", "the podsets are not those of this digest")
+            raise fields.fail(f"demands.{name}", "the podsets are not those of this digest")
         demands[name] = tuple(podsets)
     return demands
 
 
-def _entry(data: t.Any, place: str, demands: Mapping[str, t.Any]) -> Entry:
-    """One entry from decoded JSON."""
-    texts = {key: _text(data, key, place) for key in ("op", "namespace", "name", "uid", "digest", "demand")}
-    op = next((known for known in OPS if known == texts["op"]), None)
-    if op is None:
-        raise BadInput("read", f"{_WHERE}: {place}.op", f"{texts['op']!r} is none of {', '.join(OPS)}")
-    if texts["demand"] not in demands:
-        raise BadInput("read", f"{_WHERE}: {place}.demand", "this demand is missing")
-    attempt = data.get("attempt")
-    if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 0:
-        raise BadInput("read", f"{_WHERE}: {place}.attempt", "a whole number is needed")
-    queue = None if data.get("queue") is None else _text(data, "queue", place)
+def _entry(fields: Fields, batch_id: str, demands: Mapping[str, t.Any]) -> Entry:
+    """One entry from decoded JSON; earlier versions do not say which commit added it, since it was the last."""
+    if fields.required_text("demand") not in demands:
+        raise fields.fail("demand", "this demand is missing")
     return Entry(
-        op=op,
-        namespace=texts["namespace"],
-        name=texts["name"],
-        uid=texts["uid"],
-        attempt=attempt,
-        digest=texts["digest"],
-        queue=queue,
-        demand_digest=texts["demand"],
-        abandoned=data.get("abandoned") is True,
+        op=_op(fields),
+        namespace=fields.required_text("namespace"),
+        name=fields.required_text("name"),
+        uid=fields.required_text("uid"),
+        attempt=fields.whole("attempt", 0, INT32 - 1, required=True),
+        digest=fields.required_text("digest"),
+        queue=fields.text("queue"),
+        demand_digest=fields.required_text("demand"),
+        abandoned=fields.get("abandoned") is True,
+        batch=fields.text("batch") or batch_id,
+        at=fields.whole("at", 0, _LATEST),
+        unknown=fields.unknown(_ENTRY_KEYS),
     )
 
 
-def _text(data: t.Any, key: str, place: str = "") -> str:
-    """A text of a mapping."""
-    value = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(value, str) or not value:
-        raise BadInput("read", f"{_WHERE}: {place}.{key}" if place else f"{_WHERE}: {key}", "a text is needed")
-    return value
+def _op(fields: Fields) -> Op:
+    """What was decided; a word that is none of ours is one of a newer version."""
+    word = fields.required_text("op")
+    for known in OPS:
+        if word == known:
+            return known
+    raise NewerVersion("read", f"{fields.where}: op", f"this version knows no {word!r}")

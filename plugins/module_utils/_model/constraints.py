@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.selector import
 Raw = t.Mapping[str, t.Any]
 DEFAULT_SCHEDULER = "default-scheduler"
 ANY_ADDRESS = "0.0.0.0"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def read_constraints(template: Raw, namespace: str) -> Constraints:
     spec: Raw = template.get("spec") or {}
     labels = {key: str(value) for key, value in ((template.get("metadata") or {}).get("labels") or {}).items()}
     affinity: Raw = spec.get("affinity") or {}
-    required_nodes = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    required_nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
     return Constraints(
         namespace=namespace,
         labels=labels,
@@ -147,7 +148,7 @@ def read_constraints(template: Raw, namespace: str) -> Constraints:
         anti_affinity=read_pod_terms(affinity.get("podAntiAffinity"), namespace, labels),
         spreads=_spreads(spec, labels),
         claims=read_claims(spec),
-        new_claims=any(volume.get("ephemeral") is not None for volume in spec.get("volumes") or ()),
+        new_claims=_makes_claims(spec),
         device_claims=bool(spec.get("resourceClaims")),
         scheduler=spec.get("schedulerName") or DEFAULT_SCHEDULER,
         gates=tuple(str(gate.get("name")) for gate in spec.get("schedulingGates") or ()),
@@ -156,6 +157,59 @@ def read_constraints(template: Raw, namespace: str) -> Constraints:
         priority=spec.get("priority"),
         preempts=spec.get("preemptionPolicy") != "Never",
     )
+
+
+def placement_fields(template: Raw) -> dict[str, t.Any]:
+    """A pod spec, as plain data, with only what read_constraints reads of a template's own.
+
+    With the same labels and requests such pods go exactly where the original ones would, whatever they run.
+    """
+    spec: Raw = template.get("spec") or {}
+    ports = [
+        {"hostPort": port.port, "protocol": port.protocol, "hostIP": port.address} for port in read_host_ports(spec)
+    ]
+    scheduler = spec.get("schedulerName")
+    fields: dict[str, t.Any] = {
+        "nodeName": spec.get("nodeName"),
+        "nodeSelector": {key: str(value) for key, value in (spec.get("nodeSelector") or {}).items()},
+        "affinity": _required_affinity(spec.get("affinity") or {}),
+        "tolerations": [_set_fields(item) for item in read_tolerations(spec.get("tolerations"))],
+        "containers": [{"ports": ports}] if ports else [],
+        "topologySpreadConstraints": [dict(item) for item in _forbidding_spreads(spec)],
+        "volumes": _placed_volumes(spec),
+        "resourceClaims": [{}] if spec.get("resourceClaims") else [],
+        "schedulerName": None if scheduler == DEFAULT_SCHEDULER else scheduler,
+        "schedulingGates": [{"name": str(gate.get("name"))} for gate in spec.get("schedulingGates") or ()],
+        "runtimeClassName": spec.get("runtimeClassName"),
+        "priorityClassName": spec.get("priorityClassName"),
+        "priority": spec.get("priority"),
+        "preemptionPolicy": "Never" if spec.get("preemptionPolicy") == "Never" else None,
+    }
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+def _set_fields(toleration: Toleration) -> dict[str, str]:
+    """A toleration as users write it."""
+    return {name: value for name, value in dataclasses.asdict(toleration).items() if value}
+
+
+def _required_affinity(affinity: Raw) -> dict[str, t.Any]:
+    """The parts of an affinity that forbid; preferences only rank nodes."""
+    parts = (
+        (kind, (affinity.get(kind) or {}).get(_REQUIRED)) for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")
+    )
+    return {kind: {_REQUIRED: required} for kind, required in parts if required not in (None, [])}
+
+
+def _placed_volumes(spec: Raw) -> list[dict[str, t.Any]]:
+    """The volumes that decide where a pod may go: claims, and that claims are made for it."""
+    volumes: list[dict[str, t.Any]] = [{"persistentVolumeClaim": {"claimName": name}} for name in read_claims(spec)]
+    return [*volumes, {"ephemeral": {}}] if _makes_claims(spec) else volumes
+
+
+def _makes_claims(spec: Raw) -> bool:
+    """Whether claims are made for each pod."""
+    return any(volume.get("ephemeral") is not None for volume in spec.get("volumes") or ())
 
 
 def read_taints(raw: t.Iterable[Raw] | None) -> tuple[Taint, ...]:
@@ -196,7 +250,7 @@ def read_claims(spec: Raw) -> tuple[str, ...]:
 def read_pod_terms(raw: Raw | None, namespace: str, labels: t.Mapping[str, str]) -> tuple[PodTerm, ...]:
     """Read required pod (anti-)affinity terms; without namespaces a term speaks of the pod's own namespace."""
     terms = []
-    for item in (raw or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+    for item in (raw or {}).get(_REQUIRED) or ():
         namespaces = frozenset(item.get("namespaces") or ())
         namespace_selector = label_selector(item.get("namespaceSelector"))
         if not namespaces and namespace_selector is None:
@@ -219,8 +273,14 @@ def _with_label_keys(selector: LabelSelector | None, raw: Raw, labels: t.Mapping
     return LabelSelector(selector.requirements + tuple(added))
 
 
+def _forbidding_spreads(spec: Raw) -> list[Raw]:
+    """The spread constraints that forbid; ScheduleAnyway only ranks nodes."""
+    spreads = spec.get("topologySpreadConstraints") or ()
+    return [item for item in spreads if (item.get("whenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule"]
+
+
 def _spreads(spec: Raw, labels: t.Mapping[str, str]) -> tuple[Spread, ...]:
-    """Read the spread constraints that forbid; ScheduleAnyway only ranks nodes."""
+    """Read the spread constraints that forbid."""
     return tuple(
         Spread(
             topology_key=str(item.get("topologyKey", "")),
@@ -230,6 +290,5 @@ def _spreads(spec: Raw, labels: t.Mapping[str, str]) -> tuple[Spread, ...]:
             honor_affinity=(item.get("nodeAffinityPolicy") or "Honor") == "Honor",
             honor_taints=item.get("nodeTaintsPolicy") == "Honor",
         )
-        for item in spec.get("topologySpreadConstraints") or ()
-        if (item.get("whenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule"
+        for item in _forbidding_spreads(spec)
     )

@@ -27,3 +27,7 @@ class MusterError(Exception):
 
 class BadInput(MusterError):
     """Something the user wrote cannot be understood; target names the object and the field."""
+
+
+class NewerVersion(BadInput):
+    """Something was stored by a newer version of the collection: it is left alone, for that version to go on with."""

@@ -18,7 +18,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.duration import parse_duration
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, NewerVersion
 
 Data = dict[str, t.Any]
 
@@ -60,6 +60,16 @@ class Fields:
                 near = difflib.get_close_matches(str(key), known, 1, 0.5)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
                 raise self.fail(str(key), f"unknown key; {hint}")
+
+    def unknown(self, known: Sequence[str]) -> Data:
+        """The keys nobody knows: of the same format they are a later version's, and are kept when written back."""
+        return {key: value for key, value in self.data.items() if key not in known}
+
+    def require_format(self, newest: int) -> None:
+        """Refuse what a newer version stored; without a number the format is the first."""
+        value = self.get("format")
+        if isinstance(value, int) and not isinstance(value, bool) and value > newest:
+            raise NewerVersion("read", self.where, f"it has format {value}, this version knows up to {newest}")
 
     def get(self, key: str) -> t.Any:
         """A value of any type, None when missing."""

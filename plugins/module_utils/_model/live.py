@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.demand import Resources, running_pod_requests
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import FINISHED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.state import Outcome
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ATTEMPT_LABEL, GANG_LABEL, PODSET_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 
 Raw = Mapping[str, t.Any]
-Outcome = t.Literal["succeeded", "failed"]
 # The live objects of a gang by their place in it: None is known to be gone, a place that is missing was not read.
 Items = Mapping[int, "Raw | None"]
 
@@ -38,7 +38,8 @@ class GangPod:
 
     gang, attempt and podset are the values of its labels. unavailable_since says when a pod that neither runs nor will
     run was last known to be of use: when its containers finished, when its deletion was asked for, or, while it is
-    pending, when it was created; it is None for running pods and for failed ones that never ran.
+    pending, when it was created; it is None for running pods and for failed ones that never ran. nominated is a node on
+    which the scheduler makes room for it; template is what it asks for while it has no node, None afterwards.
     """
 
     uid: str
@@ -60,6 +61,8 @@ class GangPod:
     exit_codes: tuple[int, ...]
     restarts: int
     waiting_reason: str | None
+    nominated: str | None
+    template: Raw | None
 
     @property
     def finished(self) -> bool:
@@ -75,6 +78,11 @@ class GangPod:
     def bound(self) -> bool:
         """Whether it lives and has a node."""
         return self.live and self.node is not None
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether it lives and nobody knows on which node it will run."""
+        return self.live and self.node is None and self.nominated is None
 
     @property
     def running(self) -> bool:
@@ -133,6 +141,8 @@ def gang_pod_from_api(raw: Raw) -> GangPod | None:
         exit_codes=tuple(sorted({code for item in containers for code in _failed_codes(item)})),
         restarts=sum(int(item.get("restartCount") or 0) for item in containers),
         waiting_reason=next(filter(None, (_waiting_reason(item) for item in containers)), None),
+        nominated=status.get("nominatedNodeName") or None,
+        template=None if spec.get("nodeName") else {"metadata": {"labels": labels}, "spec": spec},
     )
 
 

@@ -14,18 +14,35 @@ from collections.abc import Mapping
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, read_spec, spec_data
-from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION, STATE_BYTES
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    STATE_ANNOTATION,
+    STATE_BYTES,
+    GangState,
+    Phase,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text, read_time
 
 RECORD_LABEL = "muster.kube/record"
 SUBMITTED_ANNOTATION = "muster.kube/submitted"
 QUEUE_LABEL = "muster.kube/queue"
+# The phase as a label, so that a server can leave out records that are over; the state annotation stays the truth.
+PHASE_LABEL = "muster.kube/phase"
+# When a finished gang has outlived its own ttl.
+EXPIRES_ANNOTATION = "muster.kube/expires"
 RECORD_KEY = "gang.json"
+
+FINISHED: tuple[Phase, ...] = ("complete", "failed")
+_OVER = f"({','.join(FINISHED)})"
+# Records without the label were submitted by hand or written by an older version: they count as unfinished.
+UNFINISHED_SELECTOR = f"{PHASE_LABEL} notin {_OVER}"
+FINISHED_SELECTOR = f"{PHASE_LABEL} in {_OVER}"
 
 RECORD_BYTES = 1024 * 1024
 # What the API server allows for all annotations of an object together.
 ANNOTATION_BYTES = 256 * 1024
 
+# The last moment that can be written; a ttl may be longer.
+_END_OF_TIME = 253_402_300_799.0
 # Server and annotation may round differently, and creating takes a moment.
 _ROUNDING = 2.0
 
@@ -52,6 +69,21 @@ def build_record(spec: GangSpec) -> Data:
     }
 
 
+def ended_at(state: GangState) -> float | None:
+    """When a finished gang ended, in seconds since 1970; None while it has not, or where nobody knows."""
+    if state.phase not in FINISHED or not state.transitions:
+        return None
+    return read_time(state.transitions[-1].at)
+
+
+def expiry(state: GangState, ttl: float | None) -> str | None:
+    """When a finished gang is to be removed because its ttl is over; None when that is no reason to remove it."""
+    ended = ended_at(state)
+    if ended is None or ttl is None:
+        return None
+    return micro_time_text(int(min(ended + ttl, _END_OF_TIME) * 1_000_000))
+
+
 def spec_of_record(configmap: Mapping[str, t.Any]) -> GangSpec:
     """The gang a ConfigMap holds; its name and namespace must be those of the ConfigMap, whoever wrote the text."""
     metadata = configmap["metadata"]
@@ -59,7 +91,7 @@ def spec_of_record(configmap: Mapping[str, t.Any]) -> GangSpec:
     text = (configmap.get("data") or {}).get(RECORD_KEY)
     if text is None:
         raise BadInput("read", f"{where}: data.{RECORD_KEY}", "it is missing")
-    spec = read_spec(parse_json(text, f"{where}: data.{RECORD_KEY}"), where)
+    spec = read_spec(parse_json(text, f"{where}: data.{RECORD_KEY}"), where, stored=True)
     for key, mine in (("name", spec.name), ("namespace", spec.namespace)):
         if mine != metadata[key]:
             raise BadInput("read", f"{where}: {key}", f"{mine!r} is not that of the ConfigMap, {metadata[key]!r}")

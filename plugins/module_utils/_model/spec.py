@@ -30,6 +30,8 @@ Growth = t.Literal["exponential", "linear", "none"]
 
 GROWTHS: tuple[Growth, ...] = t.get_args(Growth)
 OWN_PREFIX = "muster.kube/"
+# Written into records from the second format on: the first version of the collection refuses a key it does not know.
+SPEC_FORMAT = 1
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
@@ -50,7 +52,7 @@ _SPEC_KEYS = (
     "ttl",
     "labels",
 )
-_REQUEUE_KEYS = ("time", "growth", "max_time", "limit", "pause")
+_NESTED_KEYS = {"requeue": ("time", "growth", "max_time", "limit", "pause"), "exit_codes": ("terminal", "retryable")}
 _COMPLETION_KEYS = ("item", "type", "status", "contains", "jmespath", "pods")
 _STATUSES = ("True", "False", "Unknown")
 
@@ -77,7 +79,8 @@ class GangSpec:
     Each entry of completion names an object by its place (item) with a condition or a jmespath expression, or says
     pods: true. A condition is given by type and status, or by a part of the type (contains) with status True; letter
     case does not matter. One entry of an item is enough, and every item that has entries must be done. None is what
-    the kinds themselves call done; without any entry the gang never completes.
+    the kinds themselves call done; without any entry the gang never completes. unknown holds keys of a later version of
+    the collection, to be written back as they are.
     """
 
     name: str
@@ -96,12 +99,19 @@ class GangSpec:
     exit_codes_retryable: tuple[int, ...] = ()
     ttl: float | None = None
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    unknown: Data = dataclasses.field(default_factory=dict)
 
 
-def read_spec(data: Mapping[str, t.Any], where: str) -> GangSpec:
-    """A specification from plain values; where names the gang or its record in complaints."""
+def read_spec(data: Mapping[str, t.Any], where: str, *, stored: bool = False) -> GangSpec:
+    """A specification from plain values; where names the gang or its record in complaints.
+
+    An unknown key of a user is a mistake; one of a stored record is a later version's and is kept.
+    """
     fields = Fields(plain_value(data, where), where)
-    fields.only(_SPEC_KEYS)
+    if stored:
+        fields.require_format(SPEC_FORMAT)
+    else:
+        _refuse_unknown(fields)
     namespace = fields.dns("namespace", "the namespace of a gang", LABEL_LENGTH)
     objects = tuple(_object(fields, index, item) for index, item in enumerate(fields.sequence("objects")))
     if not objects:
@@ -125,13 +135,32 @@ def read_spec(data: Mapping[str, t.Any], where: str) -> GangSpec:
         exit_codes_retryable=retryable,
         ttl=fields.duration("ttl", None),
         labels=_labels(fields),
+        unknown=_unknown(fields),
     )
+
+
+def _refuse_unknown(fields: Fields) -> None:
+    """Refuse keys nobody knows, here and in the mappings below."""
+    fields.only(_SPEC_KEYS)
+    for key, known in _NESTED_KEYS.items():
+        Fields(fields.mapping(key), f"{fields.where}: {key}").only(known)
+
+
+def _unknown(fields: Fields) -> Data:
+    """The keys of a later version, here and in the mappings below."""
+    found = fields.unknown(_SPEC_KEYS)
+    for key, known in _NESTED_KEYS.items():
+        nested = Fields(fields.mapping(key), f"{fields.where}: {key}").unknown(known)
+        if nested:
+            found[key] = nested
+    return found
 
 
 def spec_data(spec: GangSpec) -> Data:
     """Plain values from which read_spec makes the same specification again."""
     podsets = None if spec.podsets is None else list(spec.podsets)
     return {
+        **spec.unknown,
         "name": spec.name,
         "namespace": spec.namespace,
         "queue": spec.queue,
@@ -141,10 +170,14 @@ def spec_data(spec: GangSpec) -> Data:
         "objects": list(spec.objects),
         "podsets": podsets,
         "min_available": spec.min_available,
-        "requeue": dataclasses.asdict(spec.requeue),
+        "requeue": {**spec.unknown.get("requeue", {}), **dataclasses.asdict(spec.requeue)},
         "max_run_time": spec.max_run_time,
         "completion": None if spec.completion is None else list(spec.completion),
-        "exit_codes": {"terminal": list(spec.exit_codes_terminal), "retryable": list(spec.exit_codes_retryable)},
+        "exit_codes": {
+            **spec.unknown.get("exit_codes", {}),
+            "terminal": list(spec.exit_codes_terminal),
+            "retryable": list(spec.exit_codes_retryable),
+        },
         "ttl": spec.ttl,
         "labels": dict(spec.labels),
     }
@@ -206,7 +239,6 @@ def _min_available(
 def _requeue(fields: Fields) -> Requeue:
     """The rules of requeuing, with their defaults."""
     entry = Fields(fields.mapping("requeue"), f"{fields.where}: requeue")
-    entry.only(_REQUEUE_KEYS)
     limit = entry.get("limit")
     usual = Requeue()
     return Requeue(
@@ -249,7 +281,6 @@ def _done_when(fields: Fields, index: int, item: t.Any, objects: int) -> Data:
 def _exit_codes(fields: Fields) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Exit codes after which a gang is not retried, and those after which alone it is."""
     entry = Fields(fields.mapping("exit_codes"), f"{fields.where}: exit_codes")
-    entry.only(("terminal", "retryable"))
     terminal, retryable = (entry.codes(key) for key in ("terminal", "retryable"))
     both = sorted(set(terminal) & set(retryable))
     if both:

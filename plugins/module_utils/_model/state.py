@@ -11,13 +11,18 @@ makes no sense is none, and state_problem says why.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import json
+import re
 import typing as t
+import zlib
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import INT32, Data, Fields, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Key
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_micros
 
 Phase = t.Literal[
@@ -34,6 +39,8 @@ Phase = t.Literal[
 ]
 
 PHASES: tuple[Phase, ...] = t.get_args(Phase)
+Outcome = t.Literal["succeeded", "failed"]
+OUTCOMES: tuple[Outcome, ...] = t.get_args(Outcome)
 UNDOING: tuple[Phase, ...] = ("undoing", "evicting")
 
 # Why a phase changed, in one word.
@@ -56,18 +63,54 @@ SUSPENDED = "Suspended"
 RESUMED = "Resumed"
 REQUEUED = "Requeued"
 COMPLETED = "Completed"
+OUTCOME_UNKNOWN = "OutcomeUnknown"
+START_TIMEOUT = "StartTimeout"
+DELETED = "Deleted"
 
 STATE_ANNOTATION = "muster.kube/state"
+STATE_FORMAT = 1
 MOST_TRANSITIONS = 20
 STATE_BYTES = 32 * 1024
+MOST_LEFT = 200
 _MESSAGE_LENGTH = 1000
+_KEYS = (
+    "format",
+    "phase",
+    "batch",
+    "attempt",
+    "ticket",
+    "digest",
+    "write_id",
+    "requeues",
+    "lost_races",
+    "not_before",
+    "started_at",
+    "then",
+    "holding",
+    "reserved",
+    "observed",
+    "outcomes",
+    "left",
+    "steering",
+    "verdict",
+    "transitions",
+    "packed",
+)
+# What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
+_LONG = ("reserved", "observed", "steering")
+_PACKED = "packed"
+# Anybody can write an annotation that is short and unpacks to gigabytes.
+_UNPACKED_BYTES = 8 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of phase: when (server time, RFC 3339), why in one word, and why in a sentence."""
+    """One change of phase: when (server time, RFC 3339), why in one word, and why in a sentence.
 
-    phase: Phase
+    The phase of a past transition may be one that only a later version knows.
+    """
+
+    phase: str
     at: str
     reason: str
     message: str
@@ -80,8 +123,10 @@ class GangState:
     reserved lists podsets as name, count and requests, observed those whose pods were seen larger than declared;
     write_id is holder/epoch/seq. requeues counts attempts undone for too few pods or a failed item, lost_races those
     lost to others. Before not_before the gang is not asked again; started_at is when this attempt was dispatched.
-    steering maps podsets to the hosts they are confined to. then is what an undo leads to; a holding gang has all its
-    items done while pods are left.
+    steering maps podsets to the hosts they are confined to. then is what an undo leads to, left lists the objects it
+    has to remove; a holding gang has all its items done while pods are left. outcomes says of this attempt's objects,
+    by their place, how they ended when they were last seen: objects may go before anybody looks again. unknown holds
+    keys of a later version, to be written back as they are.
     """
 
     phase: Phase
@@ -101,6 +146,9 @@ class GangState:
     observed: tuple[Data, ...] = ()
     then: Phase | None = None
     holding: bool = False
+    outcomes: dict[int, Outcome] = dataclasses.field(default_factory=dict)
+    left: tuple[Key, ...] = ()
+    unknown: Data = dataclasses.field(default_factory=dict)
 
 
 class Changes(t.TypedDict, total=False):
@@ -120,6 +168,8 @@ class Changes(t.TypedDict, total=False):
     observed: tuple[Data, ...]
     then: Phase | None
     holding: bool
+    outcomes: dict[int, Outcome]
+    left: tuple[Key, ...]
 
 
 def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
@@ -131,7 +181,12 @@ def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
 def advance(
     state: GangState, phase: Phase, at: str, reason: str, message: str, write_id: str, **changes: t.Unpack[Changes]
 ) -> GangState:
-    """The next state; a transition is noted only when the phase changes, and only the last ones are kept."""
+    """The next state; a transition is noted only when the phase changes, and only the last ones are kept.
+
+    Outcomes belong to an attempt: another one begins without any.
+    """
+    if changes.get("attempt", state.attempt) != state.attempt:
+        changes.setdefault("outcomes", {})
     transitions = state.transitions
     if phase != state.phase:
         short = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
@@ -147,14 +202,17 @@ def why_undone(state: GangState) -> Transition | None:
 def state_text(state: GangState) -> str:
     """The annotation's text, reduced to what an annotation may hold.
 
-    First the verdict loses its podsets, then it goes, then the oldest transitions go. Everything that decides what is
-    running stays; if that alone is too much the gang cannot be kept.
+    First the verdict loses its podsets, then it goes, then what an undo has to remove, then the oldest transitions,
+    then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything that decides
+    what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to nothing; if
+    even that is too much the gang cannot be kept.
     """
     text = ""
-    for candidate in _shrunk(state):
-        text = json.dumps(_state_data(candidate), separators=(",", ":"), allow_nan=False)
+    candidates = list(_shrunk(state))
+    for data_of in (_state_data, _packed_data):
+        text = _json(data_of(candidates[-1]))
         if len(text) <= STATE_BYTES:
-            return text
+            return next(text for text in map(_json, map(data_of, candidates)) if len(text) <= STATE_BYTES)
     raise BadInput(
         "keep the state of",
         f"a gang of {len(state.reserved)} podsets",
@@ -172,6 +230,11 @@ def state_problem(annotations: Mapping[str, t.Any] | None) -> str | None:
     return _parse_state(annotations)[1]
 
 
+def newer_state(annotations: Mapping[str, t.Any] | None) -> str | None:
+    """Why a state is for a newer version only; None when it is one of ours, damaged or missing."""
+    return _parse_state(annotations)[2]
+
+
 def _shrunk(state: GangState) -> Iterator[GangState]:
     """The state, then less and less of it."""
     yield state
@@ -182,8 +245,13 @@ def _shrunk(state: GangState) -> Iterator[GangState]:
             yield dataclasses.replace(state, verdict={**state.verdict, "layers": kept})
         state = dataclasses.replace(state, verdict=None)
         yield state
+    if state.left:
+        state = dataclasses.replace(state, left=())
+        yield state
     for first in range(1, len(state.transitions) + 1):
         yield dataclasses.replace(state, transitions=state.transitions[first:])
+    if state.outcomes:
+        yield dataclasses.replace(state, transitions=(), outcomes={})
 
 
 def _without_podsets(layer: t.Any) -> t.Any:
@@ -193,7 +261,10 @@ def _without_podsets(layer: t.Any) -> t.Any:
 
 def _state_data(state: GangState) -> Data:
     """Plain values of a state, in the order people look for them."""
+    outcomes = {str(place): outcome for place, outcome in sorted(state.outcomes.items())}
     return {
+        **state.unknown,
+        "format": STATE_FORMAT,
         "phase": state.phase,
         "batch": state.batch,
         "attempt": state.attempt,
@@ -209,28 +280,61 @@ def _state_data(state: GangState) -> Data:
         "reserved": state.reserved,
         "observed": state.observed,
         "steering": state.steering,
+        **({"outcomes": outcomes} if outcomes else {}),
         "verdict": state.verdict,
         "transitions": [dataclasses.astuple(item) for item in state.transitions],
+        **({"left": state.left} if state.left else {}),
     }
 
 
-def _parse_state(annotations: Mapping[str, t.Any] | None) -> tuple[GangState | None, str | None]:
-    """State and problem, at most one of them."""
+def _packed_data(state: GangState) -> Data:
+    """The same with what grows with the podsets in one packed text."""
+    data = _state_data(state)
+    packed = zlib.compress(_json({key: data.pop(key) for key in _LONG}).encode(), 9)
+    return {**data, _PACKED: base64.b64encode(packed).decode()}
+
+
+def _unpacked(value: t.Any) -> t.Any:
+    """Decoded JSON with the packed part back in its place."""
+    if not isinstance(value, Mapping) or value.get(_PACKED) is None:
+        return value
+    where = f"annotation {STATE_ANNOTATION}: {_PACKED}"
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(value[_PACKED], validate=True), _UNPACKED_BYTES)
+    except (TypeError, binascii.Error, zlib.error) as error:
+        raise BadInput("read", where, f"it cannot be unpacked: {error}") from error
+    if not unpacking.eof:
+        raise BadInput("read", where, f"it is cut off, or holds more than {_UNPACKED_BYTES} bytes")
+    held = Fields(parse_json(text.decode(errors="replace"), where), where)
+    return {**value, **{key: held.data[key] for key in _LONG if key in held.data}}
+
+
+def _json(data: Data) -> str:
+    """Plain values as compact text."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _parse_state(annotations: Mapping[str, t.Any] | None) -> tuple[GangState | None, str | None, str | None]:
+    """State, what is wrong with it, or why it is for a newer version; at most one of them."""
     text = (annotations or {}).get(STATE_ANNOTATION)
     if text is None:
-        return None, None
+        return None, None, None
     try:
-        return _state_from(parse_json(text, f"annotation {STATE_ANNOTATION}")), None
+        return _state_from(_unpacked(parse_json(text, f"annotation {STATE_ANNOTATION}"))), None, None
+    except NewerVersion as error:
+        return None, None, str(error)
     except BadInput as error:
-        return None, str(error)
+        return None, str(error), None
 
 
 def _state_from(value: t.Any) -> GangState:
     """A state from decoded JSON; BadInput when a known part has the wrong form, unknown parts are a newer version's."""
     fields = Fields(value, f"annotation {STATE_ANNOTATION}")
+    fields.require_format(STATE_FORMAT)
     transitions = tuple(_transition(fields, index, item) for index, item in enumerate(fields.sequence("transitions")))
     return GangState(
-        phase=fields.choice("phase", PHASES, None),
+        phase=_phase(fields, "phase"),
         batch=fields.text("batch"),
         attempt=fields.whole("attempt", 0, INT32 - 1, required=True),
         ticket_uid=fields.text("ticket"),
@@ -245,9 +349,21 @@ def _state_from(value: t.Any) -> GangState:
         started_at=_time(fields, "started_at"),
         steering={name: _hosts(fields, name, hosts) for name, hosts in fields.mapping("steering").items()},
         observed=_sizes(fields, "observed"),
-        then=None if fields.get("then") is None else fields.choice("then", PHASES, None),
+        then=None if fields.get("then") is None else _phase(fields, "then"),
         holding=fields.flag("holding"),
+        outcomes=dict(_outcome(fields, place, value) for place, value in fields.mapping("outcomes").items()),
+        left=tuple(_key(fields, index, item) for index, item in enumerate(fields.sequence("left"))),
+        unknown=fields.unknown(_KEYS),
     )
+
+
+def _phase(fields: Fields, key: str) -> Phase:
+    """A phase; a word that is none of ours is one of a newer version, which goes on with the gang."""
+    word = fields.required_text(key)
+    for phase in PHASES:
+        if word == phase:
+            return phase
+    raise NewerVersion("read", f"{fields.where}: {key}", f"this version knows no phase {word!r}")
 
 
 def _time(fields: Fields, key: str) -> str | None:
@@ -256,6 +372,21 @@ def _time(fields: Fields, key: str) -> str | None:
     if value is not None and read_micros(value) is None:
         raise fields.fail(key, f"{value!r} is no time; write it as 2026-01-01T00:00:00Z")
     return value
+
+
+def _outcome(fields: Fields, place: t.Any, value: t.Any) -> tuple[int, Outcome]:
+    """How the object at a place ended."""
+    known = next((outcome for outcome in OUTCOMES if outcome == value), None)
+    if known is None or not re.fullmatch(r"0|[1-9][0-9]{0,8}", str(place)):
+        raise fields.fail(f"outcomes.{place}", f"a place and one of {', '.join(OUTCOMES)} are needed, not {value!r}")
+    return int(place), known
+
+
+def _key(fields: Fields, index: int, item: t.Any) -> Key:
+    """One object that has to go, written as a list of four texts."""
+    if not isinstance(item, list) or len(item) != 4 or not all(isinstance(part, str) and part for part in item):
+        raise fields.fail(f"left[{index}]", "a list of four texts is needed")
+    return item[0], item[1], item[2], item[3]
 
 
 def _hosts(fields: Fields, name: str, hosts: t.Any) -> tuple[str, ...]:
@@ -286,5 +417,4 @@ def _transition(fields: Fields, index: int, item: t.Any) -> Transition:
     """One transition, written as a list of four texts."""
     if not isinstance(item, list) or len(item) != 4 or not all(isinstance(part, str) for part in item):
         raise fields.fail(f"transitions[{index}]", "a list of four texts is needed")
-    phase = Fields({"phase": item[0]}, f"{fields.where}: transitions[{index}]").choice("phase", PHASES, None)
-    return Transition(phase, item[1], item[2], item[3])
+    return Transition(item[0], item[1], item[2], item[3])

@@ -34,6 +34,8 @@ Owner = t.Literal["ticket", "record", "foreign", "none"]
 TICKET_LABEL = "muster.kube/ticket"
 GANG_LABEL = "muster.kube/gang"
 ATTEMPT_LABEL = "muster.kube/attempt"
+# On the ticket of a gang that is over, whose objects stay for their logs: nobody has to look at it any more.
+FINISHED_LABEL = "muster.kube/finished"
 PODSET_LABEL = "muster.kube/podset"
 KEEP_ANNOTATION = "muster.kube/keep"
 
@@ -96,8 +98,11 @@ def plan_objects(spec: GangSpec, record_uid: str, attempt: int) -> Plan:
     return planned
 
 
-def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: Plan) -> Data:
-    """The ticket of one attempt; it lists what it will own, so that an undo needs nothing else."""
+def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: Plan, write_id: str = "") -> Data:
+    """The ticket of one attempt; it lists what it will own, so that an undo needs nothing else.
+
+    The write id tells its maker from another holder that made the ticket of the same attempt first.
+    """
     metadata = record["metadata"]
     owned = [item.key for item in plan if not item.keep]
     return {
@@ -110,8 +115,18 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
             "labels": {TICKET_LABEL: "true", GANG_LABEL: metadata["uid"]},
             "ownerReferences": [_reference(record["apiVersion"], record["kind"], metadata["name"], metadata["uid"])],
         },
-        "data": {"attempt": str(attempt), "digest": digest, "objects": canonical_json(owned)},
+        "data": {
+            "attempt": str(attempt),
+            "digest": digest,
+            "objects": canonical_json(owned),
+            "write_id": write_id,
+        },
     }
+
+
+def made_by(ticket: Mapping[str, t.Any]) -> str:
+    """Which write made a ticket; empty for one of an earlier version."""
+    return str((ticket.get("data") or {}).get("write_id") or "")
 
 
 def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[Key, ...]:

@@ -42,6 +42,8 @@ REASONS = {
     "behind": "a gang before it has to start first",
     "paused": "it pauses after its last attempt",
     "max_starts": "as many gangs as allowed were started in this cycle",
+    "paced": "it fits, but controllers still have to create pods of gangs started before it",
+    "write_failed": "its record could not be written a moment ago",
     "name_taken": "an object of that name exists already",
     "no_identity": "nobody may create its objects",
     "declared_too_small": "its pods turned out larger than declared",

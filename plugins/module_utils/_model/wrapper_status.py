@@ -197,7 +197,7 @@ def _due(spec: GangSpec, state: GangState, counts: PodCounts, now: int) -> Itera
         yield _Due("Backoff", reason, message, queued, now, exact=True)
 
 
-def _leads_to(state: GangState, place: int) -> Phase:
+def _leads_to(state: GangState, place: int) -> str:
     """What came, or is to come, after the transition at this place; a failed gang stays where it is."""
     item = state.transitions[place]
     if item.phase == "failed":
@@ -212,7 +212,7 @@ def _attempt_began(state: GangState, times: Sequence[int | None]) -> int:
 
 
 def _mishap(
-    item: Transition, leads_to: Phase, spec: GangSpec, minimum: int, counts: PodCounts
+    item: Transition, leads_to: str, spec: GangSpec, minimum: int, counts: PodCounts
 ) -> Iterator[tuple[str, str, str]]:
     """Why an attempt ended: type, reason and message of its conditions; what MCAD does not know keeps our word."""
     if leads_to == "complete":

@@ -46,11 +46,16 @@ class PodIndex:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outstanding:
-    """Pods of a gang that do not exist yet but will: so many per podset, confined to hosts where it was steered."""
+    """Pods of a gang that have no node yet: so many per podset, confined to hosts where it was steered.
+
+    existing says how many of them exist already, waiting which those are, by namespace and name.
+    """
 
     gang: Gang
     counts: Mapping[str, int]
     steering: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    waiting: frozenset[tuple[str, str]] = frozenset()
 
 
 def index_pods(pods: Iterable[GangPod], parents: Mapping[str, Sequence[str]] | None = None) -> PodIndex:
@@ -160,26 +165,58 @@ def outstanding_of(
     now: float,
     start_timeout: float,
 ) -> Outstanding:
-    """What a gang still lacks: per podset the pods its live objects want, less those that live.
+    """What a gang still lacks: per podset the pods its live objects want, less those that have a node.
 
-    Terminating and finished pods satisfy nobody. Once a gang runs, a gap (between two tries of a Job, say) keeps its
-    reservation for start_timeout after the last pod of the podset went, except for pods that wait for others.
+    Pods that live without a node count, whoever has to bind them. Terminating and finished pods satisfy nobody. Once a
+    gang runs, a gap (between two tries of a Job, say) keeps its reservation for start_timeout after the last pod of the
+    podset went, except for pods that wait for others. While a gang is being started its objects tell nothing yet.
     """
-    if state.phase == "dispatching":
-        return whole_gang(gang, state.steering)
-    counts: dict[str, int] = {}
-    if state.phase in ("dispatched", "running"):
-        wanted = wanted_now(gang.podsets, spec, items)
-        for name, mine in pods_by_podset(gang.podsets, pods, items).items():
-            waits_for_others = wanted[name].prompt < wanted[name].now
-            if state.phase == "running" and not waits_for_others and _gap_began(state, mine) + start_timeout <= now:
-                continue
-            counts[name] = max(0, wanted[name].now - sum(pod.live for pod in mine))
-    return Outstanding(gang, {name: count for name, count in counts.items() if count}, state.steering)
+    if state.phase not in ("dispatching", "dispatched", "running"):
+        return Outstanding(gang, {}, state.steering)
+    wanted = wanted_now(gang.podsets, spec, {} if state.phase == "dispatching" else items)
+    mine = pods_by_podset(gang.podsets, pods, items)
+    unplaced = {name: [pod for pod in found if pod.unplaced] for name, found in mine.items()}
+    counts = {
+        name: len(unplaced[name])
+        + (0 if _is_given_up(state, wanted[name], found, now - start_timeout) else _to_come(wanted[name], found))
+        for name, found in mine.items()
+    }
+    podsets = tuple(_as_seen(podset, unplaced[podset.name]) for podset in gang.podsets)
+    return Outstanding(
+        dataclasses.replace(gang, podsets=podsets) if any(unplaced.values()) else gang,
+        {name: count for name, count in counts.items() if count},
+        state.steering,
+        {name: len(found) for name, found in unplaced.items() if found},
+        frozenset((pod.namespace, pod.name) for found in unplaced.values() for pod in found),
+    )
+
+
+def _to_come(want: Wanted, pods: Iterable[GangPod]) -> int:
+    """How many pods of a podset do not exist yet."""
+    return max(0, want.now - sum(pod.live for pod in pods))
+
+
+def _is_given_up(state: GangState, want: Wanted, pods: Iterable[GangPod], before: float) -> bool:
+    """Whether pods of a running gang are missing for so long that no room is kept for them any more."""
+    waits_for_others = want.prompt < want.now
+    return state.phase == "running" and not waits_for_others and _gap_began(state, pods) <= before
+
+
+def _as_seen(podset: PodSet, unplaced: Sequence[GangPod]) -> PodSet:
+    """A podset as large as its pods without a node turned out to be; what was only declared goes where they may."""
+    if not unplaced:
+        return podset
+    requests = dict(podset.requests)
+    for pod in unplaced:
+        for name, amount in pod.requests.items():
+            requests[name] = max(requests.get(name, 0), amount)
+    declared = podset.source_index < 0
+    template = unplaced[0].template if declared and unplaced[0].template is not None else podset.template
+    return dataclasses.replace(podset, requests=requests, template=template)
 
 
 def place_outstanding(room: Room, items: Iterable[Outstanding]) -> int:
-    """Let pods that do not exist yet take their place in the room; how many found none."""
+    """Let pods that have no node yet take their place in the room; how many found none."""
     unplaced = 0
     for item in items:
         podsets = tuple(

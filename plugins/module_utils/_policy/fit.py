@@ -425,14 +425,19 @@ def virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod:
     )
 
 
-def place_waiting_pods(room: Room, gangs: t.Iterable[Gang], promised: t.Callable[[Pod], bool] | None = None) -> int:
+def place_waiting_pods(
+    room: Room,
+    gangs: t.Iterable[Gang],
+    promised: t.Callable[[Pod], bool] | None = None,
+    counted: t.Container[tuple[str, str]] = (),
+) -> int:
     """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none.
 
     Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out, except
-    those that were promised their place.
+    those that were promised their place. Those that were counted, by namespace and name, have one already.
     """
     snapshot = room.snapshot
-    waiting = [pod for pod in snapshot.pods if pod.waiting is not None]
+    waiting = [pod for pod in snapshot.pods if pod.waiting is not None and (pod.namespace, pod.name) not in counted]
     if not waiting:
         return 0
     wishes = [wish for gang in gangs for _podset, wish in read_wishes(gang, room)]

@@ -13,25 +13,31 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model import state as words
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, Items, outcome_message
+from ansible_collections.muster.kube.plugins.module_utils._model.live import (
+    GangPod,
+    Items,
+    group_and_kind,
+    outcome_message,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import quantity_text
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.state import Changes, GangState, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.state import Changes, GangState, Outcome, Phase
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
 from ansible_collections.muster.kube.plugins.module_utils._model.wanted import Wanted
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
+    expected_counts,
     pods_by_podset,
     raised,
     started_moment,
     wanted_now,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.completion import Search, failed_items, is_done
+from ansible_collections.muster.kube.plugins.module_utils._policy.completion import Endings, Search
 from ansible_collections.muster.kube.plugins.module_utils._policy.order import back_off
 
 CountsAs = t.Literal["lost_race", "requeue"]
@@ -39,6 +45,8 @@ CountsAs = t.Literal["lost_race", "requeue"]
 # After a lost race: this long, then twice as long each time, up to the most.
 RACE_PAUSE = 5.0
 LONGEST_RACE_PAUSE = 600.0
+# A start that did not end in time is not tried again sooner.
+START_PAUSE = 30.0
 # So many lost races in a row make one doubt the declaration rather than the cluster.
 DOUBTFUL_RACES = 3
 
@@ -56,7 +64,8 @@ class Subject:
     """One gang as it was read.
 
     state is None for a gang nobody has looked at yet. podsets are those of the start, pods those of this attempt only.
-    nodes maps node names to host name labels, None when nodes cannot be read. search evaluates jmespath.
+    nodes maps node names to host name labels, None when nodes cannot be read. search evaluates jmespath. terminating
+    tells that the record is being deleted and only waits for others to let it go.
     """
 
     spec: GangSpec
@@ -66,14 +75,23 @@ class Subject:
     items: Items = dataclasses.field(default_factory=dict)
     nodes: Mapping[str, str] | None = None
     search: Search | None = None
+    terminating: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stay:
-    """Nothing to do; next_check is when a rule about time may speak next, in seconds on the server's clock."""
+    """Nothing to do; next_check is when a rule about time may speak next, in seconds on the server's clock.
+
+    outcomes, here and in other steps, are those to be noted in the state, None when there is nothing new.
+    """
 
     holding: bool = False
     next_check: float | None = None
+    outcomes: dict[int, Outcome] | None = None
+
+    def changes(self) -> Changes:
+        """What changes in the state."""
+        return {"holding": self.holding, **_noting(self.outcomes)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,10 +102,11 @@ class Advance:
     reason: str
     message: str
     lost_races: int | None = None
+    outcomes: dict[int, Outcome] | None = None
 
     def changes(self) -> Changes:
         """What changes in the state besides its phase."""
-        changed: Changes = {"holding": False}
+        changed: Changes = {"holding": False, **_noting(self.outcomes)}
         if self.lost_races is not None:
             changed["lost_races"] = self.lost_races
         return changed
@@ -105,6 +124,7 @@ class Undo:
     observed: tuple[Data, ...]
     lost_races: int
     requeues: int
+    outcomes: dict[int, Outcome] | None = None
 
     def changes(self) -> Changes:
         """What changes in the state besides its phase and what it leads to."""
@@ -114,6 +134,7 @@ class Undo:
             "lost_races": self.lost_races,
             "requeues": self.requeues,
             "holding": False,
+            **_noting(self.outcomes),
         }
 
 
@@ -123,18 +144,38 @@ class Expire:
 
 
 Step: t.TypeAlias = "Stay | Advance | Undo | Expire"
+_Taken: t.TypeAlias = "Stay | Advance | Undo"
+
+# Phases in which objects of a gang may exist and nobody takes them back yet.
+_STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running")
 
 
 def judge_health(subject: Subject, now: float, terms: HealthTerms | None = None) -> Step:
     """The next step of a gang; phases in which others are at work are left alone."""
     state = subject.state
+    if state is not None and state.phase in _STARTED:
+        return _Exam(subject, state, now, terms or HealthTerms()).step()
+    if subject.terminating:
+        return Stay()
     if state is None or state.phase in ("queued", "suspended"):
         return _follow_wish(subject.spec, state, now)
-    if state.phase in ("complete", "failed"):
-        return _judge_age(subject.spec, state, now)
-    if state.phase not in ("dispatched", "running"):
-        return Stay()
-    return _Exam(subject, state, now, terms or HealthTerms()).step()
+    return _judge_age(subject.spec, state, now) if state.phase in ("complete", "failed") else Stay()
+
+
+def start_is_overdue(state: GangState, now: float, start_timeout: float) -> bool:
+    """Whether a gang has been `dispatching` for longer than a start may take: it is undone instead of finished."""
+    return now >= _start_ends(state, now, start_timeout)
+
+
+def _start_ends(state: GangState, now: float, start_timeout: float) -> float:
+    """By when a start must have ended."""
+    began = started_moment(state)
+    return (now if began is None else began) + start_timeout
+
+
+def _noting(outcomes: dict[int, Outcome] | None) -> Changes:
+    """The outcomes as a change of the state; none when there is nothing new."""
+    return {} if outcomes is None else {"outcomes": outcomes}
 
 
 def declared_too_small(state: GangState, podsets: Iterable[PodSet]) -> str | None:
@@ -182,31 +223,51 @@ class _Exam:
     """One look at a started gang; its rules are asked in order, the first that has something to say decides."""
 
     def __init__(self, subject: Subject, state: GangState, now: float, terms: HealthTerms) -> None:
-        """Sort the pods and ask the objects what they want."""
+        """Sort the pods and ask the objects how they ended and what they want."""
         self.subject = subject
         self.spec, self.state = subject.spec, state
         self.now, self.terms = now, terms
         self.pods = pods_by_podset(subject.podsets, subject.pods, subject.items)
+        self.endings = Endings(self.spec, subject.podsets, self.pods, subject.items, state.outcomes, subject.search)
         self.wanted = wanted_now(subject.podsets, subject.spec, self._known_items())
-        self.done = is_done(self.spec, subject.podsets, self.pods, subject.items, subject.search)
         self.started = read_time(state.started_at) or started_moment(state) or _last_change(state) or now
         self.deadlines: list[float] = []
 
     def _known_items(self) -> Items:
-        """The objects without those that are gone: somebody took them away, so their pods are missing, not unwanted."""
-        return {index: obj for index, obj in self.subject.items.items() if obj is not None}
+        """The objects without those that went too early: their pods are missing, not unwanted."""
+        over = self.endings.seen()
+        return {index: obj for index, obj in self.subject.items.items() if obj is not None or index in over}
 
     def step(self) -> Step:
+        """What to do, with the outcomes that were not noted before."""
+        step, seen = self._decide(), self.endings.seen()
+        return step if seen == self.state.outcomes else dataclasses.replace(step, outcomes=seen)
+
+    def _decide(self) -> _Taken:
         """What to do."""
-        if self.done:
+        if self.subject.terminating:
+            return self._undo(words.DELETED, "its record is being deleted", "queued")
+        if self.state.phase != "dispatching" and self.endings.done():
             return self._finish()
-        rules = (self._time_limit, self._suspended, self._failure, self._lost_node)
-        last = self._starting if self.state.phase == "dispatched" else self._below_minimum
-        for rule in (*rules, last):
+        for rule in self._rules():
             step = rule()
             if step is not None:
                 return step
         return Stay(next_check=min(self.deadlines, default=None))
+
+    def _rules(self) -> tuple[Callable[[], _Taken | None], ...]:
+        """The rules of the phase; before all objects exist nothing can be said of those that are missing."""
+        if self.state.phase == "dispatching":
+            return (self._suspended, self._failure, self._half_started)
+        last = self._starting if self.state.phase == "dispatched" else self._below_minimum
+        return (self._time_limit, self._suspended, self._failure, self._lost_node, last)
+
+    def _half_started(self) -> Undo | None:
+        """A start that does not come to an end is nobody's fault that is known: neither a lost race nor a retry."""
+        if self._is_before(_start_ends(self.state, self.now, self.terms.start_timeout)):
+            return None
+        message = f"not all of it could be created in {self.terms.start_timeout:g} seconds"
+        return self._undo(words.START_TIMEOUT, message, "queued", pause=START_PAUSE)
 
     def _undo(
         self, reason: str, message: str, then: Phase, counts_as: CountsAs | None = None, pause: float = 0.0
@@ -223,7 +284,7 @@ class _Exam:
             requeues=self.state.requeues + (counts_as == "requeue"),
         )
 
-    def _finish(self) -> Step:
+    def _finish(self) -> _Taken:
         """All is done: complete, or hold until the last pods have gone; a limit or a wish ends the waiting."""
         left = sum(pod.live for pod in self.subject.pods)
         if not left:
@@ -245,31 +306,56 @@ class _Exam:
         """The user wants the gang to stop."""
         return self._undo(words.SUSPENDED, "the gang was suspended", "suspended") if self.spec.suspended else None
 
-    def _failure(self) -> Step | None:
-        """An object failed for certain: exit codes and the limit decide whether the gang is tried again."""
-        failed = failed_items(self.spec, self.subject.items, self.subject.search)
-        if not failed:
+    def _failure(self) -> _Taken | None:
+        """An object failed, or went before anybody saw how it ended: the gang is tried again, or fails whole."""
+        failed, unknown = self.endings.failed(), self.endings.unknown()
+        if not failed and not unknown:
             return None
-        message = "; ".join(self._failure_text(index) for index in failed)
+        told = [self._failure_text(index) for index in failed]
+        told += [f"{self._name(index)} is gone, and nobody saw how it ended" for index in unknown]
+        message = "; ".join(told)
+        final = self._why_not_again(failed, unknown)
+        if final is None:
+            return self._undo(words.ITEM_FAILED, message, "queued", "requeue", self.spec.requeue.pause)
+        reason, because = final
+        return self._fail(reason, f"{message}; {because}" if because else message)
+
+    def _why_not_again(self, failed: list[int], unknown: list[int]) -> tuple[str, str] | None:
+        """Why a gang with objects that failed or went is not tried again, in one word and in more; None when it is.
+
+        Exit codes and the limit decide. What may have been done already is never started again by itself.
+        """
         codes = {code for pod in self.subject.pods for code in pod.exit_codes}
         terminal = sorted(codes & set(self.spec.exit_codes_terminal))
         retryable = sorted(codes & set(self.spec.exit_codes_retryable))
+        if not failed:
+            return words.OUTCOME_UNKNOWN, ""
         if terminal:
-            return Advance("failed", words.ITEM_FAILED, f"{message}; exit code {terminal[0]} is not retried")
+            return words.ITEM_FAILED, f"exit code {terminal[0]} is not retried"
         if self.spec.exit_codes_retryable and not retryable:
-            return Advance("failed", words.ITEM_FAILED, f"{message}; no exit code that is retried")
-        limit = self.spec.requeue.limit
-        if limit is None and not retryable:
-            return Advance("failed", words.ITEM_FAILED, message)
+            return words.ITEM_FAILED, "no exit code that is retried"
+        if self.spec.requeue.limit is None and not retryable:
+            return words.ITEM_FAILED, ""
         if self._limit_reached():
-            return Advance("failed", words.REQUEUE_LIMIT, f"{message}; {self._limit_text()}")
-        return self._undo(words.ITEM_FAILED, message, "queued", "requeue", self.spec.requeue.pause)
+            return words.REQUEUE_LIMIT, self._limit_text()
+        return (words.OUTCOME_UNKNOWN, "") if unknown else None
+
+    def _fail(self, reason: str, message: str) -> Advance | Undo:
+        """A gang fails whole: what still runs, or would, is taken back; else objects stay for their logs."""
+        wanted = expected_counts(self.subject.podsets, self.spec, self.subject.items)
+        if any(wanted.values()) or any(pod.live for pod in self.subject.pods):
+            return self._undo(reason, message, "failed")
+        return Advance("failed", reason, message)
 
     def _failure_text(self, index: int) -> str:
-        """Which object failed, and what it says."""
-        obj = self.subject.items[index] or {}
-        said = outcome_message(obj)
-        return f"{describe_object(obj, self.spec.namespace, index)} failed" + (f": {said}" if said else "")
+        """Which object failed, and what it says; one that is gone says nothing."""
+        said = outcome_message(self.subject.items.get(index) or {})
+        return f"{self._name(index)} failed" + (f": {said}" if said else "")
+
+    def _name(self, index: int) -> str:
+        """An object in words."""
+        obj = self.subject.items.get(index) or self.spec.objects[index]
+        return describe_object(obj, self.spec.namespace, index)
 
     def _limit_reached(self) -> bool:
         """Whether the gang was requeued as often as it may."""
@@ -296,7 +382,7 @@ class _Exam:
                 return self._undo(words.NODE_LOST, message, "queued")
         return None
 
-    def _starting(self) -> Step | None:
+    def _starting(self) -> Advance | Undo | None:
         """Running when every podset has its minimum bound; undone when that does not come in time."""
         missing = self._unbound()
         if not missing:
@@ -353,7 +439,7 @@ class _Exam:
         gap = max(0, want.now - sum(pod.live for pod in mine))
         return finished + min(failed, gap) + sum(pod.bound for pod in mine)
 
-    def _below_minimum(self) -> Step | None:
+    def _below_minimum(self) -> Undo | None:
         """Fewer pods than asked for, for too long: requeued, or failed when that happened too often."""
         message = self._shortage()
         if not message:
@@ -370,7 +456,7 @@ class _Exam:
         """Which minimum is missed, in words; empty when none is."""
         minimum = self.spec.min_available
         if minimum is None:
-            return ""
+            return "; ".join(self._members_gone())
         have = {item.name: self._with_finished(item, "running") for item in self.subject.podsets}
         if isinstance(minimum, int):
             total = sum(have.values())
@@ -382,6 +468,17 @@ class _Exam:
             f"{have[name]} of at least {wants} pods of {name}" for name, wants in needed.items() if have[name] < wants
         ]
         return f"{'; '.join(short)} run or have succeeded" if short else ""
+
+    def _members_gone(self) -> Iterator[str]:
+        """Which members of a gang that needs all of them went for good; what a controller refills is not missing."""
+        for index in self.endings.vanished():
+            yield f"{self._name(index)} is gone"
+        over = self.endings.seen()
+        for index, obj in sorted(self.subject.items.items()):
+            if obj is None or index in over or group_and_kind(obj) != ("", "Pod"):
+                continue
+            if "deletionTimestamp" in obj["metadata"]:
+                yield f"{self._name(index)} is being deleted"
 
     def _below_since(self) -> float:
         """Since when the minimum can be missed: the last change of phase, or the last sign of a pod that went or came.

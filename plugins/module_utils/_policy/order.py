@@ -65,12 +65,14 @@ def walk(
     gangs: Iterable[QueuedGang],
     judge: Callable[[QueuedGang], bool],
     blocked_by: Callable[[QueuedGang], str | None] | None = None,
+    hopeless: Callable[[QueuedGang], bool] | None = None,
 ) -> Decisions:
     """Ask for each gang in the order given whether it fits now.
 
     judge has to count what it has agreed to before. strict stops at the first gang that does not fit, and nobody behind
-    it is asked; best_effort asks all. reserve asks all too: there judge keeps later gangs off the nodes held for an
-    earlier one, and blocked_by tells for a gang that does not fit whose reservation stopped it, if any.
+    it is asked; a hopeless one, which can never fit as it is, stops nobody. best_effort asks all. reserve asks all too:
+    there judge keeps later gangs off the nodes held for an earlier one, and blocked_by tells for a gang that does not
+    fit whose reservation stopped it, if any.
     """
     started: list[QueuedGang] = []
     waiting: list[Waiting] = []
@@ -83,7 +85,7 @@ def walk(
         else:
             stopped = blocked_by(gang) if policy == "reserve" and blocked_by is not None else None
             waiting.append(Waiting(gang, stopped))
-            if policy == "strict":
+            if policy == "strict" and not (hopeless is not None and hopeless(gang)):
                 blocker = gang.uid
     return Decisions(tuple(started), tuple(waiting))
 

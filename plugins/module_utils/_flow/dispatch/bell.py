@@ -18,7 +18,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
 from ansible_collections.muster.kube.plugins.module_utils._kube.watch import list_and_watch
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+    PHASE_LABEL,
+    RECORD_LABEL,
+    UNFINISHED_SELECTOR,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.state import read_state
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import WRAPPER_API
@@ -40,9 +44,12 @@ class Bell:
         self._scopes = scopes(terms)
         self._wanted: list[tuple[str, str | None, Essence]] = []
         for namespace in self._scopes:
-            self._wanted.append((resource_path("v1", "configmaps", namespace), RECORD_LABEL, self._record))
+            # Of finished records nothing is heard, but that they are finished now.
+            selector = f"{RECORD_LABEL},{UNFINISHED_SELECTOR}"
+            self._wanted.append((resource_path("v1", "configmaps", namespace), selector, self._record))
             if find_resource(client, WRAPPER_API, "AppWrapper") is not None:
-                self._wanted.append((resource_path(WRAPPER_API, "appwrappers", namespace), None, self._record))
+                path = resource_path(WRAPPER_API, "appwrappers", namespace)
+                self._wanted.append((path, UNFINISHED_SELECTOR, self._record))
         self._wanted.append((resource_path("v1", "pods"), None, _pod))
         self._wanted.append((resource_path("v1", "nodes"), None, _node))
 
@@ -68,6 +75,10 @@ class Bell:
     def __exit__(self, *_error: object) -> None:
         """The threads end with their next line, or with the process."""
         self._over.set()
+
+    def ring(self) -> None:
+        """There is something to look at."""
+        self._rung.set()
 
     def silence(self) -> None:
         """Forget what rang so far: a cycle that begins now sees it."""
@@ -111,7 +122,8 @@ class Bell:
         state = read_state(metadata.get("annotations"))
         writer = state.write_id if state is not None else ""
         foreign = "" if writer.startswith(f"{self._identity}/") else writer
-        labels = tuple(sorted((metadata.get("labels") or {}).items()))
+        # The label of the phase is written with the state, and only repeats it.
+        labels = tuple(sorted(item for item in (metadata.get("labels") or {}).items() if item[0] != PHASE_LABEL))
         contents = str(raw.get("data")) if "data" in raw else metadata.get("generation")
         return metadata["uid"], bool(metadata.get("deletionTimestamp")), labels, contents, foreign
 

@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.events import wh
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, delete_record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import HOSTNAME_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._model.state import LOST_RACE, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.state import LOST_RACE, OUTCOME_UNKNOWN, Phase
 from ansible_collections.muster.kube.plugins.module_utils._policy.health import (
     Advance,
     Expire,
@@ -42,20 +42,34 @@ ACTIONS: dict[Phase, Action] = {
 
 def look_after(cycle: Cycle, world: World) -> list[Stop]:
     """Judge the health of every gang this run is for; small steps are taken at once, undos are left for the batch."""
-    records = [record for record in cycle.records.values() if record.uid not in cycle.skipped]
+    clock = cycle.office.clock
+    sure = clock.sure()
+    if sure is None:
+        # Whatever has to end for its age can wait until it is certain how late it is.
+        cycle.check_again(clock.now() + 1.0)
+        return []
+    late = max(0.0, clock.now() - sure)
+    records = [record for record in cycle.records.values() if cycle.at_rest(record)]
     stops: list[Stop] = []
-    steps: list[Callable[[], None]] = []
-    for record, step in judge_gangs(records, world, cycle.office.terms, cycle.office.clock.now()):
+    steps: list[tuple[Record, Callable[[], None]]] = []
+    for record, step in judge_gangs(records, world, cycle.office.terms, sure):
         if isinstance(step, BadInput):
-            cycle.warnings.append(f"{record.key}: {step}")
+            cycle.office.journal.warn(f"{record.key}: {step}")
+        elif record.uid in cycle.lost and not isinstance(step, Undo):
+            message = f"{cycle.lost[record.uid]} is gone and was never seen to end, and the record was edited since"
+            stops.append(Stop(record, OUTCOME_UNKNOWN, message, "failed", {"holding": False}))
         elif isinstance(step, Undo):
             message = step.message if step.reason != LOST_RACE else _with_cause(cycle, world, record, step.message)
             stops.append(Stop(record, step.reason, message, step.then, step.changes()))
         elif isinstance(step, Stay):
-            _stay(cycle, record, step)
+            if step.next_check is not None:
+                # The time that is certain stays behind a little.
+                cycle.check_again(step.next_check + late)
+            if record.state is not None and (step.holding != record.state.holding or step.outcomes is not None):
+                steps.append((record, partial(_note, cycle, record, step)))
         else:
-            steps.append(partial(_take, cycle, record, step))
-    cycle.in_parallel(steps)
+            steps.append((record, partial(_take, cycle, record, step)))
+    cycle.side_by_side(steps)
     return stops
 
 
@@ -70,7 +84,7 @@ def judge_gangs(
         else None
     )
     for record in records:
-        subject = None if record.terminating or not terms.may_touch(record.uid) else _subject(record, world, nodes)
+        subject = _subject(record, world, nodes) if terms.may_touch(record.uid) else None
         if subject is None:
             continue
         try:
@@ -98,7 +112,8 @@ def _subject(record: Record, world: World, nodes: dict[str, str] | None) -> Subj
     if record.state is None and not record.spec.suspended:
         return None
     items = world.items.get(record.uid, {})
-    return Subject(record.spec, record.state, gang.podsets, pods_of(record, world), items, nodes, search)
+    pods = pods_of(record, world)
+    return Subject(record.spec, record.state, gang.podsets, pods, items, nodes, search, record.terminating)
 
 
 def _take(cycle: Cycle, record: Record, step: Advance | Expire) -> None:
@@ -113,12 +128,9 @@ def _take(cycle: Cycle, record: Record, step: Advance | Expire) -> None:
         cycle.decide(written, ACTIONS[step.phase], step.reason, step.message)
 
 
-def _stay(cycle: Cycle, record: Record, step: Stay) -> None:
-    """Leave a gang as it is: look again in time, and note when its items are done while pods are left."""
-    if step.next_check is not None:
-        cycle.check_again(step.next_check)
-    if record.state is not None and step.holding != record.state.holding:
-        cycle.carry_out(record, lambda old: cycle.advance(old, old.phase, "", "", holding=step.holding))
+def _note(cycle: Cycle, record: Record, step: Stay) -> None:
+    """Write how the items of a gang that stays as it is ended, while others, or pods, are left."""
+    cycle.carry_out(record, lambda old: cycle.advance(old, old.phase, "", "", **step.changes()))
 
 
 def _expire(cycle: Cycle, record: Record) -> None:

@@ -9,31 +9,50 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.care import look_after
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import ignore_edits
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, reserved_of, spec_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Stop
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import ignore_edits, is_edited
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.finished import note_ends, set_aside
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import (
+    demand_of,
+    plan_of,
+    promise_of,
+    reserved_of,
+    spec_of,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Rehearsal, Stop
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.promises import promised_elsewhere
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import recover
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import attended, open_batch, recover
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import (
     project_status,
     tell_events,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, read_world
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import (
+    STARTED,
+    Places,
+    World,
+    read_tickets,
+    read_world,
+    scopes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, without_gc
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, batch_text, pack
+from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, Op, batch_text, pack
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.managers import foreign_status_writer
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import refuse_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.start_size import require_start_fits
 from ansible_collections.muster.kube.plugins.module_utils._model.state import REFUSED, Changes
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
+
+# What a dry run showed is asked again when it is older.
+REHEARSAL_SECONDS = 60.0
 
 
 def run_cycle(cycle: Cycle) -> None:
@@ -41,37 +60,71 @@ def run_cycle(cycle: Cycle) -> None:
     office = cycle.office
     with cycle.timed("read"):
         cycle.read_records()
+        places: Places = (None,) if cycle.sight.blind is None else scopes(office.terms)
+        seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
+        tickets = set_aside(cycle, read_tickets(office.client, seen, places))
         _refuse_foreign(cycle)
         ignore_edits(cycle)
-        world = read_world(office.client, list(cycle.records.values()), office.terms, office.memory)
+        records = [*cycle.records.values(), *cycle.elsewhere.values()]
+        world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
         cycle.kinds = world.kinds
     with cycle.timed("look_after"):
-        unsettled = recover(cycle, world)
+        recover(cycle, world)
         stops = look_after(cycle, world)
         _refuse_broken(cycle, world)
+    carried = open_batch(cycle, world)
+    choices, starts = _choose(cycle, world, carried)
+    if any(choice.verdict.reason == "name_taken" for choice in starts.postponed):
+        # Whoever waits for a name does not use the room it was given; others may.
+        choices, starts = _choose(cycle, world, carried)
+    with cycle.timed("carry_out"):
+        _commit(cycle, world, carried, starts.ready, stops)
+    with cycle.timed("tell"):
+        note_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
+        project_status(cycle, world)
+    with cycle.timed("tidy"):
+        note_ends(cycle, world)
+        tell_events(cycle)
+
+
+class _Tried(t.NamedTuple):
+    """The chosen gangs whose objects the server would accept, and those that have to wait after all."""
+
+    ready: list[Choice]
+    postponed: list[Choice]
+
+
+def _choose(cycle: Cycle, world: World, carried: Batch | None) -> tuple[list[Choice], _Tried]:
+    """Walk the queue and ask the server to pretend to create what was chosen."""
+    office = cycle.office
     with cycle.timed("decide"), without_gc():
         queue = Queue(
             world,
             list(cycle.records.values()),
-            unsettled,
+            elsewhere=attended(cycle),
+            promises=promised_elsewhere(carried, _trusted(cycle), world),
+            troubled=office.pauses.troubled(),
             terms=office.terms,
             memory=office.memory,
             now=office.clock.now(),
+            history=office.history.usual(),
         )
         choices = queue.decide()
-    starts: list[Choice] = []
     with cycle.timed("carry_out"):
-        if not unsettled:
-            starts = _tried(cycle, [item for item in choices if item.chosen and item.record.uid not in cycle.skipped])
-            _commit(cycle, starts, stops)
-    with cycle.timed("tell"):
-        note_waiting(cycle, choices, {choice.record.uid for choice in starts})
-        project_status(cycle, world)
-        tell_events(cycle)
+        return choices, _tried(cycle, [item for item in choices if item.chosen])
+
+
+def _trusted(cycle: Cycle) -> dict[str, Record]:
+    """The records that tell what their gangs still get: not those that were edited after the start by somebody else."""
+    memory = cycle.office.memory
+    return {**{uid: item for uid, item in cycle.elsewhere.items() if not is_edited(memory, item)}, **cycle.records}
 
 
 def _refuse_foreign(cycle: Cycle) -> None:
-    """Leave wrappers alone that another controller looks after; that is said once, not in every cycle."""
+    """Leave wrappers alone that another controller looks after; that is said once, not in every cycle.
+
+    What we have started we look after all the same: it holds room, and nobody else can take it back.
+    """
     if cycle.office.terms.adopt:
         return
     now, said = cycle.office.clock.now(), cycle.office.foreign
@@ -84,19 +137,22 @@ def _refuse_foreign(cycle: Cycle) -> None:
             said[record.uid] = writer
             message = f"{writer} writes its status; stop it or use adopt: true"
             cycle.decide(record, "refuse", "ForeignController", message)
-        cycle.refused[record.uid] = cycle.records.pop(record.uid)
+        if record.phase not in STARTED:
+            cycle.aside[record.uid] = cycle.records.pop(record.uid)
 
 
 def _refuse_broken(cycle: Cycle, world: World) -> None:
     """Fail waiting gangs that can never be started as they are written."""
+    calls = []
     for record in list(cycle.records.values()):
-        if record.phase != "queued" or not cycle.office.terms.may_touch(record.uid):
+        if record.phase != "queued" or not cycle.office.terms.may_touch(record.uid) or not cycle.at_rest(record):
             continue
         problem = world.problems.get(record.uid) or cycle.office.memory.permitted(
             record, partial(_forbidden, cycle, record)
         )
         if problem is not None:
-            _fail(cycle, record, problem)
+            calls.append((record, partial(_fail, cycle, record, problem)))
+    cycle.side_by_side(calls)
 
 
 def _forbidden(cycle: Cycle, record: Record) -> str | None:
@@ -109,7 +165,7 @@ def _forbidden(cycle: Cycle, record: Record) -> str | None:
 
     try:
         refuse_objects(spec_of(record), store=record.store, namespaced=namespaced)
-        plan_of(record, record.attempt, {})
+        require_start_fits(spec_of(record))
     except BadInput as error:
         return str(error)
     return None
@@ -122,33 +178,63 @@ def _fail(cycle: Cycle, record: Record, message: str) -> None:
         cycle.decide(failed, "fail", REFUSED, message)
 
 
-def _tried(cycle: Cycle, choices: Sequence[Choice]) -> list[Choice]:
-    """Those of the chosen gangs whose objects the server would accept; the others are refused or wait."""
-    kept: dict[str, Choice] = {}
+def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _Tried:
+    """Those of the chosen gangs whose objects the server would accept; the others are refused or wait.
 
-    def rehearse(choice: Choice, record: Record) -> Record | None:
-        """One dry run; what it says decides what becomes of the gang."""
-        engine = cycle.office.engine
+    A dry run that takes long is not waited for: what it showed counts when the gang is chosen again.
+    """
+    shown, now = cycle.office.rehearsals, cycle.office.client.clock()
+    ready = [choice for choice in choices if cycle.at_rest(choice.record)]
+    fresh = [choice for choice in ready if not _holds(shown.get(choice.record.uid), choice, now)]
+    cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
+    tried = _Tried([], [])
+    for choice in ready:
+        rehearsal = shown.get(choice.record.uid)
+        if rehearsal is None or not _holds(rehearsal, choice, now) or choice.record.uid in cycle.skipped:
+            continue
+        if rehearsal.reason is None:
+            tried.ready.append(choice)
+        else:
+            del shown[choice.record.uid]
+            tried.postponed.append(_postponed(choice, rehearsal.reason, rehearsal.message))
+    note_waiting(cycle, tried.postponed)
+    return tried
+
+
+def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
+    """Whether what a dry run showed still tells something about this choice."""
+    if rehearsal is None or now - rehearsal.at > REHEARSAL_SECONDS:
+        return False
+    same = rehearsal.resource_version == choice.record.resource_version
+    return same and rehearsal.steering == _steering(choice)
+
+
+def _rehearse(cycle: Cycle, choice: Choice) -> None:
+    """One dry run; what it says decides what becomes of the gang."""
+    office = cycle.office
+
+    def rehearse(record: Record) -> None:
+        """Nothing is written unless the gang can never be started as it is."""
         try:
-            engine.require_room(record, _claim(choice, cycle.office.ledger.next_write_id(), choice.verdict.as_dict()))
+            write_id = office.ledger.next_write_id()
+            office.engine.require_room(record, _claim(choice, write_id, choice.verdict.as_dict()))
         except BadInput as error:
             _fail(cycle, record, str(error))
-            return None
-        outcome = engine.dry_run(record, plan_of(record, record.attempt, choice.verdict.steering))
+            return
+        outcome = office.engine.dry_run(record, plan_of(record, record.attempt, choice.verdict.steering))
         if outcome.refusal is not None and outcome.refusal.kind == "failed":
             _fail(cycle, record, outcome.refusal.message)
-        elif outcome.refusal is not None:
-            kept[record.uid] = _postponed(choice, outcome.refusal.reason, outcome.refusal.message)
+            return
+        reason, message = None, ""
+        if outcome.refusal is not None:
+            reason, message = outcome.refusal.reason, outcome.refusal.message
         elif outcome.taken is not None:
-            kept[record.uid] = _postponed(choice, "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}")
-        else:
-            kept[record.uid] = choice
-        return None
+            reason, message = "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}"
+            office.memory.note_taken(record, office.clock.now(), message)
+        at = office.client.clock()
+        office.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
 
-    cycle.in_parallel([partial(cycle.carry_out, choice.record, partial(rehearse, choice)) for choice in choices])
-    rehearsed = [kept[choice.record.uid] for choice in choices if choice.record.uid in kept]
-    note_waiting(cycle, rehearsed)
-    return [choice for choice in rehearsed if choice.chosen]
+    cycle.carry_out(choice.record, rehearse)
 
 
 def _postponed(choice: Choice, reason: str, detail: str) -> Choice:
@@ -156,64 +242,127 @@ def _postponed(choice: Choice, reason: str, detail: str) -> Choice:
     return dataclasses.replace(choice, verdict=choice.verdict.held_back(reason, detail), chosen=False)
 
 
-def _commit(cycle: Cycle, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
-    """Write starts and stops into the Lease in one piece, then carry them out."""
-    items: list[Choice | Stop] = [*stops, *starts]
+def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
+    """Write starts and stops into the Lease in one piece, beside what is open, then carry them out."""
+    newer = cycle.office.batch().newer
+    if newer is not None:
+        cycle.office.journal.warn(f"nothing is started or stopped: {newer}")
+        return
+    items: list[Choice | Stop] = [*(item for item in stops if cycle.at_rest(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
-    entries = [(_entry(item), _demand(item)) for item in by_uid.values()]
+    entries = [(_entry(cycle, item), _demand(item)) for item in by_uid.values()]
+    entries += _unlisted(cycle, world, carried, by_uid)
     if not entries:
+        _tidy(cycle, carried)
         return
     ledger = cycle.office.ledger
-    batch, _later = pack(entries, str(ledger.epoch), ledger.next_write_id())
+    batch, _later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
     ledger.commit(batch_text(batch))
-    cycle.in_parallel([partial(_carry_out, cycle, batch, by_uid[entry.uid]) for entry in batch.entries])
+    new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
+    for item in new:
+        cycle.office.rehearsals.pop(item.record.uid, None)
+    cycle.side_by_side([(item.record, partial(_carry_out, cycle, batch.id, item)) for item in new])
 
 
-def _entry(item: Choice | Stop) -> Entry:
+def _tidy(cycle: Cycle, carried: Batch | None) -> None:
+    """Let the Lease forget what is over: whoever may not read those records counts them by their entries."""
+    before, present = cycle.office.ledger.batch_text(), cycle.office.batch().batch
+    if carried is not None and present is not None and before is not None and carried.entries != present.entries:
+        cycle.office.ledger.tidy(before, batch_text(carried))
+
+
+def _unlisted(
+    cycle: Cycle, world: World, carried: Batch | None, chosen: Mapping[str, t.Any]
+) -> list[tuple[Entry, tuple[dict[str, t.Any], ...]]]:
+    """Entries for gangs under way that the batch does not list, so that every holder sees what they were promised.
+
+    An earlier version started them, or somebody emptied the Lease.
+    """
+    listed = {entry.uid for entry in carried.entries} if carried is not None else set()
+    found = []
+    for uid, record in cycle.records.items():
+        gang = world.gangs.get(uid)
+        if record.phase not in ("dispatching", "dispatched") or uid in listed or uid in chosen or gang is None:
+            continue
+        steering = record.state.steering if record.state is not None else {}
+        found.append((_entry_of(cycle, record, "start"), promise_of(demand_of(record, gang), steering)))
+    return found
+
+
+def _entry(cycle: Cycle, item: Choice | Stop) -> Entry:
     """The line of the batch for one gang."""
-    record = item.record
+    return _entry_of(cycle, item.record, "start" if isinstance(item, Choice) else "stop")
+
+
+def _entry_of(cycle: Cycle, record: Record, op: Op) -> Entry:
+    """The line of the batch about one record."""
     spec = record.spec
     return Entry(
-        "start" if isinstance(item, Choice) else "stop",
+        op,
         record.namespace,
         record.name,
         record.uid,
         record.attempt,
-        digest(spec) if spec is not None else "unreadable",
+        digest(spec)[:16] if spec is not None else "unreadable",
         spec.queue if spec is not None else None,
+        at=int(cycle.office.clock.now()),
     )
 
 
 def _demand(item: Choice | Stop) -> tuple[dict[str, t.Any], ...]:
-    """What the entry keeps reserved until it is settled."""
+    """What the entry keeps reserved while it is open."""
     if isinstance(item, Choice):
-        return reserved_of(item.gang)
+        return promise_of(item.gang, item.verdict.steering)
     return item.record.state.reserved if item.record.state is not None else ()
+
+
+def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
+    """Where the podsets of a chosen gang are confined to."""
+    return {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
 
 
 def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> Claim:
     """What a batch gives a gang that was chosen, with the verdict written out."""
-    steering = {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
-    return Claim(batch, reserved_of(choice.gang), steering, verdict)
+    return Claim(batch, reserved_of(choice.gang), _steering(choice), verdict)
 
 
-def _carry_out(cycle: Cycle, batch: Batch, item: Choice | Stop) -> None:
+def _carry_out(cycle: Cycle, batch: str, item: Choice | Stop) -> None:
     """Start or undo one gang of the batch."""
-    engine = cycle.office.engine
     if isinstance(item, Stop):
-        changes: Changes = {**item.changes, "batch": batch.id, "then": item.then}
-        undone = cycle.carry_out(item.record, lambda old: engine.undo(old, item.reason, item.message, **changes))
-        if undone is not None:
-            cycle.decide(undone, "stop", item.reason, item.message)
-        return
+        _undo(cycle, batch, item)
+    else:
+        _start(cycle, batch, item)
+
+
+def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
+    """Begin to take one gang back."""
+    changes: Changes = {**item.changes, "batch": batch, "then": item.then}
+    engine = cycle.office.engine
+    undone = cycle.carry_out(item.record, lambda old: engine.undo(old, item.reason, item.message, **changes))
+    if undone is not None:
+        cycle.decide(undone, "stop", item.reason, item.message)
+
+
+def _start(cycle: Cycle, batch: str, item: Choice) -> None:
+    """Start one gang; one whose record cannot be written keeps no room meanwhile."""
     verdict = item.verdict.as_dict()
-    claim = _claim(item, batch.id, verdict)
-    started = cycle.carry_out(
-        item.record, lambda record: engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
-    )
+    claim = _claim(item, batch, verdict)
+
+    def start(record: Record) -> Record:
+        """All of it, or as far as it can be done without waiting."""
+        try:
+            return cycle.office.engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
+        except NotBegun:
+            cycle.office.over.add((record.uid, batch))
+            raise
+
+    started = cycle.carry_out(item.record, start)
     if started is None:
         return
-    if started.phase == "dispatched":
+    if started.phase == "dispatching":
+        cycle.office.pauses.look_later(started.uid)
+        cycle.decide(started, "wait", "Dispatching", cycle.office.engine.waits_for(started) or "")
+    elif started.phase == "dispatched":
         cycle.decide(started, "start", "Started", verdict_text(verdict).partition("\n")[0].partition(": ")[2], verdict)
     else:
         last = started.state.transitions[-1] if started.state is not None and started.state.transitions else None

@@ -20,6 +20,8 @@ Action = t.Literal[
 
 # Waiting is the usual state of a queue; it is told in results but changes nothing.
 SILENT: tuple[Action, ...] = ("wait",)
+# A result holds no more decisions than this; the log holds all.
+MOST_DECISIONS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +50,45 @@ class Decision:
         first, *more = (part.strip() for part in self.message.split("\n")[:2])
         told = "; ".join(part for part in (self.reason, first, *more) if part)
         return f"{words}: {told}" if told else words
+
+
+class DecisionBook:
+    """The decisions of a run in order, the last ones if there are too many; of a waiting gang only the last word."""
+
+    def __init__(self, most: int = MOST_DECISIONS) -> None:
+        """Nothing decided yet."""
+        self._most = most
+        self._kept: dict[int, Decision] = {}
+        self._waits: dict[str, list[int]] = {}
+        self._next = 0
+        self.dropped = 0
+        self.changed = False
+
+    def __iter__(self) -> t.Iterator[Decision]:
+        """Those kept, in order."""
+        return iter(self._kept.values())
+
+    def add(self, decisions: t.Sequence[Decision]) -> None:
+        """Add the decisions of a cycle; the cost follows from their number, not from that of all before."""
+        for uid in {item.uid for item in decisions}:
+            for number in self._waits.pop(uid, ()):
+                self._kept.pop(number, None)
+        for item in decisions:
+            self._kept[self._next] = item
+            if item.action == "wait":
+                self._waits.setdefault(item.uid, []).append(self._next)
+            self.changed = self.changed or is_change(item)
+            self._next += 1
+        while len(self._kept) > self._most:
+            gone = self._kept.pop(next(iter(self._kept)))
+            self.dropped += 1
+            if gone.action == "wait":
+                self._waits.pop(gone.uid, None)
+
+
+def is_change(decision: Decision) -> bool:
+    """Whether something happened to a gang."""
+    return decision.action not in (*SILENT, "refuse")
 
 
 class DecisionLog:

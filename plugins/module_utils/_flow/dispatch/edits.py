@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import post_event
@@ -21,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import fin
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState, Phase
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
@@ -41,23 +43,29 @@ def ignore_edits(cycle: Cycle) -> None:
     office = cycle.office
     for record in list(cycle.records.values()):
         state = record.state
-        if state is None or state.digest is None or record.phase not in _STARTED:
+        if state is None or record.phase not in _STARTED or not is_edited(office.memory, record):
             continue
         edited = office.memory.digest(record)
-        if edited == state.digest:
-            continue
         path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
         ticket = get_object(office.client, path)
         if ticket is None:
             continue
         sized, _problem = office.memory.rough_size(record)
-        cycle.records[record.uid] = dataclasses.replace(
-            record, spec=started_spec(record, state, _objects(office.client, record, ticket), sized)
-        )
+        objects, gone = _objects(office.client, record, ticket)
+        cycle.records[record.uid] = dataclasses.replace(record, spec=started_spec(record, state, objects, sized))
+        missed = [key for index, key in gone if index not in state.outcomes and _makes_pods(key)]
+        if missed:
+            cycle.lost[record.uid] = f"{missed[0][1]} {missed[0][3]}"
         if office.edited.get(record.uid, state.digest) != edited:
             office.edited[record.uid] = edited
             message = "the objects were edited after the start; that is ignored until the gang is started again"
             post_event(office.client, record.raw, EDITED, message, "Warning", office.now_text())
+
+
+def is_edited(memory: Memory, record: Record) -> bool:
+    """Whether a record says something else by now than what was started from it."""
+    state = record.state
+    return state is not None and state.digest is not None and memory.digest(record) != state.digest
 
 
 def started_spec(record: Record, state: GangState, objects: t.Sequence[Object], sized: Gang | None) -> GangSpec:
@@ -100,11 +108,26 @@ def _completion(record: Record, now: GangSpec, objects: t.Sequence[Object]) -> t
     return tuple(kept) or None
 
 
-def _objects(client: KubeClient, record: Record, ticket: Object) -> list[Object]:
-    """The objects that were started: as the record has them, else as they live; those that are gone are left out."""
+def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[Object], list[tuple[int, Key]]]:
+    """The objects that were started, as the record has them, else as they live; and the places of those gone."""
     known = {_name(item.object): item.object for item in _plan(record)}
-    found = [known.get(_key_name(key)) or _live(client, key) for key in ticket_keys(ticket)]
-    return [obj for obj in found if obj is not None]
+    objects: list[Object] = []
+    gone: list[tuple[int, Key]] = []
+    for index, key in enumerate(ticket_keys(ticket)):
+        obj = known.get(_key_name(key)) or _live(client, key)
+        if obj is None:
+            gone.append((index, key))
+        else:
+            objects.append(obj)
+    return objects, gone
+
+
+def _makes_pods(key: Key) -> bool:
+    """Whether an object of this kind makes pods, or may: without it nobody can tell how the gang's work ended."""
+    try:
+        return bool(pod_templates({"apiVersion": key[0], "kind": key[1], "metadata": {"name": key[3]}}, ""))
+    except BadInput:
+        return True
 
 
 def _plan(record: Record) -> t.Iterable[t.Any]:

@@ -12,10 +12,18 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import own_claims
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.constraints import placement_fields
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, sized_podsets, steer_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import (
+    Gang,
+    confined,
+    sized_podsets,
+    steer_objects,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.start_size import reserved_sizes
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan, named_templates, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import texts
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import raised
@@ -46,9 +54,28 @@ def demand_of(record: Record, gang: Gang) -> Gang:
 
 def reserved_of(gang: Gang) -> tuple[Data, ...]:
     """A gang's demand as records and batches keep it."""
-    return tuple(
-        {"name": podset.name, "count": podset.count, "requests": texts(podset.requests)} for podset in gang.podsets
-    )
+    return reserved_sizes(gang.podsets)
+
+
+def promise_of(gang: Gang, steering: Steering) -> tuple[Data, ...]:
+    """A gang's demand as a batch keeps it: besides the sizes whatever decides which nodes will do.
+
+    Whoever holds the Lease next may be allowed to read the batch, but not the record.
+    """
+    return tuple(_promised(confined(podset, steering.get(podset.name))) for podset in gang.podsets)
+
+
+def _promised(podset: PodSet) -> Data:
+    """One podset, such that declared_podsets makes the same one of it."""
+    requests = {name: amount for name, amount in podset.requests.items() if name != "pods"}
+    promised: Data = {"name": podset.name, "count": podset.count, "requests": texts(requests)}
+    spec = placement_fields(podset.template)
+    labels = (podset.template.get("metadata") or {}).get("labels") or {}
+    if spec:
+        promised["spec"] = spec
+    if labels and spec.keys() & {"affinity", "topologySpreadConstraints"}:
+        promised["labels"] = {key: str(value) for key, value in labels.items()}
+    return promised
 
 
 def plan_of(record: Record, attempt: int, steering: Steering) -> Plan:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import sized_gang
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
@@ -23,10 +23,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base impo
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, digest
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._policy.together import demand_class
+from ansible_collections.muster.kube.plugins.module_utils._policy.together import LabelKeys, demand_class
 
 Kind = tuple[str, str]
 Watched = dict[int, tuple[Kind, str]]
+
+# A name that was found to be taken is looked for again no sooner.
+TAKEN_SECONDS = 10.0
 
 
 @dataclasses.dataclass(slots=True)
@@ -38,9 +41,11 @@ class _Known:
     problem: str | None = None
     marks: Hashable = None
     watched: dict[int, Watched] = dataclasses.field(default_factory=dict)
-    classes: dict[bool, Hashable] = dataclasses.field(default_factory=dict)
+    alike: tuple[LabelKeys, Hashable] | None = None
+    deadlines: tuple[float | None, ...] | None = None
     permitted: bool = False
     digest: str | None = None
+    taken: tuple[float, str] | None = None
 
 
 class Memory:
@@ -74,14 +79,23 @@ class Memory:
             self._work_out(record, known, snapshot, marks)
         return known.gang, known.problem
 
-    def demand_class(self, record: Record, gang: Gang, *, with_labels: bool) -> Hashable:
-        """What makes gangs alike; a gang that grew since is not remembered."""
+    def demand_class(self, record: Record, gang: Gang, keys: LabelKeys) -> Hashable:
+        """What makes gangs alike where these labels matter; a gang that grew since is not remembered."""
         known = self._of(record)
         if known is None or known.gang is not gang:
-            return demand_class(gang, with_labels=with_labels)
-        if with_labels not in known.classes:
-            known.classes[with_labels] = demand_class(gang, with_labels=with_labels)
-        return known.classes[with_labels]
+            return demand_class(gang, keys)
+        if known.alike is None or known.alike[0] != keys:
+            known.alike = keys, demand_class(gang, keys)
+        return known.alike[1]
+
+    def deadlines(self, record: Record) -> tuple[float | None, ...]:
+        """The activeDeadlineSeconds of each item that has pods; None where it has none."""
+        known = self._of(record)
+        if known is None:
+            return ()
+        if known.deadlines is None:
+            known.deadlines = tuple(_deadlines(known.spec))
+        return known.deadlines
 
     def watched_items(self, record: Record) -> Watched:
         """Kind and name of the items that tell how the present attempt is doing, by their place."""
@@ -110,6 +124,19 @@ class Memory:
         known.permitted = problem is None
         return problem
 
+    def note_taken(self, record: Record, now: float, detail: str) -> None:
+        """Remember that the name of one of the gang's objects was found to be somebody else's."""
+        known = self._of(record)
+        if known is not None:
+            known.taken = (now, detail)
+
+    def taken(self, record: Record, now: float) -> str | None:
+        """Whose name stands in the gang's way, found lately; until it is looked for again the gang takes no room."""
+        known = self._of(record)
+        if known is None or known.taken is None or now >= known.taken[0] + TAKEN_SECONDS:
+            return None
+        return known.taken[1]
+
     def _of(self, record: Record) -> _Known | None:
         """The notes on a record's present specification."""
         if record.spec is None:
@@ -122,7 +149,7 @@ class Memory:
     @staticmethod
     def _work_out(record: Record, known: _Known, snapshot: Snapshot, marks: Hashable) -> None:
         """Size a gang; what is wrong with one record never stops the others."""
-        known.marks, known.classes = marks, {}
+        known.marks, known.alike = marks, None
         try:
             known.gang, known.problem = sized_gang(record, snapshot), None
         except BadInput as error:
@@ -159,3 +186,21 @@ def _may_make_pods(obj: dict[str, t.Any]) -> bool:
         return bool(pod_templates(obj, ""))
     except NeedsPodsets:
         return True
+
+
+def _deadlines(spec: GangSpec) -> Iterator[float | None]:
+    """The activeDeadlineSeconds of each item that has pods; None where it has none."""
+    for obj in spec.objects:
+        try:
+            makes_pods = bool(pod_templates(obj, "", namespace=spec.namespace))
+        except NeedsPodsets:
+            makes_pods = True
+        except BadInput:
+            continue
+        if makes_pods:
+            limit = (
+                (obj.get("spec") or {}).get("activeDeadlineSeconds")
+                if obj["kind"] in ("Job", "Pod", "RayJob")
+                else None
+            )
+            yield float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) else None

@@ -12,18 +12,24 @@ import dataclasses
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action, Decision
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.history import History
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.retention import Retention
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.sight import Sight, read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, Records, put_state
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
+from ansible_collections.muster.kube.plugins.module_utils._model.batch import BatchRead, read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     Changes,
@@ -36,7 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.timestamp impor
 
 Identity = Callable[[str], KubeClient]
 
-WIDTH = 8
+NEWER_VERSION = "newer_version"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,11 +53,63 @@ class Told:
     compared: float
 
 
+class Journal:
+    """What was decided, written and complained about, by all threads, until somebody takes it."""
+
+    def __init__(self) -> None:
+        """Nothing happened yet."""
+        self._lock = threading.Lock()
+        self._decisions: list[Decision] = []
+        self._warnings: list[str] = []
+        self._changes: dict[str, tuple[Record, Record]] = {}
+
+    def add(self, decision: Decision) -> None:
+        """Note a decision."""
+        with self._lock:
+            self._decisions.append(decision)
+
+    def warn(self, text: str) -> None:
+        """Note something that a user should know."""
+        with self._lock:
+            self._warnings.append(text)
+
+    def changed(self, before: Record, after: Record) -> None:
+        """Note a write to a record: as it was before the first one, and as it is."""
+        with self._lock:
+            first, _last = self._changes.get(before.uid, (before, before))
+            self._changes[before.uid] = (first, after)
+
+    def peek_changes(self) -> list[tuple[Record, Record]]:
+        """The records written since they were last taken."""
+        with self._lock:
+            return list(self._changes.values())
+
+    def take_changes(self) -> list[tuple[Record, Record]]:
+        """The same, once."""
+        with self._lock:
+            taken, self._changes = self._changes, {}
+        return list(taken.values())
+
+    def take(self) -> tuple[list[Decision], list[str]]:
+        """Decisions and warnings since the last time."""
+        with self._lock:
+            taken = self._decisions, self._warnings
+            self._decisions, self._warnings = [], []
+        return taken
+
+
 class Office:
     """What one holder of the Lease works with, for as long as it holds it."""
 
     def __init__(
-        self, client: KubeClient, ledger: Ledger, terms: DispatchTerms, *, every_wrapper: bool, identity_of: Identity
+        self,
+        client: KubeClient,
+        ledger: Ledger,
+        terms: DispatchTerms,
+        *,
+        every_wrapper: bool,
+        identity_of: Identity,
+        workers: Workers | None = None,
     ) -> None:
         """identity_of gives the client that creates a namespace's objects."""
         self.client = client
@@ -59,16 +117,36 @@ class Office:
         self.terms = terms
         self.clock = ServerClock(client)
         self.records = Records(client, every_wrapper=every_wrapper)
+        self.sight = Sight(terms.namespaces, ())
         self.engine = Embedded(client, ledger, identity_of, self.now_text)
         self.memory = Memory()
+        self.history = History(client, ledger.terms.namespace)
+        self.retention = Retention()
+        # Records that are over although nobody could mark their tickets.
+        self.unmarked: set[str] = set()
         self.told: dict[str, float] = {}
         self.waiting: dict[str, Told] = {}
         # Who else writes the status of which wrapper, as it was last said.
         self.foreign: dict[str, str] = {}
         # Fingerprints of edited specifications that were told of; None is one that cannot be read.
         self.edited: dict[str, str | None] = {}
-        self.fresh = True
-        self.settled_batch: str | None = None
+        self.workers = workers or Workers()
+        self.journal = Journal()
+        self.pauses = Pauses(client.clock)
+        # Entries of the batch that are over although their records do not say so, by uid and commit.
+        self.over: set[tuple[str, str]] = set()
+        # Attempts whose removal this holder has ordered itself.
+        self.removed: set[tuple[str, int]] = set()
+        # What dry runs showed, kept for those that took longer than a cycle waits.
+        self.rehearsals: dict[str, Rehearsal] = {}
+        self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
+
+    def batch(self) -> BatchRead:
+        """The batch in the Lease; a text that did not change is not read again."""
+        text = self.ledger.batch_text()
+        if text != self._batch[0]:
+            self._batch = (text, read_batch(text))
+        return self._batch[1]
 
     def forget(self, queued: t.Collection[str]) -> None:
         """Whatever was said of gangs that wait no more must be said again when they do."""
@@ -77,6 +155,17 @@ class Office:
     def now_text(self) -> str:
         """The server's time as records carry it."""
         return micro_time_text(int(self.clock.now() * 1_000_000))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What the dry run of a gang showed; it holds for this version of the record and this steering only."""
+
+    resource_version: str
+    steering: dict[str, tuple[str, ...]]
+    at: float
+    reason: str | None = None
+    message: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,22 +186,50 @@ class Cycle:
         """Nothing is read or changed yet."""
         self.office = office
         self.report = report
-        self.decisions: list[Decision] = []
-        self.warnings: list[str] = []
         self.skipped: set[str] = set()
-        self.refused: dict[str, Record] = {}
+        # Phases of gangs that were over when the cycle began, as far as it came to see them; and whether it saw all.
+        self.finished: dict[str, Phase] = {}
+        self.saw_finished = False
         self.next_check: float | None = None
         self.kinds: tuple[tuple[str, str], ...] = ()
         self.seconds: dict[str, float] = {}
-        self._before: dict[str, Record] = {}
         self._lock = threading.Lock()
+        # Those this run is for; those of other namespaces, which count but are not touched; those left alone.
         self.records: dict[str, Record] = {}
+        self.elsewhere: dict[str, Record] = {}
+        self.aside: dict[str, Record] = {}
+        # Objects of started gangs that are gone, of gangs whose records were edited and tell nothing of them any more.
+        self.lost: dict[str, str] = {}
+        self.sight = office.sight
+        # Records that calls of earlier cycles are still at work on.
+        self.busy: Collection[t.Hashable] = frozenset()
 
     def read_records(self) -> None:
-        """Begin with the records as they are now."""
-        found = self.office.records.list(self.office.terms.namespaces)
-        self.records = {record.uid: record for record in found}
-        self.office.forget({record.uid for record in found if record.phase == "queued"})
+        """Begin with the records as they are now; what was under way before they were read is left to its thread."""
+        office = self.office
+        self.busy = office.workers.busy
+        self.sight = office.sight = read_records(office.records, office.terms, office.sight.blind, finished=False)
+        self.records = {record.uid: record for record in self.sight.mine}
+        self.elsewhere = {record.uid: record for record in self.sight.elsewhere}
+        self.aside = {record.uid: record for record in self.sight.newer}
+        office.forget({uid for uid, record in self.records.items() if record.phase == "queued"})
+        office.pauses.keep_only({*self.records, *self.aside})
+        office.removed = {item for item in office.removed if item[0] in self.records}
+        office.rehearsals = {uid: item for uid, item in office.rehearsals.items() if uid in self.records}
+        self._tell_newer()
+
+    def _tell_newer(self) -> None:
+        """Say once which records are left to a newer version."""
+        told = self.office.foreign
+        for record in self.aside.values():
+            if told.get(record.uid) != NEWER_VERSION:
+                told[record.uid] = NEWER_VERSION
+                self.decide(record, "refuse", NEWER_VERSION, record.newer or "")
+
+    def at_rest(self, record: Record) -> bool:
+        """Whether this cycle may write about a record: nobody is at work on it, and it does not pause after trouble."""
+        uid = record.uid
+        return uid not in self.busy and uid not in self.skipped and not self.office.pauses.pausing(uid)
 
     @contextlib.contextmanager
     def timed(self, what: str) -> t.Iterator[None]:
@@ -139,26 +256,30 @@ class Cycle:
                 self.records.pop(record.uid, None)
             return None
         except Superseded:
-            self._skip(record, None)
+            self.skip(record)
             return None
         except (KubeError, BadInput) as error:
-            self._skip(record, str(error))
+            self.skip(record, str(error))
             return None
         if written is not None:
             self.keep(record, written)
+            self.office.pauses.over(record.uid)
         return written
 
-    def _skip(self, record: Record, warning: str | None) -> None:
-        """Leave a record alone for the rest of the cycle."""
+    def skip(self, record: Record, trouble: str | None = None) -> None:
+        """Leave a record alone for the rest of the cycle, and after trouble for longer each time."""
         with self._lock:
             self.skipped.add(record.uid)
-            if warning is not None:
-                self.warnings.append(f"{record.key}: {warning}")
+        if trouble is None:
+            self.office.pauses.look_later(record.uid)
+        else:
+            self.office.pauses.trouble(record.uid, trouble)
+            self.office.journal.warn(f"{record.key}: {trouble}")
 
     def keep(self, before: Record, after: Record) -> None:
         """Go on with a record as it is now."""
+        self.office.journal.changed(before, after)
         with self._lock:
-            self._before.setdefault(before.uid, before)
             self.records[after.uid] = after
 
     def check_again(self, moment: float) -> None:
@@ -166,9 +287,13 @@ class Cycle:
         with self._lock:
             self.next_check = moment if self.next_check is None else min(self.next_check, moment)
 
-    def in_parallel(self, calls: Iterable[Callable[[], t.Any]]) -> None:
-        """Several writes at once; each looks after its own trouble."""
-        parallel(list(calls), WIDTH)
+    def side_by_side(self, calls: Iterable[tuple[Record, Callable[[], object]]]) -> None:
+        """One call about each record, several at once; each looks after its own trouble, and slow ones go on alone."""
+        tasks = [Task(record.uid, record.namespace, call) for record, call in calls]
+        self.office.workers.run(tasks)
+        with self._lock:
+            # Whoever has not ended is not touched by the rest of this cycle either.
+            self.skipped |= {task.key for task in tasks} & self.office.workers.busy  # type: ignore[arg-type]
 
     def advance(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
         """Write the next phase of a record."""
@@ -188,14 +313,9 @@ class Cycle:
         decision = Decision(
             record.key, record.uid, action, reason, message, now.attempt, now.phase, self.office.now_text(), verdict
         )
-        with self._lock:
-            self.decisions.append(decision)
+        self.office.journal.add(decision)
         if action != "wait" or verdict is not None:
             self.report(decision.line())
-
-    def changed(self) -> list[tuple[Record, Record]]:
-        """Records this cycle has written: as they were and as they are."""
-        return [(before, self.records[uid]) for uid, before in self._before.items() if uid in self.records]
 
 
 def _submitted(record: Record) -> str:

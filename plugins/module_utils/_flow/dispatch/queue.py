@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import (
     demand_of,
@@ -21,12 +22,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import STARTED, World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
-from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Pod
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, Key, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
@@ -35,7 +32,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.accounting imp
     Outstanding,
     outstanding_of,
     place_outstanding,
-    whole_gang,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import place_waiting_pods, read_wishes
 from ansible_collections.muster.kube.plugins.module_utils._policy.health import declared_too_small
@@ -45,6 +41,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.namespace_rule
     quota_use,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.order import QueuedGang, ordered, walk
+from ansible_collections.muster.kube.plugins.module_utils._policy.pace import Pace, made_per_second, pods_to_make
 from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import (
     Estimate,
     Reserver,
@@ -55,10 +52,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import
     run_time_history,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.together import Together, labels_matter
+from ansible_collections.muster.kube.plugins.module_utils._policy.together import Together, label_keys
 
 # An object's group, kind, namespace and name: two versions of one API show the same object.
 Name = tuple[str, str, str, str]
+# Reasons that keep all gangs of one class waiting for the rest of a cycle.
+_HELD_BACK = ("max_starts", "paced", "after_others")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,32 +77,51 @@ class Queue:
         self,
         world: World,
         records: Sequence[Record],
-        unsettled: frozenset[str],
         *,
+        elsewhere: Sequence[Record] = (),
+        promises: Mapping[str, Outstanding] | None = None,
+        troubled: Mapping[str, str] | None = None,
         terms: DispatchTerms,
         memory: Memory,
         now: float,
+        history: Mapping[tuple[str | None, str], float] | None = None,
     ) -> None:
-        """Unsettled are records with an open entry in the last batch: their demand counts as started."""
+        """Elsewhere are records of namespaces that this run is not for: they count, but nothing is decided about them.
+
+        Promises are what open entries of the batch reserve for gangs whose records do not say so; those are not asked
+        again. Troubled ones cannot be written at the moment; they are not asked either and hold nothing. history tells
+        how long gangs of a queue and name prefix usually run; without it the records given do.
+        """
         self._world = world
         self._terms = terms
         self._memory = memory
         self._now = now
-        self._records = {record.uid: record for record in records}
-        self._history = run_time_history(_finished(records))
+        self._mine = {record.uid for record in records}
+        self._records = {record.uid: record for record in (*records, *elsewhere)}
+        self._promises = promises or {}
+        self._troubled = troubled or {}
+        self._history = history if history is not None else run_time_history(_finished(self._records.values()))
+        # Between two tries of a Job a running gang lacks pods for a while; nobody waits for controllers then.
+        self._running = {(item.namespace, item.name) for item in self._records.values() if item.phase == "running"}
         self._taken: QuotaUse = {}
         self._names = dict(self._names_in_use())
-        self._barrier: str | None = None
+        self._barriers: list[tuple[str, frozenset[int]]] = []
+        self._paced: str | None = None
+        self._held_back: dict[Hashable, Verdict] = {}
+        self._hopeless: set[str] = set()
         self._choices: list[Choice] = []
         self._starts = 0
         gangs = list(world.gangs.values())
         self._room, base = Room(world.snapshot), Room(world.snapshot)
-        self._with_labels = labels_matter(self._room, gangs)
-        self._together = Together(base, with_labels=self._with_labels)
-        for item in self._promised(unsettled):
+        self._label_keys = label_keys(self._room, gangs)
+        self._together = Together(base, self._label_keys)
+        self._pace = Pace(self._made_per_second(), terms.start_timeout)
+        counted: set[tuple[str, str]] = set()
+        for item in self._promised():
             self._promise(item)
+            counted |= item.waiting
         for room in (self._room, base):
-            place_waiting_pods(room, gangs, self._is_promised)
+            place_waiting_pods(room, gangs, self._is_promised, counted)
         self._reserver = self._open_reserver()
 
     def decide(self) -> list[Choice]:
@@ -111,7 +129,10 @@ class Queue:
         waiting = [
             record
             for record in self._records.values()
-            if record.phase == "queued" and not record.terminating and record.uid in self._world.gangs
+            if record.phase == "queued"
+            and not record.terminating
+            and record.uid in self._world.gangs
+            and record.uid not in self._promises
         ]
         able = []
         for record in waiting:
@@ -120,12 +141,17 @@ class Queue:
                 able.append(_queued(record))
             else:
                 self._choices.append(Choice(record, self._demand(record), stopped, False))
-        decisions = walk(self._terms.policy, ordered(able, self._now), self._judge, self._reserver.blocked_by)
+        queue = ordered(able, self._now)
+        decisions = walk(self._terms.policy, queue, self._judge, self._reserver.blocked_by, self._is_hopeless)
         judged = {choice.record.uid for choice in self._choices}
         for item in decisions.waiting:
             if item.gang.uid not in judged:
                 self._choices.append(self._behind(item.gang.uid, item.blocked_by))
-        return self._choices
+        return [choice for choice in self._choices if choice.record.uid in self._mine]
+
+    def _may_start(self, record: Record) -> bool:
+        """Whether this run is for a gang."""
+        return record.uid in self._mine and self._terms.may_touch(record.uid)
 
     # What is promised already.
 
@@ -133,18 +159,16 @@ class Queue:
         """The gang as large as it has to be counted."""
         return demand_of(record, self._world.gangs[record.uid])
 
-    def _promised(self, unsettled: frozenset[str]) -> Iterator[Outstanding]:
-        """What started gangs still have to get; phases decide, and open entries of the last batch count whole."""
+    def _promised(self) -> Iterator[Outstanding]:
+        """What started gangs still have to get, and what open entries of the batch promise to others."""
         for uid, record in self._records.items():
-            if uid not in self._world.gangs or record.spec is None:
-                continue
-            if record.state is not None and record.phase in STARTED:
+            known = uid in self._world.gangs and record.spec is not None and uid not in self._promises
+            if known and record.state is not None and record.phase in STARTED:
                 yield self._outstanding(record, record.state)
-            elif uid in unsettled and record.phase == "queued":
-                yield whole_gang(self._demand(record), {})
+        yield from self._promises.values()
 
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
-        """Pods of one started gang that do not exist yet."""
+        """Pods of one started gang that have no node yet."""
         pods, items = pods_of(record, self._world), self._world.items.get(record.uid, {})
         return outstanding_of(
             self._demand(record),
@@ -158,7 +182,10 @@ class Queue:
 
     def _is_promised(self, pod: Pod) -> bool:
         """Whether a pod is one of a gang that was started; its room is its own, whatever its priority."""
-        record = self._records.get(pod.labels.get(GANG_LABEL, ""))
+        uid = pod.labels.get(GANG_LABEL, "")
+        if uid in self._promises:
+            return self._promises[uid].gang.namespace == pod.namespace
+        record = self._records.get(uid)
         return record is not None and record.namespace == pod.namespace and record.phase in STARTED
 
     def _promise(self, item: Outstanding) -> None:
@@ -169,14 +196,25 @@ class Queue:
         if not place_outstanding(self._room, [item]):
             # One that found no place loses its race; it must not keep all others waiting besides.
             self._together.add(gang, item.steering)
+        # The server counts pods that exist among what is used, and controllers need not make them.
+        to_come = gang.resized({part.name: part.count - item.existing.get(part.name, 0) for part in gang.podsets})
+        if (gang.namespace, gang.name) not in self._running:
+            self._pace.expect(pods_to_make(to_come))
         rules = self._world.snapshot.rules.get(gang.namespace, NamespaceRules())
-        space, _hopeful = judge_namespace(gang, read_wishes(gang, self._room), rules, {})
-        self._count_quota(gang, space)
+        space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), rules, {})
+        self._count_quota(to_come, space)
 
     def _count_quota(self, gang: Gang, space: NamespaceFit) -> None:
         """Remember what a gang will use of its namespace's quotas."""
         for key, amount in quota_use(gang, space).items():
             self._taken[key] = self._taken.get(key, 0) + amount
+
+    def _made_per_second(self) -> float:
+        """How fast controllers made pods lately."""
+        index = self._world.pods
+        pods = itertools.chain.from_iterable([*index.by_gang.values(), *index.by_owner.values()])
+        tickets = (str(ticket["metadata"].get("uid")) for found in self._world.tickets.values() for ticket in found)
+        return made_per_second(pods, frozenset(tickets), self._now)
 
     def _names_in_use(self) -> Iterator[tuple[Name, str]]:
         """Objects of started gangs and whose they are."""
@@ -212,12 +250,14 @@ class Queue:
         """How long a gang will run, as far as anybody can tell."""
         spec = spec_of(record)
         history = self._history.get((spec.queue, name_prefix(spec.name)))
-        return estimate_run_time(spec.max_run_time, list(_deadlines(spec)), history)
+        return estimate_run_time(spec.max_run_time, self._memory.deadlines(record), history)
 
     # One gang after the other.
 
     def _stopped_beforehand(self, record: Record) -> Verdict | None:
         """A verdict for a gang that room has nothing to do with; it keeps nobody else waiting."""
+        if record.uid in self._troubled:
+            return self._waits(record, "write_failed", self._troubled[record.uid])
         if self._world.accounts is not None and record.namespace not in self._world.accounts:
             detail = f"the namespace {record.namespace} has no ServiceAccount {ACCOUNT}"
             return self._waits(record, "no_identity", detail)
@@ -230,40 +270,69 @@ class Queue:
         return None
 
     def _judge(self, item: QueuedGang) -> bool:
-        """Judge one gang in its turn; True when it starts and takes its place."""
+        """Judge one gang in its turn; True when it starts and takes its place, or would if this run were for it."""
         record = self._records[item.uid]
         gang, estimate = self._demand(record), self._estimate(record)
-        alike = self._memory.demand_class(record, gang, with_labels=self._with_labels)
-        verdict = _renamed(self._reserver.judge(item, gang, estimate, self._taken, demand=alike), gang)
-        if verdict.answer == "fits":
+        alike = self._memory.demand_class(record, gang, self._label_keys)
+        mine = self._may_start(record)
+        known = self._held_back.get(alike) if mine else None
+        verdict = known or self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
+        verdict = _renamed(verdict, gang)
+        if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, gang, verdict)
+            if verdict.reason in _HELD_BACK:
+                self._held_back[alike] = verdict
         fits = verdict.answer == "fits"
-        mine = self._terms.may_touch(record.uid)
         self._choices.append(Choice(record, gang, verdict, fits and mine))
-        if fits:
-            self._reserver.start(gang, verdict, estimate)
-            self._together.add(gang, verdict.steering)
-            self._count_quota(gang, verdict.space)
-            self._starts += mine
+        if verdict.answer == "never":
+            self._hopeless.add(record.uid)
+        if fits and mine:
+            self._start(gang, verdict, estimate)
         return fits
+
+    def _start(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:
+        """Let a chosen gang take its place."""
+        self._reserver.start(gang, verdict, estimate)
+        self._together.add(gang, verdict.steering)
+        self._pace.expect(pods_to_make(gang))
+        self._count_quota(gang, verdict.space)
+        self._starts += 1
+
+    def _is_hopeless(self, item: QueuedGang) -> bool:
+        """Whether a gang can never fit as it is."""
+        return item.uid in self._hopeless
 
     def _second_thoughts(self, record: Record, gang: Gang, verdict: Verdict) -> Verdict:
         """What may keep a gang that fits from starting in this cycle."""
         if not steerable(record, verdict.steering):
             return verdict.held_back("order_dependent", "its pods cannot be steered: no template of theirs is known")
-        taken = self._taken_names(record)
+        taken = self._memory.taken(record, self._now) or self._taken_names(record)
         if isinstance(taken, str):
             return verdict.held_back("name_taken", taken)
-        if self._barrier is not None:
-            return verdict.held_back("after_others", f"behind {self._barrier}")
         if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:
             return verdict.held_back("max_starts", f"{self._starts} started in this cycle")
+        if self._paced is not None:
+            return verdict.held_back("paced", f"behind {self._paced}")
+        barrier = self._barrier(gang, verdict)
+        if barrier is not None:
+            return verdict.held_back("after_others", f"behind {barrier}")
+        if not self._pace.allows(pods_to_make(gang)):
+            # Smaller ones behind it would make it wait for ever.
+            self._paced = record.key
+            return verdict.held_back("paced", "until fewer are missing")
         if not self._together.admits(gang, verdict.steering):
-            # Whoever is behind would only take what this one waits for.
-            self._barrier = record.key
+            # Whoever is behind would only take what this one waits for, where both can go.
+            self._barriers.append((record.key, self._together.nodes(gang, {})))
             return verdict.held_back("after_others", "until the pods started before it are bound")
         self._names.update(taken)
         return verdict
+
+    def _barrier(self, gang: Gang, verdict: Verdict) -> str | None:
+        """The gang before this one that waits for others and could lose its nodes to it."""
+        if not self._barriers:
+            return None
+        nodes = self._together.nodes(gang, verdict.steering)
+        return next((key for key, theirs in self._barriers if not nodes.isdisjoint(theirs)), None)
 
     def _taken_names(self, record: Record) -> dict[Name, str] | str:
         """The names of the gang's objects, or the first that is somebody else's, in words."""
@@ -301,7 +370,9 @@ class Queue:
 
 
 def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
-    """A verdict worked out for a gang that asks for the same, with the names of this one's podsets."""
+    """A verdict worked out for a gang that asks for the same, with the names of this one and its podsets."""
+    if (verdict.gang, verdict.namespace) != (gang.name, gang.namespace):
+        verdict = dataclasses.replace(verdict, gang=gang.name, namespace=gang.namespace)
     names = [podset.name for podset in gang.podsets]
     if [item.name for item in verdict.podsets] == names or len(verdict.podsets) != len(names):
         return verdict
@@ -318,24 +389,6 @@ def _queued(record: Record) -> QueuedGang:
 def _name(key: Key) -> Name:
     """An object's name whatever version of its API is used."""
     return key[0].rpartition("/")[0], key[1], key[2], key[3]
-
-
-def _deadlines(spec: GangSpec) -> Iterator[float | None]:
-    """The activeDeadlineSeconds of each item that has pods; None where it has none."""
-    for obj in spec.objects:
-        try:
-            makes_pods = bool(pod_templates(obj, "", namespace=spec.namespace))
-        except NeedsPodsets:
-            makes_pods = True
-        except BadInput:
-            continue
-        if makes_pods:
-            limit = (
-                (obj.get("spec") or {}).get("activeDeadlineSeconds")
-                if obj["kind"] in ("Job", "Pod", "RayJob")
-                else None
-            )
-            yield float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) else None
 
 
 def _finished(records: Iterable[Record]) -> Iterator[tuple[str | None, str, float]]:

@@ -7,19 +7,29 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import socket
 import time
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.bell import Bell
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import SILENT, Decision, DecisionLog
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import (
+    MOST_DECISIONS,
+    Decision,
+    DecisionBook,
+    DecisionLog,
+    is_change,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Identity, Office
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import finish_undo
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import tell_events
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import PATIENCE, Workers
 from ansible_collections.muster.kube.plugins.module_utils._flow.wrapper_kind import wrapper_problem, wrappers_served
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
@@ -49,32 +59,40 @@ SHORTEST_REST = 0.05
 
 @dataclasses.dataclass(slots=True)
 class DispatchResult:
-    """What a run came to; holder is set when somebody else kept the Lease all the time."""
+    """What a run came to; holder is set when somebody else kept the Lease all the time.
+
+    Of a very long run only the last decisions are kept; dropped_change says that others changed something.
+    """
 
     decisions: list[Decision] = dataclasses.field(default_factory=list)
+    decisions_dropped: int = 0
+    dropped_change: bool = False
     warnings: list[str] = dataclasses.field(default_factory=list)
     cycles: int = 0
     coordination: Coordination = "cluster"
     holder: str | None = None
     requests: dict[str, int] = dataclasses.field(default_factory=dict)
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
-    phases: dict[str, str] = dataclasses.field(default_factory=dict)
+    unseen: list[str] = dataclasses.field(default_factory=list)
+    phases: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def changed(self) -> bool:
         """Whether anything happened to any gang."""
-        return any(item.action not in (*SILENT, "refuse") for item in self.decisions)
+        return self.dropped_change or any(map(is_change, self.decisions))
 
     def as_result(self) -> dict[str, t.Any]:
         """The keys of the module's result."""
         return {
             "changed": self.changed,
             "decisions": [item.as_dict() for item in self.decisions],
+            "decisions_dropped": self.decisions_dropped,
             "cycles": self.cycles,
             "coordination": self.coordination,
             "holder": self.holder,
             "requests": self.requests,
             "seconds": {name: round(value, 4) for name, value in self.seconds.items()},
+            "unseen": self.unseen,
             "warnings": self.warnings,
         }
 
@@ -97,6 +115,7 @@ def run_dispatch(
     try:
         run.serve()
     finally:
+        run.finish()
         run.result.requests = {name: count - before.get(name, 0) for name, count in client.requests.items()}
         run.result.seconds["all"] = time.monotonic() - run.began
     return run.result
@@ -123,6 +142,9 @@ class _Run:
         self.on_cycle = on_cycle
         self.log = DecisionLog(terms.decision_log)
         self.result = DispatchResult()
+        self.book = DecisionBook()
+        self.ended: dict[str, str] = {}
+        self.office: Office | None = None
         self.began = time.monotonic()
         self.end = None if terms.duration is None else self.began + terms.duration
 
@@ -132,26 +154,44 @@ class _Run:
             ledger = self._take_lease()
             if ledger is None:
                 return
+            # Of one cycle everything is waited for; a run with many has time to look again.
+            office_workers = Workers(patience=LINGER if self.end is None else PATIENCE)
             try:
-                self._hold_office(ledger)
+                self._hold_office(ledger, office_workers)
                 return
             except LostLeadership as error:
                 self.result.warnings.append(str(error))
                 if self.end is None or time.monotonic() >= self.end:
                     return
             finally:
-                ledger.release()
+                ledger.release(idle=office_workers.drain(ledger.time_left()))
 
-    def _hold_office(self, ledger: Ledger) -> None:
+    def finish(self) -> None:
+        """Bring what was gathered into the result, and what was learned into the cluster, however the run ends."""
+        self.result.decisions = list(self.book)
+        self.result.decisions_dropped, self.result.dropped_change = self.book.dropped, self.book.changed
+        self.result.phases = dict(self.result.phases)
+        if self.office is not None:
+            self.office.history.save(at_once=True)
+
+    def _hold_office(self, ledger: Ledger, workers: Workers) -> None:
         """Cycle after cycle under one Lease."""
         client, terms = self.client, self.terms
         office = Office(
-            client, ledger, terms, every_wrapper=self._takes_every_wrapper(), identity_of=_identity(client, terms)
+            client,
+            ledger,
+            terms,
+            every_wrapper=self._takes_every_wrapper(),
+            identity_of=_identity(client, terms),
+            workers=workers,
         )
+        self.office = office
+        self._wait_for_former_holders(ledger)
         if self.end is None:
             self._finish_undos(self._one_cycle(office))
             return
         with Bell(client, terms, ledger.identity) as bell:
+            workers.on_late = bell.ring
             while True:
                 bell.silence()
                 started = time.monotonic()
@@ -162,6 +202,19 @@ class _Run:
                     bell.follow(cycle.kinds)
                 spent = time.monotonic() - started
                 bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+
+    def _wait_for_former_holders(self, ledger: Ledger) -> None:
+        """Let the lease of whoever held a Lease that was deleted run out before anything is decided under a new one.
+
+        It may not have noticed yet, and nobody can tell what it has promised.
+        """
+        if ledger.epoch is None or ledger.epoch.transitions > 0:
+            return
+        self.report(f"{ledger.terms.target} is new: waiting {ledger.terms.seconds:g} s for holders of an earlier one")
+        end = time.monotonic() + ledger.terms.seconds
+        while (left := end - time.monotonic()) > 0:
+            ledger.write_timeout()
+            time.sleep(min(left, 1.0))
 
     def _takes_every_wrapper(self) -> bool:
         """Whether every AppWrapper is for us and not only those marked; a definition of others is told once."""
@@ -196,13 +249,26 @@ class _Run:
     def _collect(self, cycle: Cycle) -> None:
         """Add a cycle's decisions to the result; of waiting gangs only the last word counts."""
         result = self.result
-        self.log.add(cycle.decisions)
-        told = {item.uid for item in cycle.decisions}
-        kept = [item for item in result.decisions if item.action != "wait" or item.uid not in told]
-        result.decisions = [*kept, *cycle.decisions]
-        result.warnings += [text for text in cycle.warnings if text not in result.warnings]
-        result.phases = {uid: record.phase for uid, record in cycle.records.items()}
-        cycle.decisions, cycle.warnings = [], []
+        decisions, warnings = cycle.office.journal.take()
+        self.log.add(decisions)
+        self.book.add(decisions)
+        result.warnings += [text for text in dict.fromkeys(warnings) if text not in result.warnings]
+        self._note_phases(cycle, decisions)
+        result.unseen = cycle.sight.unseen()
+
+    def _note_phases(self, cycle: Cycle, decisions: Iterable[Decision]) -> None:
+        """Where each gang stands; cycles do not see those that are over, but whoever waits wants to know of them."""
+        phases: dict[str, str] = {uid: record.phase for uid, record in cycle.records.items()}
+        if cycle.saw_finished:
+            self.ended.clear()
+        self.ended.update(cycle.finished)
+        self.ended.update({uid: record.phase for uid, record in cycle.records.items() if record.finished})
+        for item in decisions:
+            if item.action == "expire":
+                self.ended.pop(item.uid, None)
+        while len(self.ended) > MOST_DECISIONS:
+            del self.ended[next(iter(self.ended))]
+        self.result.phases = collections.ChainMap(phases, self.ended)
 
     def _finish_undos(self, cycle: Cycle) -> None:
         """Stay a little while gangs that were undone are going, so that a single cycle leaves them in the queue."""
@@ -213,9 +279,9 @@ class _Run:
             ]
             if not going:
                 break
-            for record in going:
-                finish_undo(cycle, record)
+            cycle.side_by_side([(record, partial(finish_undo, cycle, record)) for record in going])
             time.sleep(_POLL)
+        tell_events(cycle)
         self._collect(cycle)
 
     def _take_lease(self) -> Ledger | None:
@@ -253,9 +319,9 @@ def _rest(office: Office, cycle: Cycle | None, end: float) -> float:
     rest = min(LONGEST_REST, end - time.monotonic())
     if cycle is None:
         return min(rest, 1.0)
-    undoing = any(record.phase == "undoing" for record in cycle.records.values())
-    if undoing or cycle.skipped:
-        return min(rest, _POLL)
+    pause = office.pauses.next_end()
+    if pause is not None:
+        rest = min(rest, max(_POLL, pause))
     if cycle.next_check is not None:
         rest = min(rest, max(_POLL, cycle.next_check - office.clock.now()))
     return max(0.0, rest)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import EventType, post_event
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_status
@@ -35,11 +36,12 @@ def project_status(cycle: Cycle, world: World) -> None:
         for uid, record in list(cycle.records.items())
         if record.store == "appwrapper"
         and record.state is not None
-        and uid not in cycle.skipped
+        and cycle.at_rest(record)
         and cycle.office.terms.may_touch(uid)
     ]
-    moved = {after.uid for before, after in cycle.changed() if before.phase != after.phase}
-    cycle.in_parallel([partial(_project, cycle, world, record, record.uid in moved) for record in wrappers])
+    changes = cycle.office.journal.peek_changes()
+    moved = {after.uid for before, after in changes if before.phase != after.phase}
+    cycle.side_by_side([(record, partial(_project, cycle, world, record, record.uid in moved)) for record in wrappers])
 
 
 def _project(cycle: Cycle, world: World, record: Record, moved: bool) -> None:
@@ -90,10 +92,13 @@ def _without_counts(status: Data) -> dict[str, t.Any]:
 
 
 def tell_events(cycle: Cycle) -> None:
-    """One Event for each transition of this cycle; best effort, so trouble is silent. Submitting is the user's own."""
+    """One Event for each transition since the last time; best effort, so trouble is silent.
+
+    Submitting is the user's own.
+    """
     client = cycle.office.client
-    posts: list[t.Callable[[], bool]] = []
-    for before, after in cycle.changed():
+    posts: list[Task] = []
+    for before, after in cycle.office.journal.take_changes():
         if after.state is None:
             continue
         last = before.state.transitions[-1] if before.state is not None and before.state.transitions else None
@@ -102,5 +107,6 @@ def tell_events(cycle: Cycle) -> None:
             news = news[news.index(last) + 1 :]
         for item in news:
             kind: EventType = "Warning" if item.phase in _WARNINGS else "Normal"
-            posts.append(partial(post_event, client, after.raw, item.reason, item.message, kind, item.at))
-    cycle.in_parallel(posts)
+            post = partial(post_event, client, after.raw, item.reason, item.message, kind, item.at)
+            posts.append(Task(("event", after.uid, item.at, item.reason), after.namespace, post))
+    cycle.office.workers.run(posts)

@@ -23,7 +23,8 @@ class DispatchTerms:
     """How one run of the dispatcher behaves.
 
     namespaces None means all of them; then objects are created as the ServiceAccount `muster` of their namespace, else
-    with the caller's own rights. only names the records that may be started or stopped; others just keep their place.
+    with the caller's own rights. only names the records that may be started or stopped; others keep what is reserved
+    for them, and no more. Of finished gangs without a ttl so many are kept for so long; None is no limit.
     """
 
     policy: Policy = "reserve"
@@ -39,6 +40,8 @@ class DispatchTerms:
     duration: float | None = None
     decision_log: str | None = None
     adopt: bool = False
+    keep_finished: int | None = 1000
+    keep_finished_for: float | None = 7 * 86_400.0
 
     def may_touch(self, uid: str) -> bool:
         """Whether a record is one of those this run is for."""

@@ -30,7 +30,8 @@ VERDICT_SECONDS = 60.0
 def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[str] = ()) -> None:
     """Tell who waits for what, once for each change; the head of the queue has it written into the records."""
     told, now = cycle.office.waiting, cycle.office.clock.now()
-    written = briefly = 0
+    briefly = 0
+    writes: list[tuple[Record, t.Callable[[], object]]] = []
     for choice in choices:
         record = cycle.records.get(choice.record.uid)
         if record is None or choice.chosen or record.uid in started or record.phase != "queued":
@@ -39,7 +40,7 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
         news = known is None or known.gist != gist
         if not news and known is not None and now - known.compared < VERDICT_SECONDS:
             continue
-        if written >= MOST_VERDICTS:
+        if len(writes) >= MOST_VERDICTS:
             # Said once in a few words; its turn to be written comes in one of the next cycles.
             if news:
                 briefly += 1
@@ -50,7 +51,10 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
         verdict = choice.verdict.as_dict()
         if news:
             _decide(cycle, record, choice.verdict, verdict)
-        written += _write_if_news(cycle, record, verdict, now)
+        if _worth_a_write(cycle, record, verdict, now):
+            stamped = {**verdict, "decided_at": cycle.office.now_text()}
+            writes.append((record, partial(cycle.carry_out, record, partial(_write, cycle, stamped))))
+    cycle.side_by_side(writes)
     if briefly:
         cycle.report(f"{briefly} more wait; the first of the queue are told in full")
 
@@ -61,15 +65,11 @@ def _decide(cycle: Cycle, record: Record, verdict: Verdict, full: dict[str, t.An
     cycle.decide(record, "wait", reason, verdict_text(full) if full else REASONS.get(reason, reason), full)
 
 
-def _write_if_news(cycle: Cycle, record: Record, verdict: dict[str, t.Any], now: float) -> bool:
-    """Let a record say why it waits, if that is not what it says already; whether a write was made."""
-    mine = cycle.office.terms.may_touch(record.uid) and record.uid not in cycle.skipped
+def _worth_a_write(cycle: Cycle, record: Record, verdict: dict[str, t.Any], now: float) -> bool:
+    """Whether a record is to say why it waits, because that is not what it says already."""
+    mine = cycle.office.terms.may_touch(record.uid) and cycle.at_rest(record)
     said = record.state.verdict if record.state is not None else None
-    if not mine or not worth_writing(said, verdict, now):
-        return False
-    stamped = {**verdict, "decided_at": cycle.office.now_text()}
-    cycle.carry_out(record, partial(_write, cycle, stamped))
-    return True
+    return mine and worth_writing(said, verdict, now)
 
 
 def _write(cycle: Cycle, verdict: dict[str, t.Any], record: Record) -> Record:

@@ -11,11 +11,17 @@ import collections
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.ended_pods import read_ended_pods
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Kind, Memory
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import Reading, needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import (
+    LIVING_PODS,
+    Reading,
+    needs_of,
+    read_snapshot,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
@@ -24,7 +30,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gan
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, gang_pod_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    FINISHED_LABEL,
+    GANG_LABEL,
+    TICKET_LABEL,
+    is_kept,
+    owner_of,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
     PodIndex,
     index_pods,
@@ -33,10 +45,16 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.accounting imp
 )
 
 Object = dict[str, t.Any]
+# Namespaces to list in; None stands for the whole cluster.
+Places = tuple["str | None", ...]
+Tickets = t.Mapping[str, tuple[Object, ...]]
 
 # Phases in which objects of a gang may exist.
 STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
-FINISHED: tuple[Phase, ...] = ("complete", "failed")
+
+# Live objects are asked for by the uids of their gangs as long as an address can hold so many; the objects of
+# gangs that are over stay for their logs, and would be sent each time.
+MOST_UIDS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,8 +76,19 @@ class World:
         return self.reading.snapshot
 
 
-def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms, memory: Memory) -> World:
-    """Read everything the records make it necessary to read; lists only, all after the epoch began."""
+def read_world(
+    client: KubeClient,
+    records: t.Sequence[Record],
+    terms: DispatchTerms,
+    memory: Memory,
+    tickets: Tickets,
+    *,
+    places: Places,
+) -> World:
+    """Read everything the records make it necessary to read; lists only, all after the epoch began.
+
+    places are the namespaces that the records were read in.
+    """
     memory.keep_only({record.uid for record in records})
     rough = [gang for gang, _problem in map(memory.rough_size, records) if gang is not None]
     gang_pods: list[GangPod] = []
@@ -74,20 +103,29 @@ def read_world(client: KubeClient, records: t.Sequence[Record], terms: DispatchT
     if terms.namespaces is None and not reading.snapshot.nodes_visible:
         cause = f"{', '.join(reading.snapshot.notes)}; without that nobody can tell what fits"
         raise BadInput("dispatch to", "all namespaces", cause)
-    if "pods" in reading.snapshot.unread:
-        _observe_namespaces(client, sorted({record.namespace for record in records}), observe)
-    items, kinds = _read_items(client, records, terms, memory)
+    blind = "pods" in reading.snapshot.unread
+    if blind:
+        mine = terms.namespaces or sorted({record.namespace for record in records})
+        _observe_namespaces(client, mine, observe)
+    started = [record for record in records if record.phase in ("dispatching", "dispatched", "running")]
+    ended = read_ended_pods(client, started, everywhere=not blind)
+    items, kinds = _read_items(client, records, places, memory)
     sizes = {record.uid: memory.size(record, reading.snapshot) for record in records}
     return World(
         reading=reading,
         gangs={uid: gang for uid, (gang, _problem) in sizes.items() if gang is not None},
         problems={uid: problem for uid, (_gang, problem) in sizes.items() if problem is not None},
-        tickets=_read_tickets(client, terms),
-        pods=index_pods(gang_pods, _read_parents(client, records, terms)),
+        tickets=tickets,
+        pods=index_pods(_latest(gang_pods, ended), _read_parents(client, records, places)),
         items=items,
         accounts=_read_accounts(client) if terms.namespaces is None else None,
         kinds=kinds,
     )
+
+
+def _latest(living: t.Iterable[GangPod], ended: t.Iterable[GangPod]) -> list[GangPod]:
+    """Each pod once; one that ended while pods were read is in both lists, and its end is the later word."""
+    return list({pod.uid: pod for pod in (*living, *ended)}.values())
 
 
 def pods_of(record: Record, world: World) -> tuple[GangPod, ...]:
@@ -109,22 +147,32 @@ def pods_of(record: Record, world: World) -> tuple[GangPod, ...]:
 def _observe_namespaces(client: KubeClient, namespaces: t.Sequence[str], observe: t.Callable[[Object], None]) -> None:
     """Without the right to list all pods, those of the gangs' own namespaces must do."""
     for namespace in namespaces:
-        list_objects(client, resource_path("v1", "pods", namespace), keep=observe)
+        list_objects(client, resource_path("v1", "pods", namespace), keep=observe, field_selector=LIVING_PODS)
 
 
-def scopes(terms: DispatchTerms) -> tuple[str | None, ...]:
+def scopes(terms: DispatchTerms) -> Places:
     """The namespaces to list in; None stands for the whole cluster."""
     return (None,) if terms.namespaces is None else terms.namespaces
 
 
-def _read_tickets(client: KubeClient, terms: DispatchTerms) -> dict[str, tuple[Object, ...]]:
-    """All tickets by the uid of the record that owns them; those without an owner are nobody's business any more."""
+def read_tickets(
+    client: KubeClient, records: t.Sequence[Record], places: Places, *, finished: bool = False
+) -> dict[str, tuple[Object, ...]]:
+    """All tickets by the uid of the record that owns them; those without an owner are nobody's business any more.
+
+    Nothing in another namespace than its record's can be its ticket, whatever it says. Tickets of gangs that are over
+    are left out by the server where they are marked, unless they are asked for.
+    """
+    homes = {record.uid: record.namespace for record in records}
+    selector = TICKET_LABEL if finished else f"{TICKET_LABEL},!{FINISHED_LABEL}"
     found: dict[str, list[Object]] = collections.defaultdict(list)
-    for namespace in scopes(terms):
+    for namespace in places:
         path = resource_path("v1", "configmaps", namespace)
-        for ticket in list_objects(client, path, keep=_whole, label_selector=TICKET_LABEL).items:
+        for ticket in list_objects(client, path, keep=_whole, label_selector=selector).items:
+            home = ticket["metadata"]["namespace"]
             for owner in ticket["metadata"].get("ownerReferences") or ():
-                found[str(owner.get("uid"))].append(ticket)
+                if homes.get(str(owner.get("uid")), home) == home:
+                    found[str(owner.get("uid"))].append(ticket)
     return {uid: tuple(tickets) for uid, tickets in found.items()}
 
 
@@ -136,28 +184,46 @@ def _read_accounts(client: KubeClient) -> frozenset[str]:
 
 
 def _read_items(
-    client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms, memory: Memory
+    client: KubeClient, records: t.Sequence[Record], places: Places, memory: Memory
 ) -> tuple[dict[str, dict[int, Object | None]], tuple[Kind, ...]]:
     """The live objects of started gangs by their place, None where one was not found; and the kinds that were read.
 
-    Only kinds that make pods or that completion asks about are read, each in one list.
+    Only kinds that make pods or that completion asks about are read, each in one list. Of a gang that is still being
+    started nobody can tell which objects are gone and which come yet, so only those that exist are told.
     """
-    watched = {
-        record.uid: memory.watched_items(record) for record in records if record.phase in ("dispatched", "running")
-    }
+    started = [record for record in records if record.phase in ("dispatching", "dispatched", "running")]
+    watched = {record.uid: memory.watched_items(record) for record in started}
     kinds = sorted({kind for items in watched.values() for kind, _name in items.values()})
-    live: dict[tuple[str, str, str], Object] = {}
-    readable: set[Kind] = set()
-    readers = [_kind_reader(client, kind, terms) for kind in kinds]
+    uids = {kind: [uid for uid, items in watched.items() if kind in _kinds(items)] for kind in kinds}
+    readers = [_kind_reader(client, kind, places, uids[kind]) for kind in kinds]
+    live: dict[Kind, dict[tuple[str, str], Object]] = {}
     for kind, objects in zip(kinds, parallel(readers), strict=True):
         if objects is not None:
-            readable.add(kind)
-            live.update({(_gang_label(obj), obj["kind"], obj["metadata"]["name"]): obj for obj in objects})
-    found = {
-        uid: {index: live.get((uid, kind[1], name)) for index, (kind, name) in items.items() if kind in readable}
-        for uid, items in watched.items()
-    }
+            live[kind] = {(obj["metadata"]["namespace"], obj["metadata"]["name"]): obj for obj in objects}
+    found: dict[str, dict[int, Object | None]] = {}
+    for record in started:
+        items = {
+            index: _own_object(record, index, live[kind].get((record.namespace, name)))
+            for index, (kind, name) in watched[record.uid].items()
+            if kind in live and record.state is not None and record.state.ticket_uid is not None
+        }
+        complete = record.phase != "dispatching"
+        found[record.uid] = {index: obj for index, obj in items.items() if complete or obj is not None}
     return found, tuple(kinds)
+
+
+def _own_object(record: Record, index: int, obj: Object | None) -> Object | None:
+    """An object if it is the gang's own: its ticket made it, or, where it is kept, its record; labels prove nothing."""
+    if obj is None or record.state is None or record.spec is None:
+        return None
+    kept = is_kept(record.spec.objects[index])
+    owner, _uid = owner_of(obj, record.state.ticket_uid, record.uid if kept else None)
+    return obj if owner in ("ticket", "record") else None
+
+
+def _kinds(items: t.Mapping[int, tuple[Kind, str]]) -> set[Kind]:
+    """The kinds of a gang's watched items."""
+    return {kind for kind, _name in items.values()}
 
 
 def _gang_label(obj: Object) -> str:
@@ -165,10 +231,11 @@ def _gang_label(obj: Object) -> str:
     return str((obj["metadata"].get("labels") or {}).get(GANG_LABEL))
 
 
-def _read_parents(client: KubeClient, records: t.Sequence[Record], terms: DispatchTerms) -> dict[str, tuple[str, ...]]:
+def _read_parents(client: KubeClient, records: t.Sequence[Record], places: Places) -> dict[str, tuple[str, ...]]:
     """Owners of Jobs that are no items themselves: the submitter of a RayJob carries no label of ours."""
     ray = any(
-        record.phase in ("dispatched", "running") and any(obj.get("kind") == "RayJob" for obj in record.spec.objects)
+        record.phase in ("dispatching", "dispatched", "running")
+        and any(obj.get("kind") == "RayJob" for obj in record.spec.objects)
         for record in records
         if record.spec is not None
     )
@@ -176,13 +243,21 @@ def _read_parents(client: KubeClient, records: t.Sequence[Record], terms: Dispat
         return {}
     return {
         job["metadata"]["uid"]: tuple(str(owner.get("uid")) for owner in job["metadata"].get("ownerReferences") or ())
-        for namespace in scopes(terms)
+        for namespace in places
         for job in list_objects(client, resource_path("batch/v1", "jobs", namespace), keep=_whole).items
     }
 
 
-def _kind_reader(client: KubeClient, kind: Kind, terms: DispatchTerms) -> t.Callable[[], list[Object] | None]:
-    """The objects of a kind that belong to gangs; None when they may not be read."""
+def _kind_reader(
+    client: KubeClient, kind: Kind, places: Places, uids: t.Collection[str]
+) -> t.Callable[[], list[Object] | None]:
+    """The objects of a kind that belong to these gangs; None when they may not be read."""
+    selector = f"{GANG_LABEL} in ({','.join(sorted(uids))})" if len(uids) <= MOST_UIDS else GANG_LABEL
+    wanted = frozenset(uids)
+
+    def keep(raw: Object) -> Object | None:
+        """Let go of what belongs to other gangs, so that only decoding it costs anything."""
+        return raw if _gang_label(raw) in wanted else None
 
     def read() -> list[Object] | None:
         """Called in a thread."""
@@ -191,9 +266,10 @@ def _kind_reader(client: KubeClient, kind: Kind, terms: DispatchTerms) -> t.Call
             return None
         found: list[Object] = []
         try:
-            for namespace in scopes(terms):
-                found += list_objects(client, info.path(namespace), keep=_whole, label_selector=GANG_LABEL).items
-        except (Forbidden, NotFound):
+            for namespace in places:
+                found += list_objects(client, info.path(namespace), keep=keep, label_selector=selector).items
+        except (Forbidden, NotFound, ServerFault):
+            # A kind whose operator is down must not keep all others waiting.
             return None
         return found
 

@@ -19,15 +19,17 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.order import Q
 Scope = t.Literal["cluster", "namespace"]
 
 
-def list_records(client: KubeClient, namespaces: t.Sequence[str]) -> tuple[list[Record], Scope]:
-    """All records of the cluster; those of the given namespaces when this account may not see more."""
+def list_records(
+    client: KubeClient, namespaces: t.Sequence[str], *, finished: bool = False
+) -> tuple[list[Record], Scope]:
+    """All records of the cluster, finished ones if asked for; only of these namespaces where no more may be seen."""
     records = Records(client, every_wrapper=Stores(client, "auto").wrapper_problem() is None)
     try:
-        return records.list(None), "cluster"
+        return records.list(None, finished=finished), "cluster"
     except Forbidden:
         if not namespaces:
             raise
-        return records.list(namespaces), "namespace"
+        return records.list(namespaces, finished=finished), "namespace"
 
 
 def queued_gang(record: Record) -> QueuedGang | None:

@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove impo
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Found, Submission, find_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import (
     REACHED,
+    SETTLED,
     GangTerms,
     Outcome,
     Report,
@@ -72,13 +73,26 @@ class GangAnswer:
         told = outcome.as_result()
         return {**told, "changed": told["changed"] or told["uid"] in self.started}
 
+    def _left_alone(self) -> list[str]:
+        """What to say of gangs that still need a dispatcher where this task was the only one there is."""
+        if self.dispatched is None or self.dispatched.holder is not None:
+            return []
+        return [
+            f"{_target(outcome)} is {outcome.record.phase}, and nobody looks after it until a dispatcher runs"
+            for outcome in self.outcomes
+            if outcome.record is not None and outcome.record.phase not in SETTLED
+        ]
+
     def as_result(self, *, diff: bool = False) -> Data:
         """The keys of the module's result."""
         result: Data = {"changed": self.changed, "gangs": self.entries()}
         warnings = [text for outcome in self.outcomes for text in outcome.warnings]
         if self.dispatched is not None:
+            left = self._left_alone()
+            result |= {"unseen": self.dispatched.unseen}
             result |= {"coordination": self.dispatched.coordination, "holder": self.dispatched.holder}
-            warnings += self.dispatched.warnings
+            result["attended"] = not left
+            warnings += [*self.dispatched.warnings, *left]
         if warnings:
             result["warnings"] = warnings
         if diff:

@@ -25,6 +25,8 @@ Report = t.Callable[[str], None]
 STARTED = ("dispatched", "running")
 FINISHED = ("complete", "failed")
 MOVING = ("dispatching", "undoing", "evicting")
+# In these a gang needs nobody: it has all its pods, or none.
+SETTLED = ("running", "suspended", *FINISHED)
 # Where a wait for the first ends; a gang that went further has been there.
 REACHED: dict[str, tuple[str, ...]] = {
     "dispatched": ("dispatched", "running", "complete"),
@@ -55,7 +57,7 @@ class GangTerms:
         """The phase to wait for; None when the record alone is enough."""
         if not self.wait and not self.dispatch:
             return None
-        goal = self.wait_for or ("dispatched" if self.dispatch else None)
+        goal = self.wait_for or ("running" if self.dispatch else None)
         return None if goal == "queued" else goal
 
 

@@ -19,7 +19,6 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import fin
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.record import (
     RECORD_BYTES,
     build_record,
@@ -27,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.record import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store, object_warnings, refuse_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, read_spec, spec_data
+from ansible_collections.muster.kube.plugins.module_utils._model.start_size import require_start_fits
 from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_BYTES
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import (
     MANAGED_LABEL,
@@ -94,7 +94,7 @@ def _one(raw: t.Mapping[str, t.Any], index: int, suspended: bool) -> Wanted:
     spec = read_spec({**base, **options, **named}, where)
     # Of the two stores this one allows more; the rest is checked when the store is known.
     refuse_objects(spec, store="appwrapper")
-    _require_sizes(spec)
+    require_start_fits(spec)
     return Wanted(request.name, request.namespace, spec, wrapper, bool(options))
 
 
@@ -105,14 +105,6 @@ def _only_wrapper(objects: t.Sequence[t.Mapping[str, t.Any]]) -> Data | None:
     if not isinstance(objects[0].get("metadata"), t.Mapping):
         raise BadInput("read", "AppWrapper: metadata", "it is missing")
     return copy.deepcopy(dict(objects[0]))
-
-
-def _require_sizes(spec: GangSpec) -> None:
-    """A gang whose pods cannot be counted could never be judged; better told to the user than to a dispatcher."""
-    if spec.podsets is None:
-        infer_podsets(spec.objects, namespace=spec.namespace)
-    else:
-        declared_podsets(spec.podsets, namespace=spec.namespace)
 
 
 class Stores:

@@ -40,6 +40,8 @@ def test_everything_can_be_set():
         decision_log="/var/log/decisions",
         wait_timeout="90",
         adopt=True,
+        keep_finished=0,
+        keep_finished_for="12h",
     )
     assert terms == DispatchTerms(
         policy="strict",
@@ -54,7 +56,14 @@ def test_everything_can_be_set():
         duration=3600.0,
         decision_log="/var/log/decisions",
         adopt=True,
+        keep_finished=0,
+        keep_finished_for=43200.0,
     )
+
+
+def test_finished_gangs_may_be_kept_without_limit():
+    terms = read(keep_finished=-1, keep_finished_for="-1")
+    assert (terms.keep_finished, terms.keep_finished_for) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +71,8 @@ def test_everything_can_be_set():
     [
         ({"namespaces": []}, "leave the option out to mean all namespaces"),
         ({"max_starts": -1}, "max_starts"),
+        ({"keep_finished": -2}, "-1 for no limit"),
+        ({"keep_finished_for": "-2"}, "keep_finished_for"),
         ({"lease": {"seconds": 0.5}}, "lease.seconds"),
         ({"duration": "long"}, "duration"),
     ],

@@ -100,6 +100,18 @@ def test_other_values_of_switches_are_refused_by_name():
     assert refused.value.target == "feature_gates.A"
 
 
+def test_flags_are_text_by_component():
+    params = validated(component_flags={"kube-scheduler": {"kube-api-qps": 20, "leader-elect": True}})
+    flags = request_from_params(params, check_mode=False).spec.component_flags
+    assert flags == (("kube-scheduler", (("kube-api-qps", "20"), ("leader-elect", "true"))),)
+
+
+def test_flags_that_are_no_mapping_are_refused():
+    with pytest.raises(BadInput) as refused:
+        request_from_params(validated(component_flags={"kube-scheduler": ["--v=2"]}), check_mode=False)
+    assert refused.value.target == "component_flags.kube-scheduler"
+
+
 def test_operators_are_taken_once_and_in_order():
     assert request_from_params(validated(operators=["b", "a", "b"]), False).spec.operators == ("b", "a")
 

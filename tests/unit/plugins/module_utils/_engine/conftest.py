@@ -57,6 +57,14 @@ class Bench:
         self.seconds = 1_800_000_000.0
         self.engine: Embedded = Embedded(self.client, t.cast(t.Any, self.office), lambda _ns: self.client, self.now)
 
+    def other_engine(self) -> Embedded:
+        """The engine of another holder of the Lease, at work in the same cluster."""
+        from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
+
+        office = Office()
+        office.identity, office.epoch = "other_2", "lease.1"
+        return Embedded(self.client, t.cast(t.Any, office), lambda _ns: self.client, self.now)
+
     def now(self) -> str:
         from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 

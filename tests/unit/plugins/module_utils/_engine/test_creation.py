@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import CHANGED_MEANWHILE
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import READY_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -37,6 +40,25 @@ def test_objects_are_created_in_order_after_the_record_was_written(bench: t.Any)
     ]
 
 
+@pytest.mark.parametrize("part", ["ownerReferences", "labels"])
+def test_object_that_lost_what_we_know_it_by_is_deleted_at_once_and_the_gang_fails(bench: t.Any, part: str) -> None:
+    record = bench.queue()
+    bench.api.admit(f"{JOBS}$", lambda obj: obj["metadata"].pop(part))
+    undone = bench.start(record)
+    last = undone.state.transitions[-1]
+    assert (undone.phase, undone.state.then, last.reason) == ("undoing", "failed", "Refused")
+    assert last.message.startswith("Job team/b: an admission webhook removed ")
+    assert bench.names() == []
+
+
+def test_kept_object_that_is_there_already_may_have_lost_its_labels(bench: t.Any) -> None:
+    record = bench.start(bench.queue(bench.config("a", annotations={"muster.kube/keep": "true"}), bench.job("b")))
+    bench.engine.undo(record, "LostRace", "")
+    bench.engine.finish_undo(bench.again(record), bench.plan(record))
+    del bench.api.objects[f"{CONFIGMAPS}/a"]["metadata"]["labels"]
+    assert bench.start(bench.again(record)).phase == "dispatched"
+
+
 def test_leftover_is_deleted_by_uid_and_replaced(bench: t.Any) -> None:
     record, old = leftover_of_attempt_1(bench)
     bench.api.asked.clear()
@@ -46,49 +68,78 @@ def test_leftover_is_deleted_by_uid_and_replaced(bench: t.Any) -> None:
     assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-def test_leftover_that_stays_sends_the_gang_back(bench: t.Any) -> None:
+def test_leftover_that_stays_is_waited_for_and_keeps_nobody(bench: t.Any) -> None:
     record, old = leftover_of_attempt_1(bench)
-    bench.api.fail("DELETE", f"{JOBS}/b", 200, times=99)
-    undone = bench.start(record)
-    assert (undone.phase, undone.state.transitions[-1].reason) == ("undoing", "Leftover")
+    bench.api.fail("DELETE", f"{JOBS}/b", 200, times=2)
+    waiting = bench.start(record)
+    assert (waiting.phase, bench.engine.goes_on(waiting)) == ("dispatching", True)
+    assert "does not go" in bench.engine.waits_for(waiting)
+    assert bench.engine.go_on(waiting, bench.plan(waiting)).phase == "dispatching"
     assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] == old["metadata"]["uid"]
+    started = bench.engine.go_on(waiting, bench.plan(waiting))
+    assert (started.phase, bench.engine.waits_for(started)) == ("dispatched", None)
+    assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-def test_condition_is_waited_for(bench: t.Any) -> None:
+def test_condition_is_looked_for_without_waiting_and_each_object_is_sent_once(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
-    looks = []
-
-    def becomes_ready() -> None:
-        looks.append(f"{CONFIGMAPS}/a" in bench.api.objects)
-        if len(looks) == 3:
-            bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-
-    bench.api.on_sleep = becomes_ready
-    assert bench.start(record).phase == "dispatched"
-    assert looks == [False, False, False]
+    waiting = bench.start(record)
+    assert (waiting.phase, bench.names(), bench.api.now) == ("dispatching", ["b"], 1000.0)
+    assert bench.engine.waits_for(waiting) == "Job team/b is not Ready=True yet"
+    bench.api.asked.clear()
+    for _look in range(3):
+        assert bench.engine.go_on(waiting, bench.plan(waiting)).phase == "dispatching"
+    assert bench.api.asked == [("GET", f"{JOBS}/b", False)] * 3
+    bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    bench.api.asked.clear()
+    assert bench.engine.go_on(waiting, bench.plan(waiting)).phase == "dispatched"
+    assert bench.api.writes == [("POST", CONFIGMAPS), ("PUT", record.path)]
     assert bench.names() == ["a", "b"]
 
 
-def test_condition_that_never_comes_sends_the_gang_back(bench: t.Any) -> None:
+def test_start_that_waits_is_taken_over_by_another_holder(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
-    undone = bench.start(record)
-    assert (undone.phase, undone.state.then, undone.state.transitions[-1].reason) == ("undoing", "queued", "NotReady")
-    assert bench.names() == []
+    waiting = bench.start(record)
+    uid = bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"]
+    other = bench.other_engine()
+    assert not other.goes_on(waiting)
+    taken = other.resume(waiting, bench.plan(waiting))
+    assert (taken.phase, other.goes_on(taken), bench.engine.goes_on(taken)) == ("dispatching", True, False)
+    bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    assert other.go_on(taken, bench.plan(taken)).phase == "dispatched"
+    assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] == uid
 
 
-def test_lost_leadership_ends_the_wait(bench: t.Any) -> None:
+def test_start_of_a_gang_that_was_edited_while_it_waited_is_taken_back(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
-    sleeps = []
+    waiting = bench.start(record)
+    edited = dataclasses.replace(waiting, spec=dataclasses.replace(waiting.spec, objects=waiting.spec.objects[:1]))
+    undone = bench.engine.go_on(edited, bench.plan(waiting))
+    assert (undone.phase, undone.state.then, bench.names()) == ("undoing", "queued", [])
+    assert undone.state.transitions[-1].message == CHANGED_MEANWHILE
 
-    def lose() -> None:
-        sleeps.append(bench.api.now)
-        bench.office.lost = True
 
-    bench.api.on_sleep = lose
-    with pytest.raises(LostLeadership):
+def test_start_after_trouble_goes_on_where_it_stopped(bench: t.Any) -> None:
+    record = bench.queue(bench.config("a"), bench.job("b"))
+    bench.api.fail("POST", JOBS, 500, times=20)
+    with pytest.raises(OutcomeUnknown):
         bench.start(record)
-    assert len(sleeps) == 1
-    assert bench.again(record).phase == "dispatching"
+    left = bench.again(record)
+    bench.api.troubles.clear()
+    bench.api.asked.clear()
+    assert bench.engine.goes_on(left)
+    assert bench.engine.go_on(left, bench.plan(left)).phase == "dispatched"
+    assert bench.api.writes == [("POST", JOBS), ("PUT", record.path)]
+
+
+def test_lost_leadership_ends_a_start_that_waits(bench: t.Any) -> None:
+    record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
+    waiting = bench.start(record)
+    bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    bench.office.lost = True
+    with pytest.raises(LostLeadership):
+        bench.engine.go_on(waiting, bench.plan(waiting))
+    assert (bench.again(record).phase, bench.names()) == ("dispatching", ["b"])
 
 
 @pytest.mark.parametrize("keep", ["true", "false"])

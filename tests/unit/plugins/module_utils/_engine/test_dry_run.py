@@ -21,6 +21,29 @@ def test_nothing_is_created(bench: t.Any) -> None:
     assert (bench.client.dry_runs, bench.api.writes, bench.names()) == (2, [], [])
 
 
+def without_owner(obj: t.Any) -> None:
+    obj["metadata"].pop("ownerReferences", None)
+
+
+def without_gang(obj: t.Any) -> None:
+    obj["metadata"]["labels"].pop("muster.kube/gang")
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"), [(without_owner, "the owner reference"), (without_gang, "the label muster.kube/gang")]
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_object_that_would_lose_what_we_know_it_by_is_refused(
+    bench: t.Any, change: t.Callable[[t.Any], None], lost: str, keep: bool
+) -> None:
+    notes = {"annotations": {"muster.kube/keep": "true"}} if keep else {}
+    record = bench.queue(bench.config("a"), bench.job("b", **notes))
+    bench.api.admit(f"{JOBS}$", change)
+    refusal = bench.engine.dry_run(record, bench.plan(record)).refusal
+    assert (refusal.kind, refusal.reason) == ("failed", "Refused")
+    assert refusal.message.startswith(f"Job team/b: an admission webhook removed {lost}, ")
+
+
 def test_first_refusal_ends_it(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.fail("POST", CONFIGMAPS, 422, "data: Invalid value")

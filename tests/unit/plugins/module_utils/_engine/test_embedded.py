@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import random
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -19,7 +21,13 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Superseded,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_KEY
+from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    STATE_ANNOTATION,
+    advance,
+    new_state,
+    state_text,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import build_ticket
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
@@ -43,7 +51,8 @@ def test_state_of_a_start(bench: t.Any) -> None:
 
 def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.Any) -> None:
     record = bench.queue()
-    reserved = tuple({"name": f"p{n}", "count": 1, "requests": {"cpu": "1" * 50}} for n in range(1000))
+    letters = random.Random(1)
+    reserved = tuple({"name": f"{letters.getrandbits(300):x}", "count": 1, "requests": {}} for _n in range(1000))
     with pytest.raises(BadInput, match="fewer podsets"):
         bench.engine.start(record, bench.plan(record), Claim("b1", reserved))
     crowded = dataclasses.replace(
@@ -77,7 +86,7 @@ def test_record_deleted_before_the_start_drops_the_ticket(bench: t.Any) -> None:
 def test_record_that_cannot_be_written_gets_no_children(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.fail("PUT", record.path, 403, "you may not")
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotBegun, match="you may not"):
         bench.start(record)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
 
@@ -98,16 +107,67 @@ def test_ticket_refused_settles_the_entry_without_an_undo(bench: t.Any) -> None:
     assert queued.state.not_before > bench.now()
 
 
-def test_ticket_of_a_dead_holder_is_adopted(bench: t.Any) -> None:
+def test_ticket_whose_answer_was_lost_is_adopted_by_its_maker(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.lose("POST", CONFIGMAPS, times=1)
+    started = bench.start(record)
+    ticket = bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
+    assert (started.phase, started.state.ticket_uid) == ("dispatched", ticket)
+    assert [method for method, path in bench.api.writes if path == CONFIGMAPS] == ["POST", "POST"]
+
+
+def test_ticket_of_a_dead_holder_is_replaced_after_a_write_to_the_record(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.lose("POST", CONFIGMAPS, times=1)
     bench.api.before("GET", bench.ticket_path(record), lambda: setattr(bench.office, "lost", True))
     with pytest.raises(LostLeadership):
         bench.start(record)
-    orphan = bench.api.objects[bench.ticket_path(record)]
-    bench.office.lost = False
-    started = bench.start(record)
-    assert (started.phase, started.state.ticket_uid) == ("dispatched", orphan["metadata"]["uid"])
+    orphan = bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
+    bench.api.asked.clear()
+    started = bench.other_engine().start(record, bench.plan(record), Claim("b1"))
+    assert started.phase == "dispatched"
+    assert started.state.ticket_uid == bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"] != orphan
+    assert bench.api.writes[:4] == [
+        ("POST", CONFIGMAPS),
+        ("PUT", record.path),
+        ("DELETE", bench.ticket_path(record)),
+        ("POST", CONFIGMAPS),
+    ]
+
+
+def test_stale_holder_leaves_the_ticket_of_the_new_one_alone(bench: t.Any) -> None:
+    """The request for its ticket is under way while another holder, after the Lease was lost, starts the gang."""
+    record = bench.queue()
+    started: list[t.Any] = []
+
+    def other_holder_starts() -> None:
+        started.append(bench.other_engine().start(record, bench.plan(record), Claim("b2")))
+
+    bench.api.before("POST", CONFIGMAPS, other_holder_starts)
+    with pytest.raises(Superseded):
+        bench.start(record)
+    state = bench.again(record).state
+    assert (state.phase, state.ticket_uid) == ("dispatched", started[0].state.ticket_uid)
+    assert bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"] == state.ticket_uid
+    assert bench.names() == ["a", "b"]
+
+
+def test_ticket_that_the_record_names_after_all_is_not_deleted(bench: t.Any) -> None:
+    record = bench.queue()
+
+    def named_by_somebody() -> None:
+        ticket = bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
+        state = advance(new_state(bench.now(), "x/y/1"), "dispatching", bench.now(), "", "", "x/y/2", ticket_uid=ticket)
+        raw = {
+            **record.raw,
+            "metadata": {**record.raw["metadata"], "annotations": {STATE_ANNOTATION: state_text(state)}},
+        }
+        bench.api.put(record.path, raw)
+
+    bench.api.before("PUT", record.path, named_by_somebody)
+    with pytest.raises(Superseded):
+        bench.start(record)
+    assert bench.ticket_path(record) in bench.api.objects
 
 
 def test_lost_leadership_stops_even_the_undo(bench: t.Any) -> None:
@@ -133,6 +193,39 @@ def test_undo_writes_first_and_keeps_what_it_is_told(bench: t.Any) -> None:
     last = done.state.transitions[-1]
     assert (last.phase, last.reason, last.message) == ("failed", "BelowMinimum", "too few")
     assert done.state.started_at is not None
+
+
+def edit(bench: t.Any, record: t.Any, *objects: t.Any) -> t.Any:
+    """The record after its user has replaced the objects."""
+    raw = bench.api.objects[record.path]
+    raw["data"][RECORD_KEY] = json.dumps({**json.loads(raw["data"][RECORD_KEY]), "objects": list(objects)})
+    return bench.again(record)
+
+
+@pytest.mark.parametrize("edited", ["before", "meanwhile", "never"])
+def test_undo_removes_what_was_started_whatever_the_record_says(bench: t.Any, edited: str) -> None:
+    record = bench.start(bench.queue())
+    late = dict(bench.api.objects[f"{JOBS}/b"])
+    other = bench.config("c")
+    if edited == "before":
+        record = edit(bench, record, other)
+    bench.api.asked.clear()
+    undone = bench.engine.undo(record, "LostRace", "")
+    assert sorted(key[1] for key in undone.state.left) == ["ConfigMap", "Job"]
+    looked = [path for method, path, _dry in bench.api.asked if method == "GET"]
+    assert len(looked) == (4 if edited == "before" else 3)
+    if edited == "meanwhile":
+        undone = edit(bench, record, other)
+    bench.api.put(f"{JOBS}/b", late)
+    assert bench.engine.finish_undo(bench.again(record), bench.plan(undone)) is None
+    assert bench.names() == []
+    ended = bench.engine.finish_undo(bench.again(record), bench.plan(undone))
+    assert (ended.phase, ended.state.left) == ("queued", ())
+
+
+def test_undo_notes_not_too_many_objects(bench: t.Any) -> None:
+    record = bench.start(bench.queue(*(bench.config(f"c{number}") for number in range(250))))
+    assert len(bench.engine.undo(record, "LostRace", "").state.left) == 200
 
 
 def test_end_of_an_undo_that_makes_no_sense_is_the_queue(bench: t.Any) -> None:

@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import copy
+import re
 import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import Removal, attempt_of_ticket
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -116,6 +119,84 @@ def test_pods_without_label_count_by_their_dead_owner(bench: t.Any) -> None:
     # Somebody else's job of the same name lives: then it is that one's pod.
     bench.api.put(f"{JOBS}/b", bench.job("b", uid="dead"))
     assert removal(bench, record).nothing_left(bench.plan(record), 1)
+
+
+class Limited:
+    """The wire of somebody who may not do everything."""
+
+    base_url = "http://127.0.0.1:1"
+
+    def __init__(self, api: t.Any, *denied: str) -> None:
+        self._wire = api.client()._transport
+        self._denied = re.compile("|".join(denied))
+
+    def send(self, method: str, url: str, headers: t.Any, body: t.Any, limits: t.Any) -> t.Any:
+        if self._denied.fullmatch(f"{method} {url.partition('?')[0]}"):
+            return 403, {}, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"not you"}'
+        return self._wire.send(method, url, headers, body, limits)
+
+
+def limited(bench: t.Any, record: t.Any, own: tuple[str, ...], actor: tuple[str, ...] = ()) -> Removal:
+    """A removal whose own client, and whose actor, are refused these requests."""
+    clients = [KubeClient(Limited(bench.api, *denied or ("-",)), sleep=bench.api.sleep) for denied in (own, actor)]
+    return Removal(*clients, bench.office.write_timeout, record)
+
+
+LIST, GET, DELETE = f"GET {JOBS}", f"GET {JOBS}/.*", f"DELETE {JOBS}/.*"
+
+
+@pytest.mark.parametrize("actor", [(), (LIST,)], ids=["lists", "gets"])
+def test_what_only_the_actor_may_see_is_seen(bench: t.Any, actor: tuple[str, ...]) -> None:
+    record = bench.start(bench.queue())
+    late = copy.deepcopy(bench.api.objects[f"{JOBS}/b"])
+    bereaved = pod("p", ownerReferences=[reference("Job", "b", late["metadata"]["uid"])])
+    ours = limited(bench, record, (LIST, GET, DELETE), actor)
+    assert ours.remove_attempt(1)
+    assert bench.names() == []
+    bench.api.put(f"{JOBS}/b", late)
+    bench.api.put(f"{PODS}/p", bereaved)
+    assert not ours.nothing_left(bench.plan(record), 1)
+    assert bench.names() == ["p"]
+    assert not ours.nothing_left(bench.plan(record), 1)
+    del bench.api.objects[f"{PODS}/p"]
+    assert ours.nothing_left(bench.plan(record), 1)
+
+
+@pytest.mark.parametrize("pods", [(), (f"GET {PODS}",)], ids=["sees pods", "sees no pods"])
+def test_what_nobody_may_see_is_left_to_the_collector(bench: t.Any, pods: tuple[str, ...]) -> None:
+    record = bench.start(bench.queue())
+    bench.api.put(f"{PODS}/p", pod("p", ownerReferences=[reference("Job", "b", "dead")]))
+    nothing = (LIST, GET, DELETE, *pods)
+    blind = limited(bench, record, nothing, nothing)
+    with pytest.raises(Forbidden):
+        blind.owns_anything(bench.api.objects[bench.ticket_path(record)])
+    assert blind.remove_attempt(1)
+    assert sorted(bench.names()) == ["b", "p"]
+    assert blind.nothing_left(bench.plan(record), 1)
+
+
+def test_what_nobody_may_delete_is_waited_for(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    powerless = limited(bench, record, (DELETE,), (DELETE,))
+    assert powerless.remove_attempt(1)
+    assert not powerless.nothing_left(bench.plan(record), 1)
+    del bench.api.objects[f"{JOBS}/b"]
+    assert powerless.nothing_left(bench.plan(record), 1)
+
+
+def test_what_was_started_counts_though_the_plan_knows_it_no_more(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    late = copy.deepcopy(bench.api.objects[f"{JOBS}/b"])
+    started = tuple(item.key for item in bench.plan(record))
+    ours = removal(bench, record)
+    ours.remove_attempt(1)
+    bench.api.put(f"{JOBS}/b", late)
+    assert not ours.nothing_left((), 1, started)
+    assert bench.names() == []
+    bench.api.put(f"{PODS}/p", pod("p", ownerReferences=[reference("Job", "b", "dead")]))
+    assert not ours.nothing_left((), 1, started)
+    del bench.api.objects[f"{PODS}/p"]
+    assert ours.nothing_left((), 1, started)
 
 
 def test_ticket_that_owns_nothing(bench: t.Any) -> None:

@@ -58,7 +58,9 @@ class LeaseServer:
             made = getattr(self, seen.method.lower())(seen)
             return self._reply(cut=True) if fault == "after" else made
 
-    def get(self, _seen: t.Any) -> t.Any:
+    def get(self, seen: t.Any) -> t.Any:
+        if seen.path == "/version":
+            return self._reply({})
         return self._fault(404) if self.lease is None else self._reply(copy.deepcopy(self.lease))
 
     def post(self, seen: t.Any) -> t.Any:
@@ -128,7 +130,8 @@ def ledger(server: LeaseServer, stub: t.Any, client: KubeClient, clock: t.Any) -
 Make = t.Callable[..., Ledger]
 
 
-def test_missing_lease_is_created_as_ours(server: LeaseServer, ledger: Make) -> None:
+def test_missing_lease_is_created_as_ours(server: LeaseServer, ledger: Make, client: KubeClient) -> None:
+    client.request("GET", "/version")
     anna = ledger("anna")
     assert anna.acquire(0) == Epoch("uid-1", 0)
     assert anna.epoch == Epoch("uid-1", 0)
@@ -136,7 +139,7 @@ def test_missing_lease_is_created_as_ours(server: LeaseServer, ledger: Make) -> 
         "holderIdentity": anna.identity,
         "leaseDurationSeconds": 15,
         "leaseTransitions": 0,
-        # The Date of the stub's answers.
+        # The Date of the stub's successful answers.
         "acquireTime": "2026-11-16T04:00:00.000000Z",
         "renewTime": "2026-11-16T04:00:00.000000Z",
     }
@@ -409,7 +412,10 @@ def test_ledger_is_one_bid(ledger: Make, clock: t.Any) -> None:
         anna.acquire(0)
 
 
-def test_renewal_extends_and_always_changes_the_lease(server: LeaseServer, ledger: Make, clock: t.Any) -> None:
+def test_renewal_extends_and_always_changes_the_lease(
+    server: LeaseServer, ledger: Make, client: KubeClient, clock: t.Any
+) -> None:
+    client.request("GET", "/version")
     anna = ledger()
     anna.acquire(0)
     versions = set()
@@ -506,6 +512,45 @@ def test_commit_is_one_write_on_top_of_our_own(server: LeaseServer, stub: t.Any,
         assert (stub.seen[-1].method, stub.seen[-1].body["metadata"]["resourceVersion"]) == ("PUT", known), number
     assert len(stub.seen) == 6
     assert (server.batch, anna.batch_text()) == ("b2", "b2")
+
+
+def test_what_is_over_leaves_the_batch_with_the_next_renewal(server: LeaseServer, stub: t.Any, ledger: Make) -> None:
+    anna = ledger()
+    anna.acquire(0)
+    anna.commit("a, b")
+    count = len(stub.seen)
+    anna.tidy("a, b", "b")
+    assert (len(stub.seen), server.batch) == (count, "a, b")
+    anna.renew()
+    assert (server.batch, anna.batch_text()) == ("b", "b")
+    anna.renew()
+    assert server.batch == "b"
+
+
+def test_what_is_over_leaves_the_batch_with_the_holder(server: LeaseServer, ledger: Make) -> None:
+    anna = ledger()
+    anna.acquire(0)
+    anna.commit("a, b")
+    anna.tidy("a, b", "b")
+    anna.release()
+    assert (server.batch, server.spec.get("holderIdentity")) == ("b", None)
+
+
+def test_a_batch_that_was_committed_since_is_not_tidied(server: LeaseServer, ledger: Make) -> None:
+    anna = ledger()
+    anna.acquire(0)
+    anna.commit("a, b")
+    anna.tidy("a, b", "b")
+    anna.commit("a, b, c")
+    anna.renew()
+    assert server.batch == "a, b, c"
+
+
+def test_holder_with_requests_under_way_lets_the_lease_expire(server: LeaseServer, ledger: Make) -> None:
+    anna = ledger()
+    anna.acquire(0)
+    anna.release(idle=False)
+    assert server.spec["holderIdentity"] == anna.identity
 
 
 def test_commit_renews(ledger: Make, clock: t.Any) -> None:

@@ -22,7 +22,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.records import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
-from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION, advance, new_state
+from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    STATE_ANNOTATION,
+    advance,
+    new_state,
+    state_text,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import wrap
 from ansible_collections.muster.kube.tests.support.faulty_api import FaultyApi
 from ansible_collections.muster.kube.tests.support.writable_api import discovery
@@ -197,3 +202,58 @@ def test_status_is_put_and_recognized_by_what_it_says(stub: t.Any, client: t.Any
     assert (written.raw["status"], written.spec) == (status, record.spec)
     assert [seen.method for seen in stub.seen] == ["PUT", "GET"]
     assert stub.seen[0].body["metadata"]["resourceVersion"] == "1"
+
+
+def test_the_phase_is_a_label_too_and_finished_records_can_be_left_out(api: FaultyApi) -> None:
+    client = api.client()
+    state = new_state(NOW, "w1")
+    for name, phase in {"over": "complete", "broken": "failed", "busy": "running"}.items():
+        record = create_record(client, build_record(spec(name)))
+        written = put_state(client, record, advance(state, t.cast(t.Any, phase), NOW, "x", "", "w2"))
+        assert (written.labels["muster.kube/phase"], written.labelled) == (phase, True)
+        assert written.spec is record.spec
+    create_record(client, build_record(spec("by-hand")))
+    records = Records(client)
+    assert [item.name for item in records.list(["team"], ("configmap",), finished=False)] == ["busy", "by-hand"]
+    assert [item.name for item in records.list(None, ("configmap",))] == ["broken", "busy", "by-hand", "over"]
+    found = records.read("configmap", "team", "over")
+    assert found is not None
+    assert found.finished
+
+
+@pytest.mark.parametrize(
+    ("phase", "label", "right"),
+    [
+        ("complete", None, False),
+        ("complete", "running", False),
+        ("complete", "complete", True),
+        ("running", "failed", False),
+        ("running", "queued", True),
+        ("running", None, True),
+    ],
+)
+def test_the_state_is_the_truth_and_the_label_repeats_it(
+    api: FaultyApi, phase: t.Any, label: t.Any, right: bool
+) -> None:
+    raw = build_record(spec())
+    raw["metadata"]["annotations"] = {
+        STATE_ANNOTATION: state_text(advance(new_state(NOW, "w1"), phase, NOW, "x", "", "w2"))
+    }
+    raw["metadata"]["labels"].update({"muster.kube/phase": label} if label else {})
+    assert record_from_api(api.put(GANG, raw)).labelled is right
+
+
+def test_a_finished_gang_with_a_ttl_says_when_it_goes(api: FaultyApi) -> None:
+    client = api.client()
+    record = create_record(client, build_record(spec(ttl="1h")))
+    running = put_state(client, record, advance(new_state(NOW, "w1"), "running", NOW, "x", "", "w2"))
+    assert running.state is not None
+    assert "muster.kube/expires" not in running.raw["metadata"]["annotations"]
+    over = put_state(client, running, advance(running.state, "complete", NOW, "x", "", "w3"))
+    assert over.raw["metadata"]["annotations"]["muster.kube/expires"] == "2026-11-16T05:00:00.000000Z"
+
+
+def test_a_ttl_longer_than_calendars_can_be_kept(api: FaultyApi) -> None:
+    record = create_record(api.client(), build_record(spec(ttl=1e12)))
+    over = put_state(api.client(), record, advance(new_state(NOW, "w1"), "failed", NOW, "x", "", "w2"))
+    assert over.raw["metadata"]["annotations"]["muster.kube/expires"].startswith("9999-12-31")

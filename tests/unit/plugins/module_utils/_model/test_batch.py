@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Batches: nothing lost or doubled between batch and surplus, the size limit, tolerant reading, settlement."""
+"""Batches: nothing lost or doubled between batch and surplus, the size limit, tolerant reading."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import json
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
-    BATCH_ANNOTATION,
     BATCH_BYTES,
+    BATCH_FORMAT,
     Entry,
-    abandon,
-    batch_problem,
     batch_text,
     demand_digest,
+    keep_entries,
     pack,
     read_batch,
-    unsettled,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,8 +34,8 @@ def podsets(count=1, size=0):
     return [{"name": "w" + "x" * size, "count": count, "requests": {"cpu": 1000, "pods": 1}}]
 
 
-def annotations(batch):
-    return {BATCH_ANNOTATION: batch_text(batch)}
+def read(batch):
+    return read_batch(batch_text(batch)).batch
 
 
 def test_equal_demands_are_written_once():
@@ -45,7 +43,7 @@ def test_equal_demands_are_written_once():
     assert surplus == []
     assert len(batch.demands) == 2
     assert [batch.demand_of(item)[0]["count"] for item in batch.entries] == [4, 4, 5]
-    assert read_batch(annotations(batch)) == batch
+    assert read(batch) == batch
 
 
 def test_the_digest_of_a_demand_ignores_the_order_of_keys():
@@ -87,46 +85,78 @@ def test_nothing_is_lost_or_doubled_and_the_limit_holds(kinds):
     seen = [item.uid for item in batch.entries] + [item.uid for item, _demand in surplus]
     assert sorted(seen, key=int) == [item.uid for item, _demand in items]
     for item in batch.entries:
-        assert dataclasses.replace(item, demand_digest="") == original[item.uid][0]
+        assert dataclasses.replace(item, demand_digest="", batch="") == original[item.uid][0]
         assert list(batch.demand_of(item)) == original[item.uid][1]
     for part in (batch.entries, [item for item, _demand in surplus]):
         assert [int(item.uid) for item in part] == sorted(int(item.uid) for item in part)
     assert set(batch.demands) == {item.demand_digest for item in batch.entries}
-    for item in batch.entries:
-        batch = abandon(batch, item.uid)
     assert len(batch_text(batch).encode()) <= BATCH_BYTES
-    assert read_batch(annotations(batch)) == batch
+    assert read(batch) == batch
 
 
-def test_many_small_entries_fill_a_batch_and_leave_room_for_marks():
+def test_many_small_entries_fill_a_batch():
     items = [(entry(str(i)), podsets()) for i in range(2_000)]
     batch, surplus = pack(items, "e", "b1")
     assert 0 < len(surplus) < 2_000
-    assert len(batch_text(batch)) > BATCH_BYTES * 0.9
-    for item in batch.entries:
-        batch = abandon(batch, item.uid)
     assert BATCH_BYTES - 400 < len(batch_text(batch)) <= BATCH_BYTES
 
 
-def test_abandoning_marks_one_entry():
-    batch, _surplus = pack([(entry("1"), podsets()), (entry("2"), podsets())], "e", "b1")
-    marked = abandon(batch, "2")
-    assert [item.abandoned for item in marked.entries] == [False, True]
-    assert [item.abandoned for item in batch.entries] == [False, False]
-    assert read_batch(annotations(marked)) == marked
+def test_open_entries_are_carried_over_and_renewed():
+    first, _surplus = pack([(entry("1"), podsets(1)), (entry("2"), podsets(2))], "e", "b1")
+    second, surplus = pack([(entry("2", "stop"), podsets(3)), (entry("3"), podsets(1))], "e", "b2", first)
+    assert surplus == []
+    assert [(item.uid, item.op, item.batch) for item in second.entries] == [
+        ("1", "start", "b1"),
+        ("2", "stop", "b2"),
+        ("3", "start", "b2"),
+    ]
+    assert [second.demand_of(item)[0]["count"] for item in second.entries] == [1, 3, 1]
+    assert len(second.demands) == 2
+    assert read(second) == second
 
 
-def test_entries_are_settled_by_the_record_its_end_or_abandonment():
-    batch, _surplus = pack([(entry(uid), podsets()) for uid in "12345"], "e", "b2")
-    batch = abandon(batch, "4")
-    states = {"1": "b2", "2": "b1", "3": None, "4": "b1"}
-    assert [item.uid for item in unsettled(batch, states)] == ["2", "3"]
+def test_what_is_over_leaves_with_its_demand():
+    batch, _surplus = pack([(entry("1"), podsets(1)), (entry("2"), podsets(2))], "e", "b1")
+    kept = keep_entries(batch, batch.entries[1:])
+    assert ([item.uid for item in kept.entries], len(kept.demands)) == (["2"], 1)
+
+
+def test_carried_entries_leave_less_room_and_one_that_finds_none_does_not_take_the_open_one_away():
+    first, _surplus = pack([(entry("1"), podsets(1, 90_000))], "e", "b1")
+    second, surplus = pack([(entry("1", "stop"), podsets(2, 90_000)), (entry("2"), podsets())], "e", "b2", first)
+    assert [(item.uid, item.op) for item in second.entries] == [("1", "start")]
+    assert [item.uid for item, _demand in surplus] == ["1", "2"]
+
+
+def test_entries_of_earlier_versions_belong_to_the_batch_itself():
+    data = json.loads(batch_text(pack([(entry("1"), podsets())], "e", "b1")[0]))
+    del data["format"], data["entries"][0]["batch"]
+    data["entries"][0]["abandoned"] = True
+    found = read_batch(json.dumps(data)).batch
+    assert [(item.batch, item.abandoned, item.at) for item in found.entries] == [("b1", True, 0)]
+
+
+def test_unknown_keys_are_written_back():
+    data = changed(color="blue")
+    data["entries"][0]["shape"] = "round"
+    found = read_batch(json.dumps(data)).batch
+    carried, _surplus = pack([(entry("2"), podsets())], "e", "b2", found)
+    again = json.loads(batch_text(carried))
+    assert (again["color"], again["entries"][0]["shape"]) == ("blue", "round")
+
+
+@pytest.mark.parametrize("newer", [{"format": BATCH_FORMAT + 1}, {"entries": [{"op": "explode"}]}])
+def test_a_batch_of_a_newer_version_is_told_apart_from_a_damaged_one(newer):
+    data = changed(**newer)
+    if "entries" in newer:
+        data["entries"] = changed_entry(**newer["entries"][0])["entries"]
+    found = read_batch(json.dumps(data))
+    assert (found.batch, found.problem) == (None, None)
+    assert "this version knows" in found.newer
 
 
 def test_no_annotation_is_no_problem():
-    for missing in (None, {}, {"other": "x"}):
-        assert read_batch(missing) is None
-        assert batch_problem(missing) is None
+    assert read_batch(None) == (None, None, None)
 
 
 def changed(**changes):
@@ -149,26 +179,26 @@ def changed_entry(**changes):
         ("", "no JSON"),
         ("{", "no JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "id"),
-        ("null", "id"),
+        ("[]", "a mapping is needed"),
+        ("null", "it is missing"),
         (json.dumps(changed(id="")), "id"),
         (json.dumps(changed(epoch=3)), "epoch"),
         (json.dumps(changed(entries={})), "entries"),
-        (json.dumps(changed(entries=[3])), "entries[0].op"),
+        (json.dumps(changed(entries=[3])), "entries[0]"),
         (json.dumps(changed(demands=[])), "demands"),
         (json.dumps(changed(demands={"x": 3})), "demands.x"),
         (json.dumps(changed(demands={"x": [{"name": "forged"}]})), "demands.x"),
-        (json.dumps(changed(demands={})), "entries[0].demand"),
-        (json.dumps(changed_entry(op="explode")), "entries[0].op"),
-        (json.dumps(changed_entry(attempt=True)), "entries[0].attempt"),
-        (json.dumps(changed_entry(attempt=-1)), "entries[0].attempt"),
-        (json.dumps(changed_entry(queue=[])), "entries[0].queue"),
-        (json.dumps(changed_entry(uid=None)), "entries[0].uid"),
+        (json.dumps(changed(demands={})), "entries[0]: demand"),
+        (json.dumps(changed_entry(attempt=True)), "entries[0]: attempt"),
+        (json.dumps(changed_entry(attempt=-1)), "entries[0]: attempt"),
+        (json.dumps(changed_entry(queue=[])), "entries[0]: queue"),
+        (json.dumps(changed_entry(uid=None)), "entries[0]: uid"),
     ],
 )
 def test_damaged_batches_are_told_and_never_raise(text, named):
-    assert read_batch({BATCH_ANNOTATION: text}) is None
-    assert named in batch_problem({BATCH_ANNOTATION: text})
+    found = read_batch(text)
+    assert (found.batch, found.newer) == (None, None)
+    assert named in found.problem
 
 
 json_values = st.recursive(
@@ -182,5 +212,5 @@ json_values = st.recursive(
 @given(st.sampled_from(["id", "epoch", "entries", "demands"]), json_values)
 def test_any_forged_part_gives_a_batch_or_a_problem(key, value):
     text = json.dumps(changed(**{key: value}))
-    found = {BATCH_ANNOTATION: text}
-    assert (read_batch(found) is None) == (batch_problem(found) is not None)
+    found = read_batch(text)
+    assert (found.batch is None) == (found.problem is not None or found.newer is not None)

@@ -6,20 +6,26 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.constraints import (
     DEFAULT_TOLERATIONS,
     HostPort,
     Taint,
     Toleration,
+    placement_fields,
     read_claims,
     read_constraints,
     read_host_ports,
     read_pod_terms,
     read_taints,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def wish(spec=None, labels=None):
@@ -178,3 +184,76 @@ def test_the_rest_is_read_as_it_is():
     assert (read.scheduler, read.gates, read.runtime_class) == ("volcano", ("hold",), "kata")
     assert (read.priority_class, read.priority, read.preempts, read.device_claims) == ("high", 7, False, True)
     assert len(read.node_terms) == 1
+
+
+TERM = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone", "matchLabelKeys": ["run"]}
+NODES = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["2"]}]}]}
+LIKES = {PREFERRED: [{"weight": 1}]}
+SIDECAR = {"restartPolicy": "Always", "ports": [{"hostPort": 7, "hostIP": "::1"}]}
+VOLUMES = [{"emptyDir": {}}, {"ephemeral": {}}, {"persistentVolumeClaim": {"claimName": "c"}}]
+# Fields of a pod spec in the ways people write them; with each of them goes what decides nothing.
+FIELDS = {
+    "nodeName": st.sampled_from([None, "", "n1"]),
+    "nodeSelector": st.sampled_from([None, {}, {"disk": "ssd", "rank": 3}]),
+    "affinity": st.fixed_dictionaries(
+        {},
+        optional={
+            "nodeAffinity": st.sampled_from([None, {}, {REQUIRED: {}}, {REQUIRED: NODES}, LIKES]),
+            "podAffinity": st.sampled_from([None, {REQUIRED: []}, {REQUIRED: [TERM]}, LIKES]),
+            "podAntiAffinity": st.sampled_from([{}, {REQUIRED: [TERM, {**TERM, "namespaces": ["n"]}]}]),
+        },
+    ),
+    "tolerations": st.lists(
+        st.sampled_from([{}, {"operator": "Exists"}, {"key": "k", "value": "v", "tolerationSeconds": 5}]), max_size=2
+    ),
+    "hostNetwork": st.sampled_from([None, False, True]),
+    "containers": st.lists(
+        st.fixed_dictionaries(
+            {"name": st.sampled_from("ab"), "args": st.lists(st.text(max_size=2), max_size=2)},
+            optional={"ports": st.sampled_from([None, [{"containerPort": 80}], [{"hostPort": 5, "protocol": "UDP"}]])},
+        ),
+        max_size=2,
+    ),
+    "initContainers": st.sampled_from([None, [SIDECAR]]),
+    "topologySpreadConstraints": st.lists(
+        st.sampled_from(
+            [
+                {"topologyKey": "zone", "maxSkew": 2, "matchLabelKeys": ["run"], "labelSelector": {}},
+                {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+                {"topologyKey": "host", "minDomains": 3, "nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore"},
+            ]
+        ),
+        max_size=2,
+    ),
+    "volumes": st.lists(st.sampled_from(VOLUMES), max_size=3),
+    "resourceClaims": st.sampled_from([None, [], [{"name": "gpu", "resourceClaimName": "g"}]]),
+    "schedulerName": st.sampled_from([None, "", "default-scheduler", "another"]),
+    "schedulingGates": st.sampled_from([None, [{"name": "gate"}]]),
+    "runtimeClassName": st.sampled_from([None, "heavy"]),
+    "priorityClassName": st.sampled_from([None, "", "high"]),
+    "priority": st.sampled_from([None, 0, 5]),
+    "preemptionPolicy": st.sampled_from([None, "PreemptLowerPriority", "Never"]),
+}
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(st.fixed_dictionaries({}, optional=FIELDS))
+def test_placement_fields_read_as_the_whole_template_does(spec):
+    labels = {"app": "x", "run": "7"}
+    fields = placement_fields({"spec": spec})
+    assert wish(json.loads(json.dumps(fields)), labels) == wish(spec, labels)
+    assert placement_fields({"spec": fields}) == fields
+
+
+def test_placement_fields_leave_out_what_pods_run():
+    container = {"name": "main", "image": "x", "args": ["7"], "env": [], "resources": {"requests": {"cpu": "1"}}}
+    spec = {
+        "containers": [container],
+        "restartPolicy": "Never",
+        "serviceAccountName": "me",
+        "schedulerName": "default-scheduler",
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "affinity": {"podAffinity": LIKES},
+    }
+    assert placement_fields({"spec": spec}) == {}
+    assert placement_fields({}) == {}

@@ -6,21 +6,27 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
+import random
+import zlib
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     MOST_TRANSITIONS,
+    OUTCOMES,
     PHASES,
     STATE_ANNOTATION,
     STATE_BYTES,
+    STATE_FORMAT,
     Changes,
     GangState,
     Transition,
     advance,
     new_state,
+    newer_state,
     read_state,
     state_problem,
     state_text,
@@ -85,12 +91,14 @@ states = st.builds(
     observed=st.lists(reserved, max_size=2).map(tuple),
     then=st.none() | st.sampled_from(PHASES),
     holding=st.booleans(),
+    outcomes=st.dictionaries(st.integers(0, 2000), st.sampled_from(OUTCOMES), max_size=3),
+    left=st.lists(st.tuples(*[st.text(min_size=1, max_size=30)] * 4), max_size=4).map(tuple),
 )
 
 
 def test_everything_but_phase_transitions_and_write_id_may_change():
     fields = {item.name: item.type for item in dataclasses.fields(GangState)}
-    for name in ("phase", "transitions", "write_id"):
+    for name in ("phase", "transitions", "write_id", "unknown"):
         fields.pop(name)
     assert {name: kind.__forward_arg__ for name, kind in Changes.__annotations__.items()} == fields
 
@@ -104,10 +112,11 @@ def test_a_state_comes_back_and_never_outgrows_its_annotation(state):
     assert state_problem({STATE_ANNOTATION: text}) is None
     dropped = len(state.transitions) - len(back.transitions)
     assert back.transitions == state.transitions[dropped:]
-    same = dataclasses.replace(back, verdict=state.verdict, transitions=state.transitions)
+    same = dataclasses.replace(back, verdict=state.verdict, transitions=state.transitions, left=state.left)
     assert same == state
+    assert back.left in (state.left, ())
     if dropped:
-        assert back.verdict is None
+        assert (back.verdict, back.left) == (None, ())
 
 
 def test_the_verdict_is_reduced_before_it_is_dropped_and_transitions_go_last():
@@ -131,19 +140,118 @@ def test_the_verdict_is_reduced_before_it_is_dropped_and_transitions_go_last():
     assert thrice.reserved == much
 
 
+def test_what_an_undo_has_to_remove_is_dropped_before_transitions_and_written_only_when_there_is_any():
+    steps = tuple(Transition("queued", AT, "Reason", str(number) * 500) for number in range(10))
+    keys = tuple(("batch/v1", "Job", "team", f"{number}" * 60) for number in range(100, 120))
+    state = dataclasses.replace(new_state(AT, "h/e/1"), transitions=steps, left=keys)
+    assert read_state(annotated(state)) == state
+    much = ({"name": "x" * 25_000, "count": 1, "requests": {}},)
+    crowded = read_state(annotated(dataclasses.replace(state, reserved=much)))
+    assert (crowded.left, crowded.transitions) == ((), steps)
+    assert "left" not in json.loads(state_text(dataclasses.replace(state, left=())))
+
+
+def podsets(count, name="train-worker-{:05d}".format, requests=None):
+    """So many podsets of one pod."""
+    asked = requests or {"cpu": "1", "memory": "2Gi", "pods": "1"}
+    return tuple({"name": name(number), "count": 1, "requests": asked} for number in range(count))
+
+
 @pytest.mark.parametrize("field", ["reserved", "observed"])
 def test_what_decides_is_never_dropped(field):
-    much = tuple({"name": f"podset-{number}", "count": 1, "requests": {"cpu": 1}} for number in range(2_000))
+    letters = random.Random(1)
+    much = podsets(2_000, lambda _number: f"{letters.getrandbits(200):x}")
     with pytest.raises(BadInput, match="use fewer podsets"):
         state_text(dataclasses.replace(new_state(AT, "h/e/1"), **{field: much}))
 
 
-def test_a_state_of_an_older_version_takes_defaults_and_one_of_a_newer_version_is_read():
+def test_a_thousand_podsets_are_kept_exactly():
+    steps = tuple(Transition("queued", AT, "Reason", "word") for _number in range(MOST_TRANSITIONS))
+    state = dataclasses.replace(
+        new_state(AT, "h/e/1"),
+        reserved=podsets(1_000),
+        observed=podsets(3),
+        steering={"train-worker-00007": ("node-1", "node-2")},
+        transitions=steps,
+    )
+    text = state_text(state)
+    assert len(text) <= STATE_BYTES
+    assert read_state({STATE_ANNOTATION: text}) == state
+
+
+def test_states_that_fit_are_written_as_they_always_were():
+    """A dispatcher of the version before reads them too."""
+    fits = json.loads(state_text(dataclasses.replace(new_state(AT, "h/e/1"), reserved=podsets(250))))
+    assert ("packed" in fits, len(fits["reserved"])) == (False, 250)
+    large = json.loads(state_text(dataclasses.replace(new_state(AT, "h/e/1"), reserved=podsets(1_000))))
+    assert ("packed" in large, "reserved" in large) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        7,
+        "no base64!",
+        base64.b64encode(b"not compressed").decode(),
+        base64.b64encode(zlib.compress(b"[]")).decode(),
+        base64.b64encode(zlib.compress(b'{"reserved": 7}')).decode(),
+        base64.b64encode(zlib.compress(b"{}")[:-1]).decode(),
+        base64.b64encode(zlib.compress(b" " * 50_000_000)).decode(),
+    ],
+)
+def test_a_packed_part_that_makes_no_sense_is_a_lost_state(packed):
+    data = {**json.loads(state_text(new_state(AT, "h/e/1"))), "packed": packed}
+    annotations = {STATE_ANNOTATION: json.dumps(data)}
+    assert read_state(annotations) is None
+    assert state_problem(annotations) is not None
+
+
+def test_a_state_of_an_older_version_takes_defaults_and_unknown_keys_are_written_back():
     older = {"phase": "running", "attempt": 2, "write_id": "h/e/1"}
     state = read_state({STATE_ANNOTATION: json.dumps(older)})
     assert (state.requeues, state.steering, state.observed, state.then, state.holding) == (0, {}, (), None, False)
     newer = {**json.loads(state_text(state)), "color": ["blue"]}
-    assert read_state({STATE_ANNOTATION: json.dumps(newer)}) == state
+    read = read_state({STATE_ANNOTATION: json.dumps(newer)})
+    assert dataclasses.replace(read, unknown={}) == state
+    again = advance(read, "running", AT, "", "", "h/e/2", requeues=1)
+    assert json.loads(state_text(again))["color"] == ["blue"]
+
+
+@pytest.mark.parametrize("newer", [{"phase": "resting"}, {"then": "resting"}, {"format": STATE_FORMAT + 1}])
+def test_a_state_of_a_newer_version_is_neither_lost_nor_damaged(newer):
+    annotations = {STATE_ANNOTATION: forged(**newer)}
+    assert (read_state(annotations), state_problem(annotations)) == (None, None)
+    assert "this version knows" in newer_state(annotations)
+    assert newer_state({STATE_ANNOTATION: forged()}) is None
+
+
+def test_transitions_of_a_newer_version_are_kept():
+    state = read_state({STATE_ANNOTATION: forged(transitions=[["resting", AT, "x", "y"]])})
+    assert state.transitions == (Transition("resting", AT, "x", "y"),)
+
+
+def test_outcomes_are_written_only_when_there_are_any():
+    state = new_state(AT, "h/e/1")
+    assert "outcomes" not in json.loads(state_text(state))
+    ended = dataclasses.replace(state, outcomes={11: "failed", 2: "succeeded"})
+    assert json.loads(state_text(ended))["outcomes"] == {"2": "succeeded", "11": "failed"}
+
+
+def test_outcomes_stay_for_one_attempt():
+    state = dataclasses.replace(new_state(AT, "h/e/1"), outcomes={0: "failed"})
+    undone = advance(state, "undoing", AT, "ItemFailed", "", "h/e/2", then="queued")
+    assert undone.outcomes == {0: "failed"}
+    assert advance(undone, "queued", AT, "Requeued", "", "h/e/3", attempt=undone.attempt + 1).outcomes == {}
+    assert advance(undone, "failed", AT, "ItemFailed", "", "h/e/3", attempt=undone.attempt).outcomes == {0: "failed"}
+
+
+def test_outcomes_go_when_nothing_else_can():
+    many = dict.fromkeys(range(1200), "succeeded")
+    much = ({"name": "x" * 20_000, "count": 1, "requests": {}},)
+    back = read_state(annotated(dataclasses.replace(new_state(AT, "h/e/1"), reserved=much, outcomes=many)))
+    assert (back.reserved, back.outcomes, back.transitions) == (much, {}, ())
+    few = dict(list(many.items())[:100])
+    assert read_state(annotated(dataclasses.replace(back, outcomes=few))).outcomes == few
 
 
 def test_the_last_undo_says_why():
@@ -195,7 +303,6 @@ def forged(**changes):
         ('{"attempt": NaN}', "NaN"),
         ("[]", "mapping"),
         ("null", "missing"),
-        (forged(phase="flying"), "phase"),
         (forged(phase=None), "phase"),
         (forged(phase={}), "phase"),
         (forged(attempt="1"), "attempt"),
@@ -219,10 +326,12 @@ def forged(**changes):
         (forged(steering={"w": []}), "steering.w"),
         (forged(steering={"w": "node-1"}), "steering.w"),
         (forged(steering={"w": ["node-1", 2]}), "steering.w"),
-        (forged(then="flying"), "then"),
         (forged(holding="no"), "holding"),
+        (forged(outcomes=["failed"]), "outcomes"),
+        (forged(outcomes={"0": "finished"}), "outcomes.0"),
+        (forged(outcomes={"first": "failed"}), "outcomes.first"),
+        (forged(outcomes={"-1": "failed"}), "outcomes.-1"),
         (forged(transitions=[["queued", AT, "x"]]), "transitions[0]"),
-        (forged(transitions=[["flying", AT, "x", "y"]]), "transitions[0]"),
     ],
 )
 def test_a_damaged_state_is_told_and_never_raises(text, named):

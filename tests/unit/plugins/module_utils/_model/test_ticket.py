@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     adopts,
     build_ticket,
     from_older_attempt,
+    made_by,
     owned_by_record,
     owned_by_ticket,
     owner_of,
@@ -238,7 +239,7 @@ def test_equal_names_of_different_kinds_are_fine():
 
 def test_the_ticket_lists_what_it_will_own():
     spec = gang(claim(name="data"), job())
-    ticket = build_ticket(record(spec), 2, digest(spec), plan_objects(spec, UID, 2))
+    ticket = build_ticket(record(spec), 2, digest(spec), plan_objects(spec, UID, 2), "h/e/7")
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "g", "uid": UID}
     assert ticket == {
         "apiVersion": "v1",
@@ -250,8 +251,14 @@ def test_the_ticket_lists_what_it_will_own():
             "labels": {"muster.kube/ticket": "true", "muster.kube/gang": UID},
             "ownerReferences": [{**owner, "controller": False, "blockOwnerDeletion": False}],
         },
-        "data": {"attempt": "2", "digest": digest(spec), "objects": '[["batch/v1","Job","team","train"]]'},
+        "data": {
+            "attempt": "2",
+            "digest": digest(spec),
+            "objects": '[["batch/v1","Job","team","train"]]',
+            "write_id": "h/e/7",
+        },
     }
+    assert made_by(ticket) == "h/e/7"
     assert ticket_keys(ticket) == (("batch/v1", "Job", "team", "train"),)
 
 

@@ -190,9 +190,40 @@ def test_what_lives_is_not_outstanding():
     spec = spec_of(job("work", 3, requests=CPU))
     items = {0: live(job("work", 3, requests=CPU))}
     assert lacking(spec, items).counts == {"work": 3}
-    assert lacking(spec, items, [gang_pod(), gang_pod(on=None, phase="Pending")]).counts == {"work": 1}
+    assert lacking(spec, items, [gang_pod(), gang_pod()]).counts == {"work": 1}
     assert lacking(spec, items, [gang_pod()] * 3).counts == {}
     assert lacking(spec, items, [gang_pod()] * 5).counts == {}
+
+
+@pytest.mark.parametrize("phase", ["dispatched", "running"])
+def test_pods_that_live_without_a_node_are_outstanding_and_exist(phase):
+    spec = spec_of(job("work", 3, requests=CPU))
+    items = {0: live(job("work", 3, requests=CPU))}
+    waiting = [gang_pod(on=None, phase="Pending") for _turn in range(4)]
+    found = lacking(spec, items, [gang_pod(), waiting[0]], state=started(phase))
+    assert (found.counts, found.existing) == ({"work": 2}, {"work": 1})
+    assert found.waiting == {("default", waiting[0].name)}
+    late = lacking(spec, items, [gang_pod(), waiting[0]], state=started("running"), now=T0 + 10**6)
+    assert (late.counts, late.existing) == ({"work": 1}, {"work": 1})
+    more = lacking(spec, items, waiting, state=started(phase))
+    assert (more.counts, more.existing) == ({"work": 4}, {"work": 4})
+
+
+def test_a_pod_that_was_promised_a_node_by_the_scheduler_has_its_place():
+    spec = spec_of(job("work", 1, requests=CPU))
+    raw = raw_pod(on=None, phase="Pending")
+    raw["status"]["nominatedNodeName"] = "a"
+    assert lacking(spec, {}, [gang_pod_from_api(raw)]).counts == {}
+
+
+def test_pods_without_a_node_count_as_large_as_they_are():
+    spec = spec_of(THING, podsets=[{"name": "x", "count": 2, "requests": {"cpu": "1", "memory": "1Gi"}}])
+    raw = raw_pod("x", on=None, phase="Pending", cpu="3")
+    raw["spec"]["nodeSelector"] = {"pool": "own"}
+    found = lacking(spec, {}, [gang_pod_from_api(raw)])
+    (podset,) = found.gang.podsets
+    assert (found.counts, podset.requests["cpu"], podset.requests["memory"]) == ({"x": 2}, 3000, 2**30)
+    assert podset.template["spec"]["nodeSelector"] == {"pool": "own"}
 
 
 @pytest.mark.parametrize("phase", ["queued", "undoing", "suspended", "complete", "failed", "evicting"])
@@ -201,11 +232,15 @@ def test_gangs_that_are_not_started_lack_nothing(phase):
     assert lacking(spec, {}, state=started(phase)).counts == {}
 
 
-def test_a_gang_being_started_is_reserved_whole():
+def test_a_gang_being_started_is_reserved_whole_less_what_is_bound():
     spec = spec_of(job("work", 3))
     state = started("dispatching", steering={"work": ("a",)})
-    found = lacking(spec, {0: None}, [gang_pod()], state=state)
+    found = lacking(spec, {}, [], state=state)
     assert (found.counts, found.steering) == ({"work": 3}, {"work": ("a",)})
+    found = lacking(spec, {}, [gang_pod(), gang_pod(on=None, phase="Pending")], state=state)
+    assert (found.counts, found.existing) == ({"work": 2}, {"work": 1})
+    assert lacking(spec, {}, [gang_pod()] * 3, state=state).counts == {}
+    assert lacking(spec, {}, [gang_pod(phase="Succeeded")], state=state).counts == {"work": 3}
 
 
 def test_b1_the_pods_of_a_ray_cluster_are_counted_once():
@@ -357,11 +392,17 @@ def test_room_and_pods_together_never_exceed_what_is_wanted_or_lives(size, succe
     """Live pods and reservations add up to what the object wants, or to what lives if that is more."""
     obj = job("work", size, requests=CPU)
     spec = spec_of(obj)
-    made = [gang_pod(phase=phase, deleted=T0 if going else None) for phase, going in pods]
+    made = [
+        gang_pod(phase=phase, on=None if phase == "Pending" else "a", deleted=T0 if going else None)
+        for phase, going in pods
+    ]
     items = {0: live(obj, status={"succeeded": succeeded})}
-    kept = sum(lacking(spec, items, made).counts.values())
-    alive = sum(phase in ("Pending", "Running") and not going for phase, going in pods)
-    assert kept + alive == max(alive, min(size, max(0, size - succeeded)))
+    found = lacking(spec, items, made)
+    bound = sum(phase == "Running" and not going for phase, going in pods)
+    unbound = sum(phase == "Pending" and not going for phase, going in pods)
+    wanted = min(size, max(0, size - succeeded))
+    assert sum(found.counts.values()) + bound == max(bound + unbound, wanted)
+    assert sum(found.existing.values()) == unbound
 
 
 def test_templates_of_steered_podsets_stay_as_they_were():

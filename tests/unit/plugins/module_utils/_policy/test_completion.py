@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import pods_by_podset
-from ansible_collections.muster.kube.plugins.module_utils._policy.completion import failed_items, is_accepted, is_done
+from ansible_collections.muster.kube.plugins.module_utils._policy.completion import Endings, is_accepted
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.gang_model import (
     condition,
@@ -30,10 +30,15 @@ def search(expression, obj):
     return (obj.get("status") or {}).get(expression)
 
 
-def done(spec, items, pods=()):
-    """Whether the gang is done."""
+def ended_of(spec, items, pods=(), kept=None):
+    """How the objects of the gang ended."""
     podsets = infer_podsets(spec.objects, namespace="default")
-    return is_done(spec, podsets, pods_by_podset(podsets, pods, items), items, search)
+    return Endings(spec, podsets, pods_by_podset(podsets, pods, items), items, kept or {}, search)
+
+
+def done(spec, items, pods=(), kept=None):
+    """Whether the gang is done."""
+    return ended_of(spec, items, pods, kept).done()
 
 
 COMPLETE = live(JOB, status=ended("Complete"))
@@ -61,12 +66,18 @@ def test_without_rules_the_kinds_decide(objects, items, expected):
     assert done(spec_of(*objects), items) is expected
 
 
-def test_a_job_that_went_after_its_time_to_live_is_done():
+@pytest.mark.parametrize(
+    "rules", [{}, {"completion": [{"item": 0, "type": "Complete"}]}, {"completion": [{"pods": True}]}]
+)
+def test_an_object_that_went_is_done_if_it_was_seen_to_be(rules):
     short = job("work", 2)
     short["spec"]["ttlSecondsAfterFinished"] = 0
-    assert done(spec_of(short), {0: None})
-    assert not done(spec_of(short), {})
-    assert done(spec_of(short, completion=[{"item": 0, "type": "Complete"}]), {0: None})
+    spec = spec_of(short, **rules)
+    assert not done(spec, {0: None})
+    assert done(spec, {0: None}, kept={0: "succeeded"})
+    assert not done(spec, {0: None}, kept={0: "failed"})
+    assert done(spec, {}, kept={0: "succeeded"})
+    assert not done(spec, {0: live(short)}, kept={0: "succeeded"})
 
 
 def test_an_empty_list_of_rules_never_completes():
@@ -99,7 +110,7 @@ def test_one_rule_of_an_object_is_enough_but_every_named_object_counts():
 
 def test_a_rule_that_nobody_can_evaluate_does_not_hold():
     spec = spec_of(JOB, completion=[{"item": 0, "jmespath": "ready"}])
-    assert not is_accepted(spec, {0: live(JOB, status={"ready": 1})}, 0, None)
+    assert not is_accepted(spec, live(JOB, status={"ready": 1}), 0, None)
 
 
 def test_an_object_without_status_is_not_done():
@@ -127,7 +138,20 @@ def test_a_gang_without_pods_has_none_that_succeeded():
 
 def test_failed_objects_unless_a_rule_accepts_it():
     items = {0: FAILED, 1: live(OTHER), 2: None}
-    assert failed_items(spec_of(JOB, OTHER, WEB), items, search) == [0]
-    assert failed_items(spec_of(JOB, OTHER, WEB, completion=[]), items, search) == [0]
+    assert ended_of(spec_of(JOB, OTHER, WEB), items).failed() == [0]
+    assert ended_of(spec_of(JOB, OTHER, WEB, completion=[]), items).failed() == [0]
     content = spec_of(JOB, OTHER, WEB, completion=[{"item": 0, "contains": "failed"}])
-    assert failed_items(content, items, search) == []
+    assert ended_of(content, items).failed() == []
+
+
+def test_only_what_ends_by_itself_has_an_outcome_to_miss():
+    spec = spec_of(JOB, OTHER, WEB)
+    ended = ended_of(spec, {0: None, 1: None, 2: None}, kept={1: "succeeded"})
+    assert (ended.failed(), ended.unknown(), ended.vanished()) == ([], [0], [2])
+    assert ended_of(spec, {0: live(JOB)}).unknown() == []
+
+
+def test_what_was_noted_of_an_object_holds_until_it_is_seen_again():
+    kept = {0: "succeeded", 1: "failed"}
+    assert ended_of(spec_of(JOB, OTHER), {0: None}, kept=kept).seen() == kept
+    assert ended_of(spec_of(JOB, OTHER), {0: FAILED, 1: live(OTHER)}, kept=kept).seen() == {0: "failed"}

@@ -170,8 +170,8 @@ def test_pods_that_do_not_come_undo_the_gang():
 
 
 def test_an_object_taken_away_is_missing():
-    assert isinstance(judged(spec_of(JOB), started(), [], {0: None}), Stay)
-    assert judged(spec_of(JOB), started(), [], {0: None}, now=T0 + 300).reason == "LostRace"
+    assert isinstance(judged(spec_of(WEB), started(), [], {0: None}), Stay)
+    assert judged(spec_of(WEB), started(), [], {0: None}, now=T0 + 300).reason == "LostRace"
 
 
 def test_a_state_without_times_counts_from_its_last_change():
@@ -271,8 +271,9 @@ def test_a_gang_whose_items_are_done_is_complete(phase):
 def test_pods_that_are_left_hold_the_completion():
     spec = spec_of(JOB, WEB)
     items = {0: COMPLETE, 1: live(WEB)}
-    assert judged(spec, started("running"), [gang_pod("web")], items) == Stay(holding=True)
-    assert judged(spec, started("running", holding=True), [gang_pod("web")], items) == Stay(holding=True)
+    assert judged(spec, started("running"), [gang_pod("web")], items) == Stay(True, outcomes={0: "succeeded"})
+    known = started("running", holding=True, outcomes={0: "succeeded"})
+    assert judged(spec, known, [gang_pod("web")], items) == Stay(holding=True)
 
 
 @pytest.mark.parametrize(("option", "reason"), [({"max_run_time": 5}, "TimeLimit"), ({"suspended": True}, "Suspended")])
@@ -285,7 +286,7 @@ def test_a_held_completion_ends_complete_by_limit_or_wish(option, reason):
 def test_progress_of_a_deployment_may_be_completion():
     spec = spec_of(WEB, completion=[{"item": 0, "contains": "progressing"}])
     items = {0: live(WEB, status=ended("Progressing"))}
-    assert judged(spec, started("running"), [gang_pod("web")], items) == Stay(holding=True)
+    assert judged(spec, started("running"), [gang_pod("web")], items) == Stay(True, outcomes={0: "succeeded"})
 
 
 def test_a_service_stays_running():
@@ -295,7 +296,9 @@ def test_a_service_stays_running():
 def test_finished_pods_are_not_requeued():
     spec = spec_of(JOB, min_available=2, completion=[], requeue={"time": 1})
     pods = [gang_pod(phase="Succeeded", finished=T0 + 1)] * 2
-    assert judged(spec, started("running"), pods, {0: COMPLETE}, now=T0 + 10**6) == Stay()
+    state = started("running", outcomes={0: "succeeded"})
+    assert judged(spec, state, pods, {0: COMPLETE}, now=T0 + 10**6) == Stay()
+    assert judged(spec, state, [], {0: None}, now=T0 + 10**6) == Stay()
 
 
 # Failed items.
@@ -313,7 +316,8 @@ def died(code):
 
 def test_a_failed_item_fails_the_gang_and_its_objects_stay():
     step = failure([died(1)])
-    assert step == Advance("failed", "ItemFailed", "Job default/work failed: back-off limit")
+    message = "Job default/work failed: back-off limit"
+    assert step == Advance("failed", "ItemFailed", message, outcomes={0: "failed"})
 
 
 def test_a_terminal_exit_code_is_never_retried():
@@ -349,11 +353,175 @@ def test_a_failure_counts_before_the_gang_runs_too():
     assert judged(spec_of(JOB), started(), [died(1)], {0: FAILED}).phase == "failed"
 
 
+@pytest.mark.parametrize("phase", ["dispatched", "running"])
+@pytest.mark.parametrize(
+    ("other", "pods"),
+    [
+        (live(job("other", 1)), [gang_pod("other")]),
+        # Between two tries of its pod.
+        (live(job("other", 1)), [gang_pod("other", phase="Failed", finished=T0, code=1)]),
+    ],
+)
+def test_a_gang_fails_whole_while_others_of_it_go_on(phase, other, pods):
+    items = {0: FAILED, 1: other}
+    step = judged(spec_of(JOB, job("other", 1)), started(phase), [died(1), *pods], items)
+    assert isinstance(step, Undo)
+    assert (step.reason, step.then, step.counts_as, step.requeues) == ("ItemFailed", "failed", None, 0)
+    assert step.changes()["outcomes"] == {0: "failed"}
+
+
+def test_objects_stay_for_their_logs_when_all_of_the_gang_has_ended():
+    spec = spec_of(JOB, job("other", 1), SERVICE)
+    items = {0: FAILED, 1: live(job("other", 1), status=ended("Complete"))}
+    pods = [died(1), gang_pod("other", phase="Succeeded", finished=T0), gang_pod(deleted=T0)]
+    step = judged(spec, started("running"), pods, items)
+    assert isinstance(step, Advance)
+    assert (step.phase, step.changes()["outcomes"]) == ("failed", {0: "failed", 1: "succeeded"})
+
+
+def test_the_requeue_limit_fails_the_gang_whole_too():
+    spec = spec_of(JOB, WEB, requeue={"limit": 0})
+    step = judged(spec, started("running"), [died(1), gang_pod("web")], {0: FAILED, 1: live(WEB)})
+    assert isinstance(step, Undo)
+    assert (step.reason, step.then, step.counts_as) == ("RequeueLimit", "failed", None)
+
+
+# What is gone.
+
+SHORT = job("work", 2, requests={"cpu": "1"})
+SHORT["spec"]["ttlSecondsAfterFinished"] = 1
+
+
+@pytest.mark.parametrize("obj", [JOB, SHORT])
+@pytest.mark.parametrize("phase", ["dispatched", "running"])
+def test_a_job_that_went_counts_by_its_last_outcome(obj, phase):
+    spec = spec_of(obj)
+    assert judged(spec, started(phase, outcomes={0: "succeeded"}), [], {0: None}).phase == "complete"
+    step = judged(spec, started(phase, outcomes={0: "failed"}), [], {0: None})
+    assert (step.phase, step.reason, step.message) == ("failed", "ItemFailed", "Job default/work failed")
+
+
+@pytest.mark.parametrize("obj", [JOB, SHORT])
+@pytest.mark.parametrize("phase", ["dispatched", "running"])
+def test_a_job_that_went_without_an_outcome_fails_the_gang(obj, phase):
+    spec = spec_of(obj, requeue={"limit": 9}, min_available=0)
+    step = judged(spec, started(phase), [], {0: None})
+    assert isinstance(step, Advance)
+    assert (step.phase, step.reason) == ("failed", "OutcomeUnknown")
+    assert "Job default/work is gone" in step.message
+    assert isinstance(judged(spec, started(phase), [], {}), Stay | Advance)
+    assert getattr(judged(spec, started(phase), [], {}), "phase", None) != "failed"
+
+
+def test_what_is_left_of_a_gang_with_an_unknown_outcome_is_taken_back():
+    spec = spec_of(JOB, WEB)
+    step = judged(spec, started("running"), [gang_pod("web")], {0: None, 1: live(WEB)})
+    assert isinstance(step, Undo)
+    assert (step.reason, step.then, step.counts_as) == ("OutcomeUnknown", "failed", None)
+
+
+def test_an_unknown_outcome_is_not_restarted_with_a_failed_one():
+    spec = spec_of(JOB, job("other", 1), requeue={"limit": 9})
+    step = judged(spec, started("running"), [died(1)], {0: FAILED, 1: None})
+    assert (step.phase, step.reason) == ("failed", "OutcomeUnknown")
+    assert "Job default/work failed" in step.message
+    assert "Job default/other is gone" in step.message
+
+
+def test_pods_tell_the_outcome_only_when_all_have_succeeded():
+    over = gang_pod(phase="Succeeded", finished=T0)
+    assert judged(spec_of(JOB), started("running"), [over, over], {0: None}).phase == "complete"
+    step = judged(spec_of(JOB), started("running"), [over], {0: None})
+    assert step.reason == "OutcomeUnknown"
+    large = job("work", 2)
+    large["spec"]["completions"] = 3
+    assert judged(spec_of(large), started("running"), [over] * 2, {0: None}).reason == "OutcomeUnknown"
+    assert judged(spec_of(large), started("running"), [over] * 3, {0: None}).phase == "complete"
+
+
+def test_what_a_rule_accepted_stays_accepted_when_it_goes():
+    spec = spec_of(JOB, WEB, completion=[{"item": 0, "contains": "failed"}, {"item": 1, "contains": "progress"}])
+    items = {0: FAILED, 1: live(WEB, status=ended("Progressing"))}
+    seen = judged(spec, started("running"), [gang_pod("web")], items).outcomes
+    assert seen == {0: "succeeded", 1: "succeeded"}
+    assert judged(spec, started("running", outcomes=seen), [], {0: None, 1: None}).phase == "complete"
+
+
+def test_a_finished_job_that_went_is_not_waited_for():
+    spec = spec_of(JOB, WEB)
+    state = started(outcomes={0: "succeeded"})
+    step = judged(spec_of(JOB, WEB, completion=[]), state, [gang_pod("web")] * 2, {0: None, 1: live(WEB)})
+    assert step.phase == "running"
+    assert judged(spec, state, [gang_pod("web")], {0: None, 1: live(WEB)}) == Stay(holding=True)
+
+
+def test_an_outcome_is_noted_once():
+    spec, items = spec_of(JOB, job("other", 1)), {0: COMPLETE, 1: live(job("other", 1))}
+    pods = [gang_pod("other")]
+    assert judged(spec, started("running"), pods, items).outcomes == {0: "succeeded"}
+    assert judged(spec, started("running", outcomes={0: "succeeded"}), pods, items) == Stay()
+    running = judged(spec, started(), pods, items)
+    assert (running.phase, running.changes()["outcomes"]) == ("running", {0: "succeeded"})
+
+
+def test_what_lives_says_more_than_what_was_noted():
+    step = judged(spec_of(JOB), started("running", outcomes={0: "failed"}), [gang_pod()] * 2)
+    assert step == Stay(outcomes={})
+
+
 # Below the minimum.
 
 
-def test_without_a_minimum_nothing_is_requeued():
+def test_without_a_minimum_what_controllers_refill_is_not_missing():
     assert judged(spec_of(WEB), started("running"), now=T0 + 10**7) == Stay()
+    failed = [gang_pod(phase="Failed", finished=T0, code=1)]
+    assert judged(spec_of(JOB), started("running"), failed, now=T0 + 10**7) == Stay()
+
+
+def bare(name, policy):
+    """A pod that is an object of its own."""
+    spec = {"restartPolicy": policy, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_without_a_minimum_all_pods_that_nobody_refills_must_be_there():
+    three = [bare(name, "Always") for name in "abc"]
+    spec = spec_of(*three, requeue={"time": 60, "pause": 30})
+    pods = [gang_pod("b"), gang_pod("c", created=T0 + 400)]
+    items = {0: None, 1: live(three[1], status={"phase": "Running"}), 2: live(three[2], status={"phase": "Running"})}
+    assert judged(spec, started("running"), pods, items, now=T0 + 59) == Stay(next_check=T0 + 60)
+    step = judged(spec, started("running"), pods, items, now=T0 + 60)
+    assert (step.reason, step.then, step.counts_as, step.requeues) == ("BelowMinimum", "queued", "requeue", 1)
+    assert "Pod default/a is gone" in step.message
+    once = spec_of(*three, requeue={"time": 60, "limit": 0})
+    step = judged(once, started("running"), pods, items, now=T0 + 60)
+    assert (step.reason, step.then) == ("RequeueLimit", "failed")
+
+
+def test_a_pod_of_its_own_that_is_about_to_go_is_missing_from_then_on():
+    both = [bare(name, "Never") for name in "ab"]
+    spec = spec_of(*both, requeue={"time": 60})
+    items = {0: live(both[0], deleted=True, status={"phase": "Running"}), 1: live(both[1])}
+    pods = [gang_pod("a", deleted=T0 + 1000), gang_pod("b")]
+    assert judged(spec, started("running"), pods, items, now=T0 + 1059) == Stay(next_check=T0 + 1060)
+    step = judged(spec, started("running"), pods, items, now=T0 + 1060)
+    assert (step.reason, "Pod default/a is being deleted" in step.message) == ("BelowMinimum", True)
+
+
+def test_a_slow_pod_of_its_own_is_not_missing():
+    slow = bare("a", "Always")
+    items = {0: live(slow, status={"phase": "Pending"})}
+    pods = [gang_pod("a", phase="Pending")]
+    assert judged(spec_of(slow), started("running"), pods, items, now=T0 + 10**6) == Stay()
+
+
+def test_a_controller_that_was_taken_away_leaves_too_few():
+    cluster = ray_cluster(replicas=1)
+    spec = spec_of(cluster, requeue={"time": 60})
+    assert isinstance(judged(spec, started("running"), [], {0: None}, now=T0 + 59), Stay)
+    step = judged(spec, started("running"), [], {0: None}, now=T0 + 60)
+    assert (step.reason, step.then, step.message) == ("BelowMinimum", "queued", "RayCluster default/ray is gone")
+    assert judged(spec, started("running"), [], {}, now=T0 + 10**6) == Stay()
 
 
 def test_a_gang_below_its_minimum_is_requeued_after_its_time():
@@ -466,7 +634,47 @@ def test_what_ended_expires_after_its_ttl(phase):
     assert judged(spec_of(JOB), started(phase), now=T0 + 10**9) == Stay()
 
 
-@pytest.mark.parametrize("phase", ["dispatching", "undoing", "evicting", "unknown"])
+def test_a_start_that_does_not_end_is_undone_without_being_counted():
+    state = started("dispatching", at=T0, requeues=1, lost_races=2)
+    assert judged(spec_of(JOB), state, now=T0 + 299.9) == Stay(next_check=T0 + 300)
+    step = judged(spec_of(JOB), state, now=T0 + 300)
+    assert (step.reason, step.then, step.counts_as) == ("StartTimeout", "queued", None)
+    assert (step.lost_races, step.requeues, read_time(step.not_before)) == (2, 1, T0 + 330)
+    short = HealthTerms(start_timeout=7)
+    assert isinstance(judge_health(subject(spec_of(JOB), state), T0 + 6.9, short), Stay)
+    assert judge_health(subject(spec_of(JOB), state), T0 + 7, short).reason == "StartTimeout"
+
+
+def test_what_ends_during_the_start_is_noted():
+    items = {0: COMPLETE}
+    state = started("dispatching")
+    assert judged(spec_of(JOB, WEB), state, [], items) == Stay(next_check=T0 + 300, outcomes={0: "succeeded"})
+
+
+def test_an_object_that_fails_during_the_start_is_not_waited_for():
+    step = judged(spec_of(JOB, WEB), started("dispatching"), [gang_pod()], {0: FAILED})
+    assert (step.reason, step.then) == ("ItemFailed", "failed")
+
+
+def test_a_start_that_waits_is_taken_back_when_the_gang_is_suspended():
+    step = judged(spec_of(JOB, WEB, suspended=True), started("dispatching"), [gang_pod()], {})
+    assert (step.reason, step.then, step.counts_as) == ("Suspended", "suspended", None)
+
+
+@pytest.mark.parametrize("phase", ["dispatching", "dispatched", "running"])
+def test_a_started_gang_whose_record_is_being_deleted_is_undone(phase):
+    step = judged(spec_of(JOB), started(phase), [gang_pod()] * 2, terminating=True)
+    assert (step.reason, step.then, step.counts_as, step.not_before) == ("Deleted", "queued", None, None)
+
+
+@pytest.mark.parametrize("phase", ["queued", "undoing", "suspended", "complete", "failed"])
+def test_a_record_that_is_being_deleted_and_holds_nothing_is_left_alone(phase):
+    spec = spec_of(JOB, ttl=0)
+    assert judged(spec, started(phase), terminating=True, now=T0 + 10**6) == Stay()
+    assert judged(spec_of(JOB, suspended=True), None, terminating=True) == Stay()
+
+
+@pytest.mark.parametrize("phase", ["undoing", "evicting", "unknown"])
 def test_phases_in_which_others_are_at_work_are_left_alone(phase):
     spec = spec_of(JOB, suspended=True, max_run_time=1, ttl=1)
     assert judged(spec, started(phase), [], {0: FAILED}, now=T0 + 10**6) == Stay()

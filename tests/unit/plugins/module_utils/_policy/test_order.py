@@ -115,6 +115,20 @@ def test_strict_stops_at_the_first_that_does_not_fit():
     assert asked == ["a", "b"]
 
 
+def test_strict_passes_over_those_that_can_never_fit():
+    items, asked = [gang("a"), gang("b"), gang("c"), gang("d"), gang("e")], []
+    judge = judge_by_room(3, {"a": 9, "b": 1, "c": 5, "d": 1, "e": 1}, asked)
+    result = walk("strict", items, judge, hopeless=lambda item: item.uid == "a")
+    assert uids(result.started) == ["b"]
+    assert [(item.gang.uid, item.blocked_by) for item in result.waiting] == [
+        ("a", None),
+        ("c", None),
+        ("d", "c"),
+        ("e", "c"),
+    ]
+    assert asked == ["a", "b", "c"]
+
+
 def test_best_effort_asks_everybody():
     items, asked = [gang("a"), gang("b"), gang("c"), gang("d")], []
     result = walk("best_effort", items, judge_by_room(3, {"a": 1, "b": 5, "c": 1, "d": 2}, asked))

@@ -83,5 +83,7 @@ def test_our_own_writes_do_not_ring_and_those_of_others_do():
     with SmallApi({}).client() as client:
         essence = Bell(client, DispatchTerms(), "me_1")._record
     assert essence(record("me_1/e.1/1")) == essence(record("me_1/e.1/2"))
+    labelled = changed(record("me_1/e.1/2"), ("metadata", "labels"), {"muster.kube/phase": "running"})
+    assert essence(record("me_1/e.1/1")) == essence(labelled)
     assert essence(record("me_1/e.1/1")) != essence(record("other_2/e.2/1"))
     assert essence(record("me_1/e.1/1")) != essence(record("me_1/e.1/1", **{"gang.json": "{} "}))

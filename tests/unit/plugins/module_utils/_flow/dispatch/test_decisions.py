@@ -9,7 +9,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Decision, DecisionLog
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import (
+    Decision,
+    DecisionBook,
+    DecisionLog,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 
 
@@ -44,3 +48,32 @@ def test_without_a_path_nothing_is_written(tmp_path):
 def test_a_log_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(MusterError, match="decision log"):
         DecisionLog(str(tmp_path)).add([decision()])
+
+
+def test_of_a_waiting_gang_only_the_last_word_is_kept():
+    book = DecisionBook()
+    book.add([decision(uid="a", action="wait"), decision(uid="b", action="wait")])
+    book.add([decision(uid="a", action="start")])
+    book.add([decision(uid="a", action="wait", reason="again"), decision(uid="b", action="wait", reason="still")])
+    assert [(item.uid, item.action, item.reason) for item in book] == [
+        ("a", "start", "Started"),
+        ("a", "wait", "again"),
+        ("b", "wait", "still"),
+    ]
+    assert (book.dropped, book.changed) == (0, True)
+
+
+def test_a_book_holds_the_last_decisions_and_counts_the_others():
+    book = DecisionBook(most=10)
+    book.add([decision(uid="first")])
+    for number in range(100):
+        book.add([decision(uid=str(number), action="wait")])
+    assert [item.uid for item in book] == [str(number) for number in range(90, 100)]
+    assert (book.dropped, book.changed) == (91, True)
+    assert len(book._waits) == 10
+
+
+def test_waiting_and_refusing_are_no_changes():
+    book = DecisionBook()
+    book.add([decision(action="wait"), decision(action="refuse")])
+    assert not book.changed

@@ -112,6 +112,25 @@ def test_gangs_that_are_gone_are_forgotten(sized):
 def test_the_class_of_a_demand_is_remembered_until_the_gang_grows():
     memory, gang = Memory(), record()
     small = memory.size(gang, snapshot())[0]
-    first = memory.demand_class(gang, small, with_labels=False)
-    assert memory.demand_class(gang, small, with_labels=False) is first
-    assert memory.demand_class(gang, small.resized({"j": 9}), with_labels=False) != first
+    first = memory.demand_class(gang, small, None)
+    assert memory.demand_class(gang, small, None) is first
+    assert memory.demand_class(gang, small.resized({"j": 9}), None) != first
+
+
+def test_the_class_is_worked_out_anew_where_other_labels_matter():
+    memory, gang = Memory(), record(job("j", 2, labels={"app": "x"}))
+    small = memory.size(gang, snapshot())[0]
+    assert memory.demand_class(gang, small, frozenset({"app"})) != memory.demand_class(gang, small, None)
+
+
+def test_deadlines_are_read_once(monkeypatch):
+    calls = []
+    real = memory_module.pod_templates
+    monkeypatch.setattr(
+        memory_module, "pod_templates", lambda *values, **more: calls.append(1) or real(*values, **more)
+    )
+    limited = job("a", 1)
+    limited["spec"]["activeDeadlineSeconds"] = 60
+    memory, gang = Memory(), record(limited, job("b", 1), SERVICE)
+    assert [memory.deadlines(gang) for _turn in range(2)] == [(60.0, None)] * 2
+    assert len(calls) == 3

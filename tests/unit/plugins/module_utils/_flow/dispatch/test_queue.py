@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 
 import pytest
@@ -15,6 +16,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms i
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World
 from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import Reading
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.live import gang_pod_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.podset import declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import (
     NamespaceRules,
@@ -29,21 +33,33 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     new_state,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, build_ticket, plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import index_pods
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    GANG_LABEL,
+    PODSET_LABEL,
+    build_ticket,
+    plan_objects,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy import fit
+from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import Outstanding, index_pods
 from ansible_collections.muster.kube.tests.support.cluster_model import job, node, pod
 
 AT = "2026-01-01T00:00:00Z"
 NOW = read_time("2026-01-01T00:00:30Z")
-COUNTER = itertools.count()
+MADE = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _first_record(monkeypatch):
+    """Each test numbers its records anew, so that their order does not depend on other tests."""
+    monkeypatch.setitem(globals(), "MADE", itertools.count())
 
 
 def record(name, pods=1, cpu="1", *, phase="queued", objects=None, namespace="default", changes=None, **options):
     """A record as the server would send it; those made later were submitted later."""
     objects = objects or [job(name, pods, requests={"cpu": cpu})]
     raw = build_record(read_spec({"name": name, "namespace": namespace, "objects": objects, **options}, "gang"))
-    created = f"2026-01-01T00:00:{next(COUNTER) % 30:02d}Z"
+    created = time_text(NOW - 3000 + next(MADE))
     raw["metadata"].update(uid=name, resourceVersion="1", creationTimestamp=created)
     if phase != "queued" or changes:
         state = advance(new_state(AT, "w/e.1/1"), phase, AT, "R", "", "w/e.1/2", started_at=AT, **(changes or {}))
@@ -51,27 +67,70 @@ def record(name, pods=1, cpu="1", *, phase="queued", objects=None, namespace="de
     return record_from_api(raw)
 
 
-def decide(records, *, cpus=("4",), pods=(), unsettled=(), accounts=None, tickets=None, rules=None, **terms):
-    """What becomes of each waiting gang: chosen, or the reason why not."""
+def own(name, pods=1, cpu="1", **options):
+    """A record whose pods have arguments, variables and an image of their own, as those of a parameter sweep."""
+    container = {
+        "name": f"main-{name}",
+        "image": f"registry.example.com/{name}",
+        "args": ["--run", name],
+        "env": [{"name": "RUN", "value": name}],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    spec = options.pop("spec", {})
+    return record(name, objects=[job(name, pods, containers=[container], **spec)], **options)
+
+
+def choose(
+    records,
+    *,
+    cpus=("4",),
+    pods=(),
+    promises=None,
+    troubled=None,
+    elsewhere=(),
+    accounts=None,
+    tickets=None,
+    rules=None,
+    made=(),
+    **terms,
+):
+    """The choices of one walk."""
     snapshot = Snapshot(
-        nodes=tuple(node_from_api(node(f"n{index}", cpu=cpu)) for index, cpu in enumerate(cpus)),
+        nodes=tuple(
+            node_from_api(node(f"n{index}", cpu=cpu, labels={"pool": f"p{index}"}, pods="2000"))
+            for index, cpu in enumerate(cpus)
+        ),
         pods=tuple(view for view in map(pod_from_api, pods) if view is not None),
         rules=rules or {},
     )
     memory = Memory()
     world = World(
         reading=Reading(snapshot, 0.0, 0.0),
-        gangs={item.uid: memory.size(item, snapshot)[0] for item in records},
+        gangs={item.uid: memory.size(item, snapshot)[0] for item in (*records, *elsewhere)},
         problems={},
         tickets=tickets or {},
-        pods=index_pods([]),
+        pods=index_pods([*made, *(view for view in map(gang_pod_from_api, pods) if view is not None)]),
         items={},
         accounts=accounts,
         kinds=(),
     )
     terms = DispatchTerms(namespaces=("default",), **terms)
-    queue = Queue(world, records, frozenset(unsettled), terms=terms, memory=memory, now=NOW)
-    return {item.record.name: "chosen" if item.chosen else item.verdict.reason for item in queue.decide()}
+    queue = Queue(
+        world,
+        records,
+        elsewhere=elsewhere,
+        promises=promises,
+        troubled=troubled,
+        terms=terms,
+        memory=memory,
+        now=NOW,
+    )
+    return queue.decide()
+
+
+def decide(records, **settings):
+    """What becomes of each waiting gang: chosen, or the reason why not."""
+    return {item.record.name: "chosen" if item.chosen else item.verdict.reason for item in choose(records, **settings)}
 
 
 @pytest.mark.parametrize("phase", ["dispatching", "dispatched"])
@@ -81,9 +140,35 @@ def test_pods_that_do_not_exist_yet_keep_their_room(phase):
     assert decide([started, record("small", 1)]) == {"small": "chosen"}
 
 
-def test_an_open_entry_of_the_last_batch_keeps_its_room_too():
-    """Its own record is asked again like any other; nobody else gets what was promised."""
-    assert decide([record("open", 3), record("next", 2)], unsettled=["open"])["next"] == "insufficient"
+def promise(name, pods, cpu="1", namespace="default"):
+    """What an open entry of the batch reserves for a gang."""
+    podsets = declared_podsets([{"name": name, "count": pods, "requests": {"cpu": cpu}}], namespace=namespace)
+    return Outstanding(Gang(name, namespace, tuple(podsets)), {name: pods})
+
+
+def test_an_open_entry_of_the_batch_keeps_its_room_too():
+    """Its own record is not asked again, and nobody else gets what was promised, in whatever namespace."""
+    assert decide([record("open", 3), record("next", 2)], promises={"open": promise("open", 3)}) == {
+        "next": "insufficient"
+    }
+    unseen = {"unseen": promise("unseen", 3, namespace="other")}
+    assert decide([record("next", 2)], promises=unseen) == {"next": "insufficient"}
+    assert decide([record("small", 1)], promises=unseen) == {"small": "chosen"}
+
+
+def test_gangs_of_other_namespaces_count_and_are_not_decided_about():
+    other = record("other", 3, phase="dispatched", namespace="elsewhere")
+    waiting = record("waiting", 1, namespace="elsewhere")
+    assert decide([record("next", 2)], elsewhere=[other, waiting]) == {"next": "insufficient"}
+    assert decide([record("small", 1)], elsewhere=[other, waiting]) == {"small": "chosen"}
+
+
+def test_a_gang_whose_record_cannot_be_written_holds_nothing():
+    stuck = record("stuck", 4)
+    assert decide([stuck, record("next", 4)], troubled={"stuck": "denied"}) == {
+        "stuck": "write_failed",
+        "next": "chosen",
+    }
 
 
 def test_gangs_that_are_over_or_being_undone_keep_none():
@@ -98,8 +183,59 @@ def test_what_was_seen_to_be_larger_is_counted_larger():
 
 def test_started_pods_of_low_priority_keep_their_place():
     started = record("started", 1, cpu="3", phase="dispatched")
-    waiting = pod("p", requests={"cpu": "3"}, labels={GANG_LABEL: "started"}, priority=-5)
+    waiting = own_pod("p", "started", cpu="3")
     assert decide([started, record("next", 1, cpu="2")], pods=[waiting])["next"] == "insufficient"
+
+
+def waiting_pods(gang, count, cpu="1", **spec):
+    """Pods of a gang that have no node yet."""
+    return [own_pod(f"{gang}-{number}", gang, cpu=cpu, **spec) for number in range(count)]
+
+
+def own_pod(name, gang, cpu="1", node=None, **spec):
+    """A pod of a gang as the server has it."""
+    raw = pod(name, on=node, requests={"cpu": cpu}, labels={GANG_LABEL: gang, PODSET_LABEL: gang}, priority=-5)
+    raw["spec"].update(spec)
+    raw["metadata"].update(uid=name, creationTimestamp=AT)
+    return raw
+
+
+@pytest.mark.parametrize("phase", ["dispatching", "dispatched", "running"])
+@pytest.mark.parametrize("spec", [{}, {"schedulerName": "nobody"}, {"schedulingGates": [{"name": "example.com/wait"}]}])
+def test_pods_without_a_node_keep_their_room_once(phase, spec):
+    first = record("first", 3, phase=phase)
+    waiting = waiting_pods("first", 3, **spec)
+    assert decide([first, record("next", 2)], pods=waiting) == {"next": "insufficient"}
+    assert decide([first, record("small", 1)], pods=waiting) == {"small": "chosen"}
+
+
+def test_pods_of_a_gang_being_started_are_not_counted_twice():
+    first = record("first", 3, phase="dispatching")
+    bound = [own_pod(f"b{number}", "first", node="n0") for number in range(2)]
+    assert decide([first, record("small", 1)], pods=bound) == {"small": "chosen"}
+    assert decide([first, record("next", 2)], pods=bound) == {"next": "insufficient"}
+
+
+def test_pods_that_exist_are_in_the_quota_already():
+    quota = {
+        "metadata": {"name": "q"},
+        "spec": {"hard": {"pods": "3"}},
+        "status": {"hard": {"pods": "3"}, "used": {"pods": "2"}},
+    }
+    rules = {"default": NamespaceRules(quotas=(quota,))}
+    first = record("first", 2, phase="dispatched")
+    assert decide([first, record("next", 1)], pods=waiting_pods("first", 2), rules=rules) == {"next": "chosen"}
+    assert decide([first, record("two", 2)], pods=waiting_pods("first", 2), rules=rules) == {"two": "namespace_quota"}
+
+
+def test_gangs_wait_for_others_until_their_pods_are_bound():
+    """The small pod exists, but the scheduler may still bind it where the large ones need the room."""
+    small = record("small", 1, phase="dispatched")
+    large = record("large", 2, cpu="3")
+    found = decide([small, large], cpus=("4", "3"), pods=waiting_pods("small", 1))
+    assert found == {"large": "after_others"}
+    bound = [own_pod("s", "small", node="n0")]
+    assert decide([small, large], cpus=("4", "3"), pods=bound) == {"large": "chosen"}
 
 
 def test_the_first_in_order_comes_first():
@@ -108,9 +244,86 @@ def test_the_first_in_order_comes_first():
 
 
 def test_strict_asks_nobody_behind_the_first_that_does_not_fit():
-    queue = [record("large", 9), record("small", 1)]
+    queue = [record("started", 2, phase="dispatched"), record("large", 3), record("small", 1)]
     assert decide(queue, policy="best_effort")["small"] == "chosen"
     assert decide(queue, policy="strict")["small"] == "behind"
+
+
+def test_strict_passes_over_a_gang_that_can_never_fit():
+    """It is told so; those behind it are asked, and the first of them that does not fit now stops the others."""
+    queue = [record("impossible", 1, cpu="9"), record("next", 3), record("large", 2), record("small", 1)]
+    found = choose(queue, policy="strict")
+    assert [(item.record.name, item.verdict.answer, item.verdict.reason) for item in found] == [
+        ("impossible", "never", "insufficient"),
+        ("next", "fits", None),
+        ("large", "waits", "insufficient"),
+        ("small", "waits", "behind"),
+    ]
+    assert found[3].verdict.detail == "behind default/large"
+
+
+def test_gangs_with_their_own_arguments_start_in_one_walk():
+    queue = [own(f"g{number}") for number in range(1000)]
+    found = decide(queue, cpus=("100",) * 10)
+    assert collections.Counter(found.values()) == {"chosen": 1000}
+
+
+def test_missing_pods_of_others_with_their_own_arguments_stop_nobody():
+    running = [own(f"r{number}", phase="running") for number in range(60)]
+    assert decide([*running, own("next")], cpus=("4",) * 100) == {"next": "chosen"}
+
+
+def test_missing_pods_of_many_sizes_stop_nobody_where_there_is_room_to_spare():
+    running = [own(f"r{number}", cpu=f"{number + 1}00m", phase="running") for number in range(30)]
+    assert decide([*running, own("next")], cpus=("4",) * 100) == {"next": "chosen"}
+
+
+def test_waiting_gangs_with_their_own_arguments_are_worked_out_once(monkeypatch):
+    """Nothing is free: a queue of gangs that differ in what does not matter costs what one of equal ones does."""
+    looks = []
+    real = fit.open_case
+    monkeypatch.setattr(fit, "open_case", lambda *values, **more: looks.append(1) or real(*values, **more))
+    full = record("full", 4, phase="dispatched")
+    repelling = pod("shy", on="n0", affinity=repels({"app": "x"}))
+    found = decide([full, *(own(f"g{number}") for number in range(3000))], pods=[repelling])
+    assert collections.Counter(found.values()) == {"insufficient": 3000}
+    assert len(looks) < 10
+
+
+def repels(labels):
+    """Anti-affinity to pods with these labels on the same host."""
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_a_waiting_pod_that_repels_tells_gangs_apart():
+    """The pod has no node yet; once it is placed, its rule keeps gangs with the label it names off that node."""
+    waiting = pod("shy", requests={"cpu": "1"}, affinity=repels({"app": "x"}))
+    labelled = job("near", 1, requests={"cpu": "1"}, labels={"app": "x"})
+    queue = [record("near", objects=[labelled]), record("other", 1)]
+    assert decide(queue, pods=[waiting]) == {"near": "no_matching_node", "other": "chosen"}
+
+
+def test_whoever_waits_for_others_keeps_only_its_own_nodes():
+    """What the large gang waits for is on the first two nodes; a gang for the third one takes nothing from it."""
+    queue = [
+        own("small", spec={"affinity": to_pools("p0", "p1")}),
+        own("large", 2, "3", spec={"affinity": to_pools("p0", "p1")}),
+        own("elsewhere", spec={"nodeSelector": {"pool": "p2"}}),
+        record("last", 1, cpu="1"),
+    ]
+    assert decide(queue, cpus=("4", "3", "4")) == {
+        "small": "chosen",
+        "large": "after_others",
+        "elsewhere": "chosen",
+        "last": "after_others",
+    }
+
+
+def to_pools(*pools):
+    """Node affinity to some of the nodes."""
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": list(pools)}]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def test_gangs_that_could_disturb_each_other_start_one_after_the_other():
@@ -124,11 +337,40 @@ def test_no_more_starts_than_allowed():
     assert decide(queue, max_starts=2) == {"a": "chosen", "b": "chosen", "c": "max_starts"}
 
 
-def test_gangs_of_others_keep_their_place_and_are_left_alone():
+def test_gangs_of_others_that_would_fit_take_no_room_from_mine():
+    """Whoever they belong to may never start them; they are told that nobody asked for them."""
     queue = [record("theirs", 3), record("mine", 2)]
-    assert decide(queue, only=frozenset({"mine"}))["mine"] == "insufficient"
-    found = decide([record("theirs", 2), record("mine", 2)], only=frozenset({"mine"}))
-    assert (found["mine"], found["theirs"] == "chosen") == ("chosen", False)
+    found = {item.record.name: item for item in choose(queue, only=frozenset({"mine"}))}
+    assert found["mine"].chosen
+    assert (found["theirs"].chosen, found["theirs"].verdict.answer, found["theirs"].verdict.reason) == (
+        False,
+        "fits",
+        None,
+    )
+    assert decide(queue, only=frozenset({"mine"}), policy="strict")["mine"] == "chosen"
+    assert decide([record("theirs", 2), record("mine", 2)], only=frozenset({"mine"}), max_starts=1)["mine"] == "chosen"
+
+
+def test_gangs_of_others_take_no_names_from_mine():
+    twins = [record(name, objects=[job("same", 1, requests={"cpu": "1"})]) for name in ("theirs", "mine")]
+    assert decide(twins, only=frozenset({"mine"}))["mine"] == "chosen"
+
+
+def test_nodes_held_for_a_gang_of_others_stay_held():
+    """It does not fit now and has waited long: gangs behind it that would stay too long keep off its nodes."""
+    running = record("running", 3, phase="running", max_run_time="1h")
+    bound = [own_pod(f"b{number}", "running", node="n0") for number in range(3)]
+    queue = [running, record("theirs", 4), record("mine", 1)]
+    assert decide(queue, pods=bound, only=frozenset({"mine"}), reserve_after=0.0) == {
+        "theirs": "insufficient",
+        "mine": "reserved",
+    }
+
+
+def with_uid(raw):
+    """A pod as the server would send it, made at the start of the scene."""
+    meta = {**raw["metadata"], "uid": raw["metadata"]["name"], "creationTimestamp": AT}
+    return {**raw, "metadata": meta}
 
 
 def test_no_account_no_start():
@@ -162,3 +404,77 @@ def test_a_gang_without_pods_needs_no_room():
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {}}
     full = record("full", 4, phase="dispatched")
     assert decide([full, record("podless", objects=[settings])]) == {"podless": "chosen"}
+
+
+def made(number, at="2026-01-01T00:00:20Z", owner="some-job"):
+    """Pods that were made lately, whoever they belong to."""
+    raw = pod("lately", labels={GANG_LABEL: "gone"})
+    raw["metadata"].update(creationTimestamp=at, ownerReferences=[{"uid": owner}])
+    return [
+        gang_pod_from_api({**raw, "metadata": {**raw["metadata"], "uid": f"{owner}-{index}"}})
+        for index in range(number)
+    ]
+
+
+LARGE = ("4000",) * 4
+
+
+def test_starts_are_paced_to_what_controllers_make():
+    """Too many pods are missing already; a smaller gang behind the one that waits for that does not overtake it."""
+    queue = [record("started", 600, phase="dispatched"), record("next", 500), record("small", 1)]
+    found = choose(queue, cpus=LARGE)
+    assert [(item.record.name, item.verdict.reason, item.verdict.detail) for item in found] == [
+        ("next", "paced", "until fewer are missing"),
+        ("small", "paced", "behind default/next"),
+    ]
+    assert decide([queue[0], record("fewer", 400)], cpus=LARGE) == {"fewer": "chosen"}
+
+
+def test_gangs_of_one_walk_are_paced_together():
+    queue = [record("one", 600), record("two", 400), record("three", 1)]
+    assert decide(queue, cpus=LARGE) == {"one": "chosen", "two": "chosen", "three": "paced"}
+
+
+def test_fast_controllers_are_given_more():
+    queue = [record("started", 600, phase="dispatched"), record("next", 500)]
+    assert decide(queue, cpus=LARGE, made=made(330)) == {"next": "chosen"}
+    assert decide(queue, cpus=LARGE, made=made(329)) == {"next": "paced"}
+    assert decide(queue, cpus=LARGE, made=made(900, at="2025-12-31T23:59:59Z")) == {"next": "paced"}
+
+
+def test_pods_made_by_the_dispatcher_itself_say_nothing_about_controllers():
+    queue = [record("started", 600, phase="dispatched"), record("next", 500)]
+    ticket = build_ticket(queue[0].raw, 1, "d", plan_objects(queue[0].spec, queue[0].uid, 1))
+    ticket["metadata"]["uid"] = "ticket"
+    bare = made(900, owner="ticket")
+    assert decide(queue, cpus=LARGE, made=bare, tickets={"started": (ticket,)}) == {"next": "paced"}
+
+
+def test_the_largest_gang_starts_when_nothing_is_missing():
+    assert decide([record("huge", 5000), record("next", 1)], cpus=LARGE) == {"huge": "chosen", "next": "paced"}
+
+
+def test_pods_between_two_tries_of_a_running_gang_pace_nobody():
+    assert decide([record("retrying", 1500, phase="running"), record("next", 1)], cpus=LARGE) == {"next": "chosen"}
+
+
+def test_pods_without_a_controller_need_not_be_waited_for():
+    bare = {**pod("bare", requests={"cpu": "1"}), "metadata": {"name": "bare"}}
+    queue = [record("started", 1000, phase="dispatched"), record("next", objects=[bare])]
+    assert decide(queue, cpus=LARGE) == {"next": "chosen"}
+
+
+def test_gangs_that_are_held_back_are_worked_out_once_for_each_class(monkeypatch):
+    looks = []
+    real = fit.open_case
+    monkeypatch.setattr(fit, "open_case", lambda *values, **more: looks.append(1) or real(*values, **more))
+    found = decide([own(f"g{number:03}") for number in range(300)], cpus=("400",), max_starts=5)
+    assert collections.Counter(found.values()) == {"chosen": 5, "max_starts": 295}
+    assert len(looks) < 10
+
+
+def test_verdicts_that_are_reused_name_the_gang_they_are_told_of():
+    found = choose([own("one"), own("two"), own("three")], cpus=("4",), max_starts=1)
+    assert [(item.verdict.gang, item.verdict.podsets[0].name) for item in found] == [
+        (name, name) for name in ("one", "two", "three")
+    ]

@@ -37,6 +37,7 @@ class Result:
     decisions: tuple[t.Any, ...] = ()
     coordination: str = "cluster"
     holder: str | None = None
+    unseen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -170,7 +171,7 @@ class TestDispatching:
         other = add_record(api, "other")
 
         def work():
-            set_phase(api, "dispatched")
+            set_phase(api, "running")
             uid = api.objects[f"{RECORDS}/train"]["metadata"]["uid"]
             return Result((Decision(uid, "start"), Decision(other.uid, "wait")))
 
@@ -180,15 +181,12 @@ class TestDispatching:
         uid = answer.entries()[0]["uid"]
         assert (asked.only, asked.namespaces, asked.duration, same_client) == ({uid}, ("team",), 50.0, False)
         assert asked.lease_wait == 50.0
-        assert (until({uid: "queued"}), until({uid: "dispatched"}), until({}), until({uid: "failed"})) == (
-            False,
-            True,
-            True,
-            True,
-        )
+        phases = ({uid: phase} for phase in ("queued", "dispatched", "running", "failed"))
+        assert [until(seen) for seen in (*phases, {})] == [False, False, True, True, True]
         result = answer.as_result()
         assert (result["changed"], result["coordination"], result["holder"]) == (True, "cluster", None)
-        assert result["gangs"][0]["phase"] == "dispatched"
+        assert (result["gangs"][0]["phase"], result["attended"]) == ("running", True)
+        assert "warnings" not in result
 
     def test_a_gang_that_waited_and_was_started_is_a_change(self, api, dispatcher):
         record = add_record(api)
@@ -213,7 +211,7 @@ class TestDispatching:
         answer, _told = perform(api, terms(dispatch=True))
         entry = answer.entries()[0]
         assert (entry["phase"], entry["position"], entry["position_scope"]) == ("queued", 1, "cluster")
-        assert answer.as_result()["warnings"] == ["beware"]
+        assert answer.as_result()["warnings"][0] == "beware"
 
     def test_unless_it_had_to_start(self, api, dispatcher):
         dispatcher(lambda: Result(holder="rival_1"))
@@ -221,14 +219,34 @@ class TestDispatching:
             perform(api, terms(dispatch=True, wait_for="running"))
 
     def test_a_busy_holder_is_reported(self, api, dispatcher):
-        dispatcher(lambda: Result(holder="rival_1"))
+        dispatcher(lambda: Result(holder="rival_1", unseen=("records of others",)))
         answer, _told = perform(api, terms(dispatch=True))
-        assert answer.as_result()["holder"] == "rival_1"
+        result = answer.as_result()
+        assert (result["holder"], result["unseen"]) == ("rival_1", ("records of others",))
 
     def test_without_waiting_one_cycle_is_run(self, api, dispatcher):
         calls = dispatcher(Result)
         perform(api, terms(dispatch=True, wait=False))
         assert calls[0][0].duration is None
+
+    @pytest.mark.parametrize(
+        ("options", "phase"),
+        [({"wait_for": "dispatched"}, "dispatched"), ({"wait": False}, "dispatched"), ({}, "queued")],
+    )
+    def test_a_gang_that_nobody_looks_after_is_told(self, api, dispatcher, options, phase):
+        def work():
+            set_phase(api, phase)
+            return Result()
+
+        dispatcher(work)
+        result = perform(api, terms(dispatch=True, **options))[0].as_result()
+        assert result["attended"] is False
+        assert f"gang team/train is {phase}, and nobody looks after it until a dispatcher runs" in result["warnings"][0]
+
+    def test_whoever_holds_the_lease_looks_after_it(self, api, dispatcher):
+        dispatcher(lambda: Result(holder="rival_1"))
+        result = perform(api, terms(dispatch=True))[0].as_result()
+        assert (result["attended"], "warnings" in result) == (True, False)
 
     def test_a_gang_that_fails_fails_the_task(self, api, dispatcher):
         def work():

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import (
     Stores,
     check_objects,
@@ -14,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted impo
     read_wanted,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.gang_records import TRAIN, gang, serve_wrappers, terms, wrapper
 from ansible_collections.muster.kube.tests.support.writable_api import refused
 
@@ -199,3 +203,31 @@ class TestCheckObjects:
 def _fields(spec):
     """A specification's fields."""
     return {name: getattr(spec, name) for name in spec.__slots__}
+
+
+def jobs(count, name="train-{:05d}".format):
+    """So many Jobs of one pod."""
+    return [job(name(number), 1, requests={"cpu": "1", "memory": "2Gi"}) for number in range(count)]
+
+
+def test_a_thousand_jobs_are_a_gang():
+    assert len(one(name="large", definition=jobs(1_000)).spec.objects) == 1_000
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_what_cannot_be_kept_once_it_is_started_is_refused_at_once(api, check_mode):
+    letters = random.Random(1)
+    many = jobs(1_500, lambda _number: f"j{letters.getrandbits(200):x}")
+    with pytest.raises(BadInput, match="use fewer objects with more pods each") as caught:
+        run_gangs(api.client, terms(gang(name="large", definition=many), check_mode=check_mode), lambda _text: None)
+    assert caught.value.target == "gang team/large"
+    assert api.asked == []
+
+
+def test_objects_that_no_ticket_can_list_are_refused():
+    settings = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{'settings-' * 20}{number}"}}
+        for number in range(5_000)
+    ]
+    with pytest.raises(BadInput, match="the list of its 5000 objects needs"):
+        one(name="large", definition=settings)

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What finished gangs cost a dispatcher: warm cycles with 0, 1,000 and 5,000 of them, side by side.
+
+One running gang, one waiting gang that does not fit, and more and more finished ones, each with its record, its ticket
+and its Job, in one namespace of one cluster. The dispatcher runs in this process. Of each number the first cycle is
+told apart, since it is the one that looks at finished records. With --pods each finished gang has left a pod too.
+
+The cluster is real: API server, scheduler, controllers; only nodes and what runs there are simulated.
+
+Usage: finished_records.py [--finished 0 1000 5000] [--cycles 20] [--nodes 20] [--pods] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import random
+import statistics
+import time
+
+from ansible.plugins.loader import init_plugin_loader
+
+NAMESPACE = "bench"
+LEASE_SECONDS = 120.0
+
+
+class Meter:
+    """One dispatcher whose cycles are timed."""
+
+    def __init__(self, cluster) -> None:
+        """Take a Lease of its own."""
+        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Office
+        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+        from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+        from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
+
+        auth = {"kubeconfig": cluster.kubeconfig}
+        client = connect(auth)
+        lease = LeaseTerms(NAMESPACE, "dispatch", LEASE_SECONDS)
+        terms = DispatchTerms(
+            namespaces=(NAMESPACE,), lease=lease, keep_finished=None, keep_finished_for=None, start_timeout=1e6
+        )
+        self._ledger = Ledger(client, lease, "bench", renewal_client=connect(auth))
+        self._ledger.acquire(60.0)
+        self._office = Office(client, self._ledger, terms, every_wrapper=False, identity_of=lambda _namespace: client)
+        self._client = client
+
+    def cycle(self) -> tuple[float, int]:
+        """Milliseconds and requests of one cycle."""
+        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
+        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+
+        before, started = sum(self._client.requests.values()), time.perf_counter()
+        run_cycle(Cycle(self._office, lambda _text: None))
+        return 1000 * (time.perf_counter() - started), sum(self._client.requests.values()) - before
+
+    def close(self) -> None:
+        """Let the next one have the Lease."""
+        self._ledger.release()
+
+
+def finished_gangs(cluster, first: int, last: int, rng: random.Random, *, pods: bool) -> None:
+    """Records, tickets and Jobs of gangs that are over, as a dispatcher leaves them."""
+    from ansible_collections.muster.kube.plugins.module_utils._model.record import PHASE_LABEL
+    from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
+    from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+        STATE_ANNOTATION,
+        advance,
+        new_state,
+        state_text,
+    )
+    from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+        FINISHED_LABEL,
+        build_ticket,
+        owned_by_ticket,
+        plan_objects,
+    )
+    from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job
+
+    began, ended = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+    state = advance(new_state(began, "w/e/1"), "complete", ended, "Completed", "done", "w/e/2", started_at=began)
+    bodies = []
+    for number in range(first, last):
+        name = f"over-{number:05d}-{rng.randrange(1000)}"
+        work = job(name, "bench", rng.choice((1, 2, 4)), cpu="1")
+        work["spec"]["managedBy"] = "example.com/nobody"
+        body = gang_record(name, NAMESPACE, [work])
+        body["metadata"]["labels"][PHASE_LABEL] = "complete"
+        body["metadata"].setdefault("annotations", {})[STATE_ANNOTATION] = state_text(state)
+        bodies.append((body, work))
+    records = cluster.create(*(body for body, _work in bodies))
+    plans = [
+        plan_objects(
+            read_spec({"name": raw["metadata"]["name"], "namespace": NAMESPACE, "objects": [work]}, "gang"),
+            raw["metadata"]["uid"],
+            1,
+        )
+        for raw, (_body, work) in zip(records, bodies, strict=True)
+    ]
+    drafts = []
+    for raw, plan in zip(records, plans, strict=True):
+        ticket = build_ticket({"apiVersion": "v1", "kind": "ConfigMap", **raw}, 1, "digest", plan)
+        ticket["metadata"]["labels"][FINISHED_LABEL] = "true"
+        drafts.append(ticket)
+    tickets = cluster.create(*drafts)
+    jobs = [owned_by_ticket(plan[0].object, made["metadata"]["uid"]) for plan, made in zip(plans, tickets, strict=True)]
+    cluster.create(*jobs)
+    if pods:
+        cluster.create(*map(_pod_of, jobs))
+        while any(pod["status"].get("phase") != "Succeeded" for pod in cluster.pods(NAMESPACE, "bench=over")):
+            time.sleep(1)
+
+
+def _pod_of(work: dict) -> dict:
+    """A pod that the gang has left; it ends at once."""
+    template = copy.deepcopy(work["spec"]["template"])
+    template["metadata"]["annotations"] = {"muster.kube/run-seconds": "0"}
+    template["metadata"].update(name=work["metadata"]["name"], namespace=NAMESPACE)
+    template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), "bench": "over"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"], "spec": template["spec"]}
+
+
+def measure(cluster, arguments: argparse.Namespace) -> None:
+    """More and more finished gangs, and warm cycles with each number of them."""
+    rng = random.Random(arguments.seed)
+    present, base = 0, None
+    for count in arguments.finished:
+        finished_gangs(cluster, present, count, rng, pods=arguments.pods)
+        present = count
+        meter = Meter(cluster)
+        first, _requests = meter.cycle()
+        meter.cycle()
+        seen = [meter.cycle() for _number in range(arguments.cycles)]
+        meter.close()
+        times, requests = [item[0] for item in seen], {item[1] for item in seen}
+        middle = statistics.median(times)
+        base = base or middle
+        print(
+            f"{count:6d} finished: first cycle {first:7.0f} ms; warm {middle:6.0f} ms "
+            f"({min(times):.0f} to {max(times):.0f}), {middle / base:.2f} of the first line; "
+            f"{min(requests)} to {max(requests)} requests; load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Read the arguments, start a cluster and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--finished", type=int, nargs="+", default=[0, 1000, 5000])
+    parser.add_argument("--cycles", type=int, default=20)
+    parser.add_argument("--nodes", type=int, default=20)
+    parser.add_argument("--pods", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    init_plugin_loader()
+    from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
+    from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
+
+    print(f"seed {arguments.seed}, {os.cpu_count()} cores, {arguments.nodes} nodes")
+    with running_cluster(f"bench-finished-{os.getpid()}") as cluster:
+        cluster.add_nodes(node_pool("bench", arguments.nodes, cpu="8", memory="64Gi"))
+        cluster.namespace(NAMESPACE)
+        cluster.create(
+            gang_record("running", NAMESPACE, [job("running", "bench", 2, seconds=100_000, cpu="1")]),
+            gang_record("waiting", NAMESPACE, [job("waiting", "bench", 2, cpu="100")]),
+        )
+        measure(cluster, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records that give trouble, or have to be waited for: when each may be tried again, so that none makes a hot loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+
+# After trouble: this long, then twice as long each time, up to the most.
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+# What is merely waited for is looked at again after a share of the time it has taken so far, at least after so long.
+SHORTEST_LOOK = 0.2
+_LOOK_SHARE = 0.25
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pause:
+    """One record's pause: until when, since when it is waited for, how often there was trouble, and why."""
+
+    until: float
+    since: float
+    troubles: int = 0
+    why: str = ""
+
+
+class Pauses:
+    """Pauses by record, on a clock that only goes forward; may be used by several threads."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Nobody pauses yet."""
+        self._clock = clock
+        self._pauses: dict[str, Pause] = {}
+        self._lock = threading.Lock()
+
+    def trouble(self, uid: str, why: str) -> None:
+        """A write about this record failed: leave it alone for longer each time."""
+        with self._lock:
+            now, known = self._clock(), self._recent(uid)
+            troubles = known.troubles + 1 if known is not None else 1
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(troubles - 1, 10))
+            self._pauses[uid] = Pause(now + pause, known.since if known is not None else now, troubles, why)
+
+    def look_later(self, uid: str) -> None:
+        """Nothing is wrong, but it takes time: look again after a while."""
+        with self._lock:
+            now, known = self._clock(), self._recent(uid)
+            since = known.since if known is not None else now
+            pause = min(LONGEST_PAUSE, max(SHORTEST_LOOK, (now - since) * _LOOK_SHARE))
+            self._pauses[uid] = Pause(now + pause, since, known.troubles if known is not None else 0)
+
+    def _recent(self, uid: str) -> Pause | None:
+        """The last pause of a record, unless it is so long ago that it tells nothing about now."""
+        known = self._pauses.get(uid)
+        return known if known is not None and self._clock() - known.until <= LONGEST_PAUSE else None
+
+    def over(self, uid: str) -> None:
+        """All is well with this record."""
+        with self._lock:
+            self._pauses.pop(uid, None)
+
+    def keep_only(self, uids: set[str]) -> None:
+        """Forget records that are gone."""
+        with self._lock:
+            self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in uids}
+
+    def pausing(self, uid: str) -> bool:
+        """Whether a record is to be left alone for now."""
+        pause = self._pauses.get(uid)
+        return pause is not None and pause.until > self._clock()
+
+    def troubled(self) -> dict[str, str]:
+        """Records that are left alone for now because a write about them failed, and why."""
+        with self._lock:
+            now = self._clock()
+            return {uid: item.why for uid, item in self._pauses.items() if item.why and item.until > now}
+
+    def next_end(self) -> float | None:
+        """Seconds until the next pause ends; None when nobody pauses."""
+        with self._lock:
+            now = self._clock()
+            return min((pause.until - now for pause in self._pauses.values() if pause.until > now), default=None)

@@ -1,0 +1,150 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Calls about many gangs side by side, where one that takes long keeps nobody else waiting."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable
+
+# So many at once while they are quick; more only makes the API server queue them itself.
+WIDTH = 8
+# A call that has run for so many seconds is slow: it goes on, but nobody waits for it any more.
+PATIENCE = 1.0
+# Slow calls at once, in all and of one group, so that one namespace cannot take all threads.
+MOST_SLOW = 128
+MOST_SLOW_OF_GROUP = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """One call; of one key only one runs at a time, and a group is whose calls may be held up by slow ones of it."""
+
+    key: Hashable
+    group: str
+    call: Callable[[], object]
+
+
+@dataclasses.dataclass(slots=True)
+class _Running:
+    """A call under way since a moment; late is one that nobody waits for any more."""
+
+    task: Task
+    since: float
+    late: bool = False
+
+
+class Workers:
+    """Threads for the calls of one holder of the Lease; they end with their calls."""
+
+    def __init__(
+        self,
+        patience: float = PATIENCE,
+        on_late: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """on_late is called when a call ends that nobody waited for: there is news."""
+        self.on_late = on_late
+        self._patience = patience
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._pending: collections.deque[Task] = collections.deque()
+        self._running: dict[Hashable, _Running] = {}
+        self._error: BaseException | None = None
+
+    @property
+    def busy(self) -> frozenset[Hashable]:
+        """Keys of calls that have not ended."""
+        with self._changed:
+            return frozenset((*self._running, *(task.key for task in self._pending)))
+
+    def run(self, tasks: Iterable[Task]) -> None:
+        """Begin these calls and wait for the quick ones; what is slow, or held up by slow ones of its group, goes on.
+
+        A call whose key is busy is left out. An error that a call did not look after itself is raised.
+        """
+        with self._changed:
+            mine = self._take(tasks)
+            while True:
+                self._fill()
+                self._raise_error()
+                seconds = self._seconds_to_wait(mine)
+                if seconds is None:
+                    break
+                self._changed.wait(seconds)
+            for key in mine & self._running.keys():
+                self._running[key].late = True
+
+    def drain(self, seconds: float) -> bool:
+        """Wait for everything, slow calls too; False when some have not ended by then."""
+        end = self._clock() + seconds
+        with self._changed:
+            while (self._running or self._pending) and (left := end - self._clock()) > 0:
+                self._fill()
+                self._changed.wait(min(left, self._patience))
+            return not self._running and not self._pending
+
+    def _take(self, tasks: Iterable[Task]) -> set[Hashable]:
+        """Queue those whose key is free; their keys."""
+        taken = {*self._running, *(task.key for task in self._pending)}
+        mine: set[Hashable] = set()
+        for task in tasks:
+            if task.key not in taken:
+                taken.add(task.key)
+                mine.add(task.key)
+                self._pending.append(task)
+        return mine
+
+    def _fill(self) -> None:
+        """Start what may be started now."""
+        now = self._clock()
+        slow = collections.Counter(item.task.group for item in self._running.values() if self._slow(item, now))
+        quick = len(self._running) - slow.total()
+        held: list[Task] = []
+        while self._pending and quick < WIDTH and slow.total() < MOST_SLOW:
+            task = self._pending.popleft()
+            if slow[task.group] >= MOST_SLOW_OF_GROUP:
+                held.append(task)
+                continue
+            quick += 1
+            self._running[task.key] = _Running(task, now)
+            threading.Thread(target=self._work, args=(task,), name="muster-kube", daemon=True).start()
+        self._pending.extendleft(reversed(held))
+
+    def _slow(self, item: _Running, now: float) -> bool:
+        """Whether a call has run longer than anybody waits."""
+        return now - item.since >= self._patience
+
+    def _seconds_to_wait(self, mine: set[Hashable]) -> float | None:
+        """How long to wait for these calls at most; None when all have ended or only slow ones are under way."""
+        unfinished = any(key in self._running for key in mine) or any(task.key in mine for task in self._pending)
+        now = self._clock()
+        ages = [now - item.since for item in self._running.values() if not self._slow(item, now)]
+        return max(0.0, self._patience - max(ages)) if unfinished and ages else None
+
+    def _work(self, task: Task) -> None:
+        """One thread: the call, then whatever waited for its end."""
+        error: BaseException | None = None
+        try:
+            task.call()
+        except BaseException as caught:  # noqa: BLE001 - raised again by whoever waits
+            error = caught
+        with self._changed:
+            self._error = self._error or error
+            late = self._running.pop(task.key).late
+            self._fill()
+            self._changed.notify_all()
+        if late:
+            self.on_late()
+
+    def _raise_error(self) -> None:
+        """Raise what a call could not handle, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error

@@ -1,0 +1,498 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Gangs, webhooks, policies, rights and users that could hold a dispatcher up, deceive it, or make it give room twice.
+
+Ordinary gangs are beside each of them: they must start, be looked after and be undone as if they were alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+import time
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL
+from ansible_collections.muster.kube.tests.support.accounts import tenant_kubeconfig
+from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy
+from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders
+from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, told, wait_gone
+from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Write
+from ansible_collections.muster.kube.tests.support.gang_cases import service
+from ansible_collections.muster.kube.tests.support.invariants import Recorder
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, is_bound, wait_until
+from ansible_collections.muster.kube.tests.support.webhook_server import (
+    Behavior,
+    WebhookServer,
+    allow,
+    down,
+    slow,
+    strip,
+    update_denied,
+)
+
+Object = dict[str, t.Any]
+OpenStage = t.Callable[..., Stage]
+
+READY_BEFORE_NEXT = "muster.kube/ready-before-next"
+FINALIZER = "example.com/stays"
+HOSTILE = {"example.com/hostile": "true"}
+# Never reached when things work.
+PATIENCE = 120.0
+# Long enough for a create that takes a few seconds.
+LONG_LEASE = 15.0
+# Time in which requests are counted, and how often a dispatcher that backs off may look more often than one at rest.
+WINDOW = 12.0
+MORE_CYCLES = 4
+# From then on a dispatcher must have noticed that trying again does not help.
+WINDOWS = 3
+SIGHTS = ("all", "own")
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def open_stage(request: pytest.FixtureRequest) -> t.Iterator[OpenStage]:
+    """Opens stages in clusters; all of one test share the first one's nodes and Lease."""
+    opened: list[Stage] = []
+    letters = "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower().removeprefix("test_"))
+
+    def open_one(cluster: LiveCluster, kubeconfig: t.Callable[[str, str], str] | None = None) -> Stage:
+        name = cluster.namespace(f"h{next(NUMBERS)}-{letters[:35].strip('-')}")
+        lease_namespace = opened[0].lease.namespace if opened else "default"
+        made = Stage(cluster, name, kubeconfig(name, lease_namespace) if kubeconfig else None)
+        if opened:
+            made.pool, made.lease = opened[0].pool, opened[0].lease
+        opened.append(made)
+        return made
+
+    yield open_one
+    for stage in opened:
+        stage.close()
+        with contextlib.suppress(NotFound):
+            stage.cluster.drop_namespace(stage.namespace)
+
+
+@pytest.fixture
+def stage(open_stage: OpenStage, cluster: LiveCluster) -> Stage:
+    """A namespace with room for all gangs of a test."""
+    made = open_stage(cluster)
+    made.add_nodes(2, cpu="32")
+    return made
+
+
+@pytest.fixture
+def webhooks(cluster: LiveCluster, tmp_path: pathlib.Path) -> t.Iterator[WebhookServer]:
+    """A server of webhooks."""
+    with WebhookServer(cluster.client, tmp_path) as running:
+        yield running
+
+
+def dispatcher(stage: Stage, directory: pathlib.Path, kubeconfig: t.Any = None, **settings: t.Any) -> DispatchProcess:
+    """A dispatcher of the stage's namespace in a process of its own, so that one that hangs can be ended."""
+    orders = Orders(
+        str(kubeconfig or stage.cluster.kubeconfig),
+        stage.lease.namespace,
+        (stage.namespace,),
+        lease_name=stage.lease.name,
+        duration=10 * PATIENCE,
+        tell_cycles=True,
+        **settings,
+    )
+    return DispatchProcess(orders, directory / "dispatcher.log")
+
+
+def submit_ordinary(stage: Stage, count: int, stem: str = "plain", **job: t.Any) -> dict[str, str]:
+    """Queue gangs of one Job; their names with the phase they shall reach."""
+    names = [f"{stem}-{number}" for number in range(count)]
+    for name in names:
+        stage.submit(name, stage.job(name, **job))
+    return dict.fromkeys(names, "running")
+
+
+def wait_for_phases(stage: Stage, wanted: t.Mapping[str, str], seconds: float = PATIENCE) -> None:
+    """Wait until gangs are in these phases; a failure says in which they are."""
+    end = time.monotonic() + seconds
+    while (seen := {name: stage.phase(name) for name in wanted}) != dict(wanted):
+        assert time.monotonic() < end, f"{seen} instead of {dict(wanted)}"
+        time.sleep(0.1)
+
+
+def waiting_service(name: str) -> Object:
+    """An object that must be ready before the next one is created; only the test makes it ready."""
+    made = service(name)
+    made["metadata"]["annotations"] = {READY_BEFORE_NEXT: "Ready=True"}
+    return made
+
+
+def make_ready(stage: Stage, name: str) -> None:
+    """Give a Service the condition that is waited for."""
+    path = resource_path("v1", "services", stage.namespace, name, "status")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    condition = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": now}
+    patch(stage.client, path, {"status": {"conditions": [condition]}}, patch_type="merge")
+
+
+# One gang that does not come along.
+
+
+def test_gang_that_waits_for_an_object_holds_nobody_up(stage: Stage, tmp_path: pathlib.Path) -> None:
+    rest = stage.job("rest")
+    stage.submit("waiter", waiting_service("first"), rest)
+    with dispatcher(stage, tmp_path):
+        wait_until("the first object", lambda: stage.find(service("first")), PATIENCE)
+        ordinary = submit_ordinary(stage, 5)
+        wait_for_phases(stage, ordinary)
+        assert stage.phase("waiter") == "dispatching"
+        assert stage.find(rest) is None
+        # Others are looked after and undone meanwhile too.
+        stage.edit("plain-0", suspended=True)
+        wait_for_phases(stage, {"plain-0": "suspended"})
+        assert stage.phase("waiter") == "dispatching"
+        make_ready(stage, "first")
+        wait_for_phases(stage, {"waiter": "running"})
+    assert stage.state("waiter").attempt == 1
+
+
+def test_gangs_that_wait_for_objects_do_not_use_up_all_hands(stage: Stage, tmp_path: pathlib.Path) -> None:
+    waiters = [f"waiter-{number}" for number in range(12)]
+    for name in waiters:
+        stage.submit(name, waiting_service(name), stage.job(name))
+    with dispatcher(stage, tmp_path):
+        wait_until(
+            "all first objects", lambda: all(stage.find(service(name)) is not None for name in waiters), PATIENCE
+        )
+        wait_for_phases(stage, submit_ordinary(stage, 5))
+        parallel([lambda name=name: make_ready(stage, name) for name in waiters])
+        wait_for_phases(stage, dict.fromkeys(waiters, "running"))
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["creates only", "dry runs too"])
+def test_slow_webhook_of_one_gang_holds_nobody_up(
+    stage: Stage, webhooks: WebhookServer, tmp_path: pathlib.Path, dry_run: bool
+) -> None:
+    jobs = [stage.job(f"slow-{number}") for number in range(6)]
+    for obj in jobs:
+        obj["metadata"]["labels"] = HOSTILE
+    hook = webhooks.register(
+        "validating", stage.namespace, stage.job("probe"), slow(4.0, dry_run=dry_run), labels=HOSTILE
+    )
+    stage.submit("slow", *jobs)
+    with dispatcher(stage, tmp_path, lease_seconds=LONG_LEASE):
+        wait_until("the webhook to be asked", lambda: hook.asked(dry_run=None if dry_run else False), PATIENCE)
+        wait_for_phases(stage, submit_ordinary(stage, 5))
+        asked = len(hook.asked(dry_run=False))
+        assert asked < len(jobs), "the others were started after the slow gang"
+        hook.behavior = allow
+        wait_for_phases(stage, {"slow": "running"})
+
+
+@pytest.mark.parametrize("status", [500, None], ids=["error", "no answer"])
+def test_webhook_down_after_the_dry_run(
+    stage: Stage, webhooks: WebhookServer, tmp_path: pathlib.Path, status: int | None
+) -> None:
+    second = service("second")
+    second["metadata"]["labels"] = HOSTILE
+    hook = webhooks.register("validating", stage.namespace, service("probe"), down(status), labels=HOSTILE)
+    first = stage.job("first", 2)
+    stage.submit("half", first, second)
+    ordinary = submit_ordinary(stage, 2)
+    expected = [f"{stage.namespace}/{name}" for name in ("half", *ordinary)]
+    with Recorder(stage.cluster, [stage.namespace], expected=expected) as recorder:
+        with dispatcher(stage, tmp_path, start_timeout=5.0):
+            wait_for_phases(stage, ordinary)
+            wait_until("the gang to be undone", lambda: stage.record("half").attempt >= 2, PATIENCE)
+            assert hook.asked(dry_run=False)
+            assert stage.state("half").lost_races == 0
+            undone = [item for item in stage.state("half").transitions if item.phase == "queued"]
+            assert undone, stage.state("half").transitions
+            hook.behavior = allow
+            wait_for_phases(stage, {"half": "running", **ordinary}, 2 * PATIENCE)
+        findings = recorder.settled(seconds=30.0)
+    # The recorder looks at the very moment at which it was called queued again: nothing of it was left.
+    assert findings.clean(), str(findings)
+
+
+# What must not become a hot loop.
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What a dispatcher did in a window of time."""
+
+    cycles: int
+    requests: int
+
+
+def effort(process: DispatchProcess, proxy: ApiProxy) -> Effort:
+    """Count what a dispatcher does in one window; nothing changes meanwhile but what it does itself."""
+    before = process.cycles, len(proxy.requests)
+    time.sleep(WINDOW)
+    return Effort(process.cycles - before[0], len(proxy.requests) - before[1])
+
+
+def require_calm(stuck: Effort, calm: Effort) -> None:
+    """A stuck gang may cost a few cycles more, and besides them one request a second."""
+    more = max(0, stuck.cycles - calm.cycles)
+    assert more <= MORE_CYCLES, (stuck, calm)
+    each = calm.requests / max(1, calm.cycles)
+    assert stuck.requests <= calm.requests + more * each + WINDOW, (stuck, calm)
+
+
+def test_record_that_may_not_be_written(stage: Stage, proxy: ApiProxy, tmp_path: pathlib.Path) -> None:
+    # Whoever comes first takes all the room.
+    stage.submit("stuck", stage.job("stuck", 2, cpu="32"), priority=1)
+    ordinary = submit_ordinary(stage, 2, cpu="32")
+    with contextlib.ExitStack() as policy:
+        policy.enter_context(update_denied(stage.client, stage.namespace, "stuck"))
+        with dispatcher(stage, tmp_path, proxy.kubeconfig) as process:
+            wait_for_phases(stage, ordinary)
+            assert stage.phase("stuck") == "queued"
+            assert stage.find(stage.job("stuck")) is None
+            seen = [effort(process, proxy) for _number in range(WINDOWS)]
+            # Nothing is lost: once it may be written, it starts in its turn.
+            policy.close()
+            for name in ordinary:
+                delete(stage.client, resource_path("v1", "configmaps", stage.namespace, name))
+            wait_for_phases(stage, {"stuck": "running"})
+            calm = effort(process, proxy)
+    require_calm(seen[-1], calm)
+
+
+def test_undo_that_does_not_end(stage: Stage, proxy: ApiProxy, tmp_path: pathlib.Path) -> None:
+    held = stage.job("stuck")
+    held["metadata"]["finalizers"] = [FINALIZER]
+    stage.submit("stuck", held)
+    ordinary = submit_ordinary(stage, 2)
+    try:
+        with dispatcher(stage, tmp_path, proxy.kubeconfig) as process:
+            wait_for_phases(stage, {"stuck": "running", **ordinary})
+            calm = effort(process, proxy)
+            stage.edit("stuck", suspended=True)
+            wait_for_phases(stage, {"stuck": "undoing"})
+            submit_ordinary(stage, 1, "later")
+            stage.edit("plain-0", suspended=True)
+            wait_for_phases(stage, {"plain-0": "suspended", "plain-1": "running", "later-0": "running"})
+            assert stage.phase("stuck") == "undoing"
+            seen = [effort(process, proxy) for _number in range(WINDOWS)]
+            assert stage.phase("stuck") == "undoing"
+            release(stage, "stuck")
+            wait_for_phases(stage, {"stuck": "suspended"})
+    finally:
+        release(stage, "stuck")
+    require_calm(seen[-1], calm)
+
+
+def release(stage: Stage, name: str) -> None:
+    """Take the finalizers of a Job away."""
+    path = resource_path("batch/v1", "jobs", stage.namespace, name)
+    with contextlib.suppress(NotFound):
+        patch(stage.client, path, {"metadata": {"finalizers": None}}, patch_type="merge")
+
+
+# Room that is given once, whoever gives it.
+
+
+def two_stages(
+    open_stage: OpenStage, cluster: LiveCluster, directory: pathlib.Path, sight: str, **amounts: str
+) -> tuple[Stage, Stage]:
+    """Two namespaces over one node, under one Lease; the second's dispatcher may see all, or only its own records."""
+    one = open_stage(cluster)
+    one.add_nodes(1, **amounts)
+
+    def kubeconfig(namespace: str, lease_namespace: str) -> str:
+        return tenant_kubeconfig(cluster, namespace, lease_namespace, directory)
+
+    return one, open_stage(cluster, kubeconfig if sight == "own" else None)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_room_of_pods_that_a_stock_controller_has_not_made_yet(
+    open_stage: OpenStage, stock_cluster: LiveCluster, tmp_path: pathlib.Path, sight: str
+) -> None:
+    # So many that the second namespace has its turn long before the last pod is made.
+    one, two = two_stages(open_stage, stock_cluster, tmp_path, sight, cpu="300", pods="1000")
+    large = one.submit("large", one.job("large", 300))
+    two.submit("small", two.job("small", 100))
+    namespaces = [one.namespace, two.namespace]
+    expected = [f"{one.namespace}/large", f"{two.namespace}/small"]
+    with Recorder(stock_cluster, namespaces, expected=expected) as recorder:
+        one.run(lease_wait=PATIENCE)
+        result = two.run(lease_wait=PATIENCE)
+        assert len(one.pods()) <= 200, "too late: the pods are there"
+        assert one.phase("large") == "dispatched"
+        assert two.phase("small") == "queued", [item.line() for item in result.decisions]
+        one.run_until({"large": "running"})
+        assert len([item for item in one.pods() if is_bound(item)]) == 300
+        findings = recorder.settled(seconds=30.0)
+        assert findings.clean(), str(findings)
+    delete(one.client, one.cluster.path(large.raw))
+    two.run_until({"small": "running"})
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_room_of_pods_that_nobody_has_made_yet(
+    open_stage: OpenStage, cluster: LiveCluster, tmp_path: pathlib.Path, sight: str
+) -> None:
+    one, two = two_stages(open_stage, cluster, tmp_path, sight, cpu="8")
+    first = one.submit("first", one.podless_job("first", 4))
+    two.submit("fits", two.job("fits", 4))
+    two.submit("waits", two.job("waits", 4), priority=-1)
+    with Recorder(cluster, [one.namespace, two.namespace]) as recorder:
+        one.run(lease_wait=PATIENCE)
+        assert one.phase("first") == "dispatched"
+        two.run_until({"fits": "running", "waits": "queued"})
+        # Another start of the second namespace, and other holders, must not make the first one's room forgotten.
+        for _number in range(2):
+            one.run(lease_wait=PATIENCE)
+            result = two.run(lease_wait=PATIENCE)
+            assert told(result, "waits").action == "wait"
+        for number in range(4):
+            one.gang_pod(first, f"first-{number}", "first", f"{one.pool}-n0")
+        one.run_until({"first": "running"})
+        two.run(lease_wait=PATIENCE)
+        assert two.phase("waits") == "queued"
+        findings = recorder.report()
+        assert not findings.room_twice, str(findings)
+    delete(one.client, one.cluster.path(first.raw))
+    # No controller made these, so nobody takes them away.
+    for item in one.pods():
+        delete(one.client, one.cluster.path(item))
+    wait_gone("the pods", one.pods)
+    two.run_until({"waits": "running"})
+
+
+def kill_after_commit(points: FaultPoints, record: Record, point: str) -> Fault:
+    """Kill a dispatcher when it has committed the start of a gang, or when it is about to write its record."""
+    fault = Fault(signal="kill", when="after" if point == "commit" else "before")
+    committed: list[Write] = []
+
+    def choose(write: Write) -> Fault | None:
+        commits = write.label.startswith("PUT leases") and record.uid.encode() in write.body
+        writes = bool(committed) and write.label == f"PUT configmaps/{record.name}"
+        if commits:
+            committed.append(write)
+        return fault if (commits if point == "commit" else writes) and fault.write is None else None
+
+    points.at_each(choose)
+    return fault
+
+
+@pytest.mark.parametrize("point", ["commit", "record"])
+def test_entry_of_a_namespace_that_one_may_not_read(
+    open_stage: OpenStage, cluster: LiveCluster, tmp_path: pathlib.Path, point: str
+) -> None:
+    one, two = two_stages(open_stage, cluster, tmp_path, "own", cpu="8")
+    record = one.submit("first", one.job("first", 4))
+    with FaultPoints(cluster.kubeconfig, tmp_path) as points:
+        fault = kill_after_commit(points, record, point)
+        with dispatcher(one, tmp_path, points.kubeconfig) as process:
+            points.process = process
+            fault.reached()
+            assert not process.alive
+    assert one.pods() == []
+    two.submit("fits", two.job("fits", 4))
+    two.submit("waits", two.job("waits", 4), priority=-1)
+    # The room of the open entry is left alone, all other room is not.
+    two.run_until({"fits": "running", "waits": "queued"}, lease_wait=PATIENCE)
+    # A gang that runs there is looked after and undone too.
+    two.edit("fits", suspended=True)
+    two.run_until({"fits": "suspended"}, lease_wait=PATIENCE)
+    one.run_until({"first": "running"}, lease_wait=PATIENCE)
+
+
+def fail_pod(stage: Stage, pod: Object) -> None:
+    """Have a pod end with an error, after which its Job waits before it makes another one."""
+    path = resource_path("v1", "pods", stage.namespace, pod["metadata"]["name"])
+    notes = {"muster.kube/run-seconds": "0", "muster.kube/exit-code": "1"}
+    patch(stage.client, path, {"metadata": {"annotations": notes}}, patch_type="merge")
+
+
+def living(stage: Stage) -> list[Object]:
+    """Pods that have not ended."""
+    return [item for item in stage.pods() if item["status"].get("phase") not in ("Succeeded", "Failed")]
+
+
+def test_jobs_that_wait_between_two_tries_stop_nobody(stage: Stage) -> None:
+    gangs = 30
+    wanted = {}
+    for number in range(gangs):
+        name = f"tries-{number}"
+        work = stage.job(name, backoff_limit=100)
+        work["spec"]["template"]["spec"]["containers"][0]["args"] = [name]
+        stage.submit(name, work)
+        wanted[name] = "running"
+    stage.run_until(wanted)
+    # Each round doubles the time for which the Jobs wait, so a busy machine gets more of it.
+    for number in range(4):
+        wait_until("all pods", lambda: len(living(stage)) == gangs or None, 2 * PATIENCE)
+        parallel([lambda pod=pod: fail_pod(stage, pod) for pod in living(stage)])
+        wait_until("all pods to fail", lambda: not living(stage), PATIENCE)
+        stage.submit(f"new-{number}", stage.job(f"new-{number}"))
+        result = stage.run()
+        others = [item for item in living(stage) if not item["metadata"]["name"].startswith("new-")]
+        if not others:
+            break
+        delete(stage.client, resource_path("v1", "configmaps", stage.namespace, f"new-{number}"))
+        wait_gone("the new gang", lambda number=number: stage.raw(f"new-{number}"))
+    assert not others, "the Jobs never waited long enough"
+    decision = told(result, f"new-{number}")
+    assert decision.action == "start", decision.line()
+    assert [stage.phase(name) for name in wanted] == ["running"] * gangs
+
+
+# Who else changes things.
+
+
+@pytest.mark.parametrize(
+    ("behavior", "word"), [(strip(owners=True), "owner"), (strip(labels=True), "label")], ids=["owners", "labels"]
+)
+def test_webhook_that_strips_what_objects_are_known_by(
+    stage: Stage, webhooks: WebhookServer, behavior: Behavior, word: str
+) -> None:
+    jobs = [stage.job(f"strange-{number}") for number in range(2)]
+    jobs[1]["metadata"]["labels"] = HOSTILE
+    hook = webhooks.register("mutating", stage.namespace, stage.job("probe"), behavior, labels=HOSTILE)
+    record = stage.submit("strange", *jobs)
+    ordinary = submit_ordinary(stage, 3)
+    stage.run_until({"strange": "failed", **ordinary})
+    assert hook.asked(dry_run=False)
+    message = stage.state("strange").transitions[-1].message
+    assert "strange-1" in message, message
+    assert word in message.lower(), message
+    wait_gone("all objects", lambda: [obj for obj in jobs if stage.find(obj) is not None])
+    wait_gone("all pods", lambda: stage.pods(f"{GANG_LABEL}={record.uid}"))
+    assert {name: stage.state(name).attempt for name in ordinary} == dict.fromkeys(ordinary, 1)
+
+
+@pytest.mark.parametrize("phase", ["dispatched", "running"])
+def test_record_that_is_deleted_and_stays_for_a_finalizer(stage: Stage, phase: str) -> None:
+    work = stage.podless_job("work") if phase == "dispatched" else stage.job("work")
+    record = stage.submit("held", work)
+    path = stage.cluster.path(record.raw)
+    patch(stage.client, path, {"metadata": {"finalizers": [FINALIZER]}}, patch_type="merge")
+    ordinary = submit_ordinary(stage, 2)
+    stage.run_until({"held": phase, **ordinary})
+    try:
+        delete(stage.client, path)
+        stage.run_for(lambda _phases: stage.find(work) is None and not stage.pods(f"{GANG_LABEL}={record.uid}"))
+        assert stage.find(work) is None
+        assert not stage.pods(f"{GANG_LABEL}={record.uid}")
+        # It is not started again, and it stays as long as whoever set the finalizer wants it.
+        stage.run()
+        assert stage.find(work) is None
+        assert stage.raw("held") is not None
+    finally:
+        patch(stage.client, path, {"metadata": {"finalizers": None}}, patch_type="merge")
+    wait_gone("the record", lambda: stage.raw("held"))
+    stage.run()
+    assert {name: stage.phase(name) for name in ordinary} == ordinary

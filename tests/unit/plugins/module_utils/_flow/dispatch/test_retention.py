@@ -1,0 +1,120 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finished gangs are removed in time, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.retention import MOST_REMOVALS
+from ansible_collections.muster.kube.tests.support.dispatch_office import CountingApi, SmallOffice, finish
+from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record
+
+# The server of these tests says that it is 04:00.
+HOURS_AGO = {hours: f"2026-11-16T{4 - hours:02d}:00:00Z" for hours in range(4)}
+
+
+@pytest.fixture
+def api():
+    return CountingApi()
+
+
+def left(api):
+    """Names of the records that are left."""
+    return sorted(
+        path.rpartition("/")[2]
+        for path, obj in api.objects.items()
+        if "muster.kube/record" in (obj["metadata"].get("labels") or {})
+    )
+
+
+def settle(office, cycles=2):
+    """Some cycles, each a minute after the other; what was decided."""
+    decided = []
+    for _number in range(cycles):
+        cycle, _cost = office.cycle()
+        decided += cycle.office.journal.take()[0]
+        office.api.now += 60
+    return decided
+
+
+def test_the_oldest_are_removed_with_all_they_own(api):
+    for hours in HOURS_AGO:
+        finish(api, f"gang-{hours}", at=HOURS_AGO[hours])
+    add_record(api, "waiting")
+    decided = settle(SmallOffice(api, keep_finished=2))
+    assert left(api) == ["gang-0", "gang-1", "waiting"]
+    expired = [(item.gang, item.reason) for item in decided if item.action == "expire"]
+    assert expired == [("team/gang-3", "Retention"), ("team/gang-2", "Retention")]
+    assert sum("muster-ticket" in path for path in api.objects) == 2
+
+
+def test_those_that_ended_long_ago_are_removed(api):
+    for hours in HOURS_AGO:
+        finish(api, f"gang-{hours}", at=HOURS_AGO[hours])
+    settle(SmallOffice(api, keep_finished_for=1.5 * 3600))
+    assert left(api) == ["gang-0", "gang-1"]
+
+
+def test_marked_ones_and_those_with_a_ttl_stay(api):
+    finish(api, "later", at=HOURS_AGO[3], ttl="4h")
+    finish(api, "due", at=HOURS_AGO[3], ttl="2h")
+    raw = finish(api, "kept", at=HOURS_AGO[3]).raw
+    raw["metadata"]["annotations"]["muster.kube/keep"] = "true"
+    api.put(f"{RECORDS}/kept", raw)
+    finish(api, "other", at=HOURS_AGO[3])
+    settle(SmallOffice(api, keep_finished=0))
+    assert left(api) == ["kept", "later"]
+
+
+def test_a_run_for_single_gangs_removes_nothing(api):
+    finish(api, "theirs", at=HOURS_AGO[3], labelled=True)
+    settle(SmallOffice(api, keep_finished=0, only=frozenset({"mine"})))
+    assert left(api) == ["theirs"]
+
+
+def test_what_is_running_is_never_removed_whatever_its_label_says(api):
+    record = add_record(api, "hidden", phase="queued")
+    record.raw["metadata"]["labels"]["muster.kube/phase"] = "complete"
+    api.put(f"{RECORDS}/hidden", record.raw)
+    settle(SmallOffice(api, keep_finished=0, keep_finished_for=0.0), cycles=1)
+    assert left(api) == ["hidden"]
+
+
+def test_one_that_was_changed_after_it_was_seen_stays(api):
+    """Others may mark it between the look at all of them and its turn."""
+    for number in range(MOST_REMOVALS + 1):
+        finish(api, f"gang-{number:03d}", at=HOURS_AGO[3], labelled=True)
+    office = SmallOffice(api, keep_finished=0)
+    office.cycle()
+    (last,) = left(api)
+    raw = api.objects[f"{RECORDS}/{last}"]
+    raw["metadata"]["annotations"]["muster.kube/keep"] = "true"
+    api.put(f"{RECORDS}/{last}", raw)
+    office.cycle()
+    assert left(api) == [last]
+
+
+def test_few_are_removed_in_one_cycle_and_they_are_looked_for_once_a_minute(api):
+    for number in range(2 * MOST_REMOVALS):
+        finish(api, f"gang-{number:03d}", at=HOURS_AGO[3], labelled=True)
+    office = SmallOffice(api, keep_finished=0)
+    first, _cost = office.cycle()
+    assert len(left(api)) == MOST_REMOVALS
+    assert first.next_check is not None
+    second, cost = office.cycle()
+    assert left(api) == []
+    assert cost.objects < MOST_REMOVALS
+    assert second.next_check is None
+
+
+def test_a_ttl_is_known_to_the_next_dispatcher_too(api):
+    finish(api, "brief", at=HOURS_AGO[1], ttl=3601)
+    office = SmallOffice(api)
+    first, _cost = office.cycle()
+    office.close()
+    assert first.next_check is not None
+    assert "muster.kube/expires" in api.objects[f"{RECORDS}/brief"]["metadata"]["annotations"]
+    cycle, _cost = SmallOffice(api).cycle()
+    assert cycle.next_check == first.next_check
