@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.ended_pods import read_ended_pods
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.ended_pods import MOST_UIDS, read_ended_pods
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Kind, Memory
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import (
@@ -51,10 +51,6 @@ Tickets = t.Mapping[str, tuple[Object, ...]]
 
 # Phases in which objects of a gang may exist.
 STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
-
-# Live objects are asked for by the uids of their gangs as long as an address can hold so many; the objects of
-# gangs that are over stay for their logs, and would be sent each time.
-MOST_UIDS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -251,7 +247,11 @@ def _read_parents(client: KubeClient, records: t.Sequence[Record], places: Place
 def _kind_reader(
     client: KubeClient, kind: Kind, places: Places, uids: t.Collection[str]
 ) -> t.Callable[[], list[Object] | None]:
-    """The objects of a kind that belong to these gangs; None when they may not be read."""
+    """The objects of a kind that belong to these gangs; None when they may not be read.
+
+    The objects of gangs that are over stay for their logs, so those of these are asked for by name where an address can
+    hold so many.
+    """
     selector = f"{GANG_LABEL} in ({','.join(sorted(uids))})" if len(uids) <= MOST_UIDS else GANG_LABEL
     wanted = frozenset(uids)
 
