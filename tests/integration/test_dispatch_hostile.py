@@ -410,6 +410,23 @@ def test_entry_of_a_namespace_that_one_may_not_read(
     one.run_until({"first": "running"}, lease_wait=PATIENCE)
 
 
+def test_new_lease_of_somebody_who_may_not_read_other_namespaces(
+    open_stage: OpenStage, cluster: LiveCluster, tmp_path: pathlib.Path
+) -> None:
+    one, two = two_stages(open_stage, cluster, tmp_path, "own", cpu="8")
+    two.submit("mine", two.job("mine", 1))
+    with two.without_lease():
+        result = two.run(lease_wait=PATIENCE)
+        assert told(result, "mine").reason == "new_lease"
+        assert any(
+            "is new, and what was promised in other namespaces cannot be seen" in item for item in result.warnings
+        )
+        assert two.pods() == []
+        # Somebody who sees everything has looked, and found nothing that is under way.
+        one.run(lease_wait=PATIENCE)
+        two.run_until({"mine": "running"}, lease_wait=PATIENCE)
+
+
 def fail_pod(stage: Stage, pod: Object) -> None:
     """Have a pod end with an error, after which its Job waits before it makes another one."""
     path = resource_path("v1", "pods", stage.namespace, pod["metadata"]["name"])

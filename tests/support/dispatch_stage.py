@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch, replace
+from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, Batch, batch_text
 from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_KEY
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, PODSET_LABEL, TICKET_LABEL
@@ -86,7 +87,7 @@ class Stage:
             self._provides_lease = True
 
     def ensure_lease(self) -> None:
-        """Have the Lease as the role provides it: nobody has to wait for holders of an earlier one."""
+        """Have a Lease before the first run: nobody has to wait for holders of an earlier one."""
         if self._provides_lease and get_object(self.client, self.lease_path) is None:
             self.cluster.create(free_lease(self.lease))
 
@@ -243,8 +244,9 @@ class Stage:
 
 
 def free_lease(terms: LeaseTerms) -> Object:
-    """A Lease that nobody holds."""
-    metadata = {"name": terms.name, "namespace": terms.namespace}
+    """A Lease that nobody holds, as one leaves it who has seen that nothing is under way."""
+    nothing = batch_text(Batch("none", "none", (), {}))
+    metadata = {"name": terms.name, "namespace": terms.namespace, "annotations": {BATCH_ANNOTATION: nothing}}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
 
 

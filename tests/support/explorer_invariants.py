@@ -61,6 +61,8 @@ class _Replay(base._Replay):
         self.nodes: dict[str, Object] = {}
         self.node_lost = False
         self.jobs: dict[str, Object] = {}
+        # The pods of each Job that succeeded, by their uids.
+        self.succeeded: dict[str, set[str]] = collections.defaultdict(set)
         self.made: dict[tuple[str, str, str, str], str] = {}
         self.foreign_seen: dict[str, Change] = {}
         self.reasons: dict[str, str | None] = {}
@@ -85,6 +87,9 @@ class _Replay(base._Replay):
             self.reasons[obj["metadata"]["uid"]] = _reason(obj)
         if change.plural == "jobs":
             self.jobs[obj["metadata"]["uid"]] = obj
+        if change.plural == "pods" and obj["status"].get("phase") == "Succeeded":
+            for owner in obj["metadata"].get("ownerReferences") or ():
+                self.succeeded[owner["uid"]].add(obj["metadata"]["uid"])
         if obj["metadata"]["uid"] in self.deeds.deleted and change.gone:
             ended = change.plural == "jobs" and bool(_ends(obj))
             (self.tidied if ended else self.disturbed).add(base._labels(obj).get("muster.kube/gang", ""))
@@ -114,19 +119,23 @@ class _Replay(base._Replay):
         super()._take_child(seen)
 
     def _require_complete(self, gang: base._Gang) -> None:
-        """Every Job of a complete gang has completed."""
+        """Every Job of a complete gang has completed, or was taken away when its pods had done all of its work."""
         for kind, name in gang.owned:
             if kind != "Job":
                 continue
-            ends = {
-                end
-                for job in self.jobs.values()
+            jobs = {
+                uid: job
+                for uid, job in self.jobs.items()
                 if base._labels(job).get("muster.kube/gang") == gang.uid
                 and base._labels(job).get("muster.kube/attempt") == str(gang.attempt)
                 and job["metadata"]["name"] == name
-                for end in _ends(job)
             }
-            if "Complete" not in ends:
+            ends = {end for job in jobs.values() for end in _ends(job)}
+            done = any(
+                uid in self.deeds.deleted and len(self.succeeded[uid]) >= job["spec"]["completions"]
+                for uid, job in jobs.items()
+            )
+            if "Complete" not in ends and not done:
                 self.more.append(f"outcome: {gang.key} became complete, but its Job {name} is {sorted(ends) or 'open'}")
 
     def _require_whole(self, gang: base._Gang, moment: str) -> None:

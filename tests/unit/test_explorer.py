@@ -58,6 +58,50 @@ BROKEN = {
         dispatchers=A_AND_B,
         pod_pace=0.8,
     ),
+    # The same after the Lease with its promises was deleted.
+    "room_twice, new Lease": Course(
+        seed=700385,
+        operations=(
+            gang(
+                "b",
+                "g0",
+                {"pods": 1, "cpu": "1", "seconds": 15},
+                {"pods": 1, "cpu": "1", "seconds": 1, "exit_code": 3, "own": True},
+                ready=True,
+                pause=1.0,
+            ),
+            gang(
+                "a",
+                "g2",
+                {"pods": 1, "cpu": "1", "seconds": 1},
+                {"pods": 4, "cpu": "1", "seconds": 1, "ttl": 5},
+                {"pods": 1, "cpu": "2", "seconds": 1},
+                pause=1.0,
+            ),
+            ("delete_lease", {}, 1.0),
+        ),
+        dispatchers=A_AND_B,
+        narrow=True,
+    ),
+    "room_twice, new Lease, pods to come": Course(
+        seed=800106,
+        operations=(
+            gang("b", "g99", {"pods": 4, "cpu": "1", "seconds": 4, "own": True}, pause=6.0),
+            gang(
+                "c",
+                "g4",
+                {"pods": 1, "cpu": "500m", "seconds": 15, "own": True},
+                {"pods": 2, "cpu": "500m", "seconds": 15},
+                {"pods": 2, "cpu": "1"},
+                pause=5.0,
+            ),
+            ("delete_lease", {}, 0.05),
+            gang("a", "g8", {"pods": 3, "cpu": "2"}, pause=0.2),
+        ),
+        dispatchers=A_AND_ALL,
+        narrow=True,
+        pod_pace=0.8,
+    ),
     # Who may not read the other namespace never learns that the last batch is settled, and starts nothing any more.
     "waits": Course(
         seed=1035,

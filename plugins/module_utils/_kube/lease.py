@@ -42,6 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_replace,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, BATCH_BYTES
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 
 Object = dict[str, t.Any]
 
@@ -135,7 +136,7 @@ class Ledger:
         self._server_clock: tuple[datetime.datetime, float] | None = None
         self._lease: Object = {}
         # The batch without what is over, and the text it was made from; the next renewal writes it.
-        self._tidied: tuple[str, str] | None = None
+        self._tidied: tuple[str | None, str] | None = None
         self._epoch: Epoch | None = None
         self._sent = 0.0
         self._lost: str | None = None
@@ -187,6 +188,10 @@ class Ledger:
     def batch_text(self) -> str | None:
         """The batch as it was found at acquisition, or as this process committed it since."""
         return _annotations(self._lease).get(BATCH_ANNOTATION)
+
+    def created(self) -> float:
+        """When the Lease was made, in seconds on the server's clock; long ago when that cannot be read."""
+        return read_time((self._lease.get("metadata") or {}).get("creationTimestamp")) or 0.0
 
     # Taking the Lease.
 
@@ -329,8 +334,11 @@ class Ledger:
         with self._lock:
             self._write(self._renewal_client, self._tidy_annotations(), "renew")
 
-    def tidy(self, before: str, after: str) -> None:
-        """Have the next renewal write the batch without what is over, unless another batch is committed first."""
+    def tidy(self, before: str | None, after: str) -> None:
+        """Have the next renewal write the batch without what is over, unless another batch is committed first.
+
+        before is the text that the batch has now, None for none.
+        """
         with self._lock:
             self._tidied = (before, after)
 

@@ -43,6 +43,7 @@ REASONS = {
     "paused": "it pauses after its last attempt",
     "max_starts": "as many gangs as allowed were started in this cycle",
     "paced": "it fits, but controllers still have to create pods of gangs started before it",
+    "new_lease": "the Lease is new, and what was promised in other namespaces cannot be seen",
     "write_failed": "its record could not be written a moment ago",
     "name_taken": "an object of that name exists already",
     "no_identity": "nobody may create its objects",

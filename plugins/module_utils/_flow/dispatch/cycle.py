@@ -24,9 +24,17 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs i
     spec_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Rehearsal, Stop
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.promises import promised_elsewhere
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.promises import (
+    promised_elsewhere,
+    unknown_until,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import attended, open_batch, recover
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import (
+    attended,
+    began,
+    open_batch,
+    recover,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import (
     project_status,
     tell_events,
@@ -49,6 +57,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.refusal import 
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.start_size import require_start_fits
 from ansible_collections.muster.kube.plugins.module_utils._model.state import REFUSED, Changes
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
 
 # What a dry run showed is asked again when it is older.
@@ -110,6 +119,9 @@ def _choose(cycle: Cycle, world: World, carried: Batch | None) -> tuple[list[Cho
             history=office.history.usual(),
         )
         choices = queue.decide()
+    if unknown_until(cycle) is not None:
+        held = "a run that sees all namespaces ends the wait, or time does"
+        return [_postponed(item, "new_lease", held) if item.chosen else item for item in choices], _Tried([], [])
     with cycle.timed("carry_out"):
         return choices, _tried(cycle, [item for item in choices if item.chosen])
 
@@ -248,6 +260,12 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     if newer is not None:
         cycle.office.journal.warn(f"nothing is started or stopped: {newer}")
         return
+    unknown = unknown_until(cycle)
+    if unknown is not None:
+        cycle.check_again(unknown)
+        cause = f"{cycle.office.ledger.terms.target} is new, and what was promised in other namespaces cannot be seen"
+        cycle.office.journal.warn(f"nothing is started or stopped until {time_text(unknown)}: {cause}")
+        return
     items: list[Choice | Stop] = [*(item for item in stops if cycle.at_rest(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
     entries = [(_entry(cycle, item), _demand(item)) for item in by_uid.values()]
@@ -266,9 +284,15 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
 
 def _tidy(cycle: Cycle, carried: Batch | None) -> None:
     """Let the Lease forget what is over: whoever may not read those records counts them by their entries."""
-    before, present = cycle.office.ledger.batch_text(), cycle.office.batch().batch
+    ledger = cycle.office.ledger
+    before, present = ledger.batch_text(), cycle.office.batch().batch
+    if before is None:
+        # Everything that is under way was looked for: whoever sees less may rely on that.
+        batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id())
+        ledger.tidy(None, batch_text(batch))
+        return
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
-        cycle.office.ledger.tidy(before, batch_text(carried))
+        ledger.tidy(before, batch_text(carried))
 
 
 def _unlisted(
@@ -276,16 +300,18 @@ def _unlisted(
 ) -> list[tuple[Entry, tuple[dict[str, t.Any], ...]]]:
     """Entries for gangs under way that the batch does not list, so that every holder sees what they were promised.
 
-    An earlier version started them, or somebody emptied the Lease.
+    An earlier version started them, or somebody deleted or emptied the Lease.
     """
     listed = {entry.uid for entry in carried.entries} if carried is not None else set()
     found = []
-    for uid, record in cycle.records.items():
-        gang = world.gangs.get(uid)
-        if record.phase not in ("dispatching", "dispatched") or uid in listed or uid in chosen or gang is None:
+    for record in [*cycle.records.values(), *attended(cycle)]:
+        gang = world.gangs.get(record.uid)
+        known = record.uid in listed or record.uid in chosen
+        if record.phase not in ("dispatching", "dispatched") or known or gang is None:
             continue
         steering = record.state.steering if record.state is not None else {}
-        found.append((_entry_of(cycle, record, "start"), promise_of(demand_of(record, gang), steering)))
+        entry = dataclasses.replace(_entry_of(cycle, record, "start"), at=int(began(record)))
+        found.append((entry, promise_of(demand_of(record, gang), steering)))
     return found
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import UNSEEN_PATIENCE
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import STARTED, World
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry
@@ -33,6 +35,20 @@ def promised_elsewhere(batch: Batch | None, records: Mapping[str, Record], world
         podsets = _podsets(batch, entry, world) if batch is not None else ()
         promised[entry.uid] = _outstanding(entry, podsets, world)
     return promised
+
+
+def unknown_until(cycle: Cycle) -> float | None:
+    """Until when (on the server's clock) nobody can tell what was promised elsewhere; None when that is known.
+
+    A Lease without a batch is new, and another one may have been deleted with its promises. Who sees all records lists
+    what is under way; who does not waits until every start of before must have ended. Under a Lease of its own
+    namespace a run depends on no promises of others.
+    """
+    office = cycle.office
+    if cycle.sight.blind is None or office.ledger.batch_text() is not None or office.ledger.terms != office.terms.lease:
+        return None
+    end = office.ledger.created() + UNSEEN_PATIENCE * office.terms.start_timeout
+    return end if office.clock.now() < end else None
 
 
 def _podsets(batch: Batch, entry: Entry, world: World) -> tuple[PodSet, ...]:

@@ -90,10 +90,10 @@ def _is_bound(world: World, entry: Entry, batch: Batch) -> bool:
     return sum(pod.bound or pod.finished for pod in pods) >= wanted
 
 
-def is_forgotten(cycle: Cycle, began: float) -> bool:
+def is_forgotten(cycle: Cycle, since: float) -> bool:
     """Whether a start that this run is not for, begun then, is too old to count on; if not, it will be looked at."""
     office = cycle.office
-    end = began + UNSEEN_PATIENCE * office.terms.start_timeout
+    end = since + UNSEEN_PATIENCE * office.terms.start_timeout
     if office.clock.now() > end:
         return True
     cycle.check_again(end + 1.0)
@@ -105,11 +105,11 @@ def attended(cycle: Cycle) -> list[Record]:
     return [
         record
         for record in cycle.elsewhere.values()
-        if record.phase not in ("dispatching", "dispatched") or not is_forgotten(cycle, _began(record))
+        if record.phase not in ("dispatching", "dispatched") or not is_forgotten(cycle, began(record))
     ]
 
 
-def _began(record: Record) -> float:
+def began(record: Record) -> float:
     """When the phase of a record changed last; long ago when it does not tell."""
     transitions = record.state.transitions if record.state is not None else ()
     return (read_time(transitions[-1].at) or 0.0) if transitions else 0.0
