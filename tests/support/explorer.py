@@ -20,7 +20,7 @@ import typing as t
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
 from ansible_collections.muster.kube.tests.support.explorer_invariants import Deeds, violations
-from ansible_collections.muster.kube.tests.support.memory_cluster import Change, Denial, Object
+from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier, Change, Denial, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault
@@ -88,24 +88,20 @@ def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Op
         "node": 4,
         "finish": 8,
         "delete_object": 3,
+        "barrier": 6,
     }
     kind = chance.choices(list(weights), list(weights.values()))[0]
     details: dict[str, t.Any] = {}
     if kind == "submit":
         details = _gang(chance, number)
     elif kind == "fault":
-        trouble = chance.choice(("kill_before", "kill_after", "cut", "lose", "delay", "refuse"))
-        details = {"who": chance.choice(names), "trouble": trouble, "skip": chance.randint(0, 9)}
-        details["methods"] = chance.choice((WRITES, WRITES, WRITES, "POST", ".*"))
-        if trouble == "delay":
-            details["seconds"] = chance.choice((0.2, 1.0, 3.0))
-        elif trouble == "refuse":
-            details["status"] = chance.choice((500, 503, 429))
-            details["times"] = chance.choice((1, 1, 6))
-        if chance.random() < 0.25:
-            details["meanwhile"] = chance.choice(("delete_lease", "delete_lease", "delete", "edit", "node"))
+        details = _trouble(chance, names)
     elif kind in ("stop", "resume", "retire"):
         details = {"who": chance.choice(names)}
+    elif kind == "barrier":
+        details = {"cause": chance.choice(("quota", "webhook")), "namespace": chance.choice(NAMESPACES)}
+        details |= {"plural": chance.choice(("jobs", "services")), "seconds": chance.choice((0.5, 5.0, 40.0))}
+        details["dry"] = chance.random() < 0.5
     elif kind == "drop_namespace":
         details = {"namespace": chance.choice(NAMESPACES)}
     elif kind == "node":
@@ -115,6 +111,23 @@ def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Op
     elif kind in ("delete", "edit", "delete_object"):
         details = {"which": chance.randint(0, 9)}
     return kind, details, chance.choice((0.0, 0.05, 0.2, 1.0, 5.0))
+
+
+def _trouble(chance: random.Random, names: t.Sequence[str]) -> dict[str, t.Any]:
+    """What goes wrong with one of the next requests of a dispatcher, and what may happen just then."""
+    trouble = chance.choice(("kill_before", "kill_after", "cut", "lose", "delay", "refuse", "date"))
+    details: dict[str, t.Any] = {"who": chance.choice(names), "trouble": trouble, "skip": chance.randint(0, 9)}
+    details["methods"] = chance.choice((WRITES, WRITES, WRITES, "POST", ".*"))
+    if trouble == "delay":
+        details["seconds"] = chance.choice((0.2, 1.0, 3.0))
+    elif trouble == "date":
+        details |= {"seconds": chance.choice((-3600.0, 3600.0)), "methods": ".*"}
+    elif trouble == "refuse":
+        details["status"] = chance.choice((500, 503, 429))
+        details["times"] = chance.choice((1, 1, 6))
+    if chance.random() < 0.25:
+        details["meanwhile"] = chance.choice(("delete_lease", "delete_lease", "delete", "edit", "node"))
+    return details
 
 
 def _gang(chance: random.Random, number: int) -> dict[str, t.Any]:
@@ -138,7 +151,7 @@ def _gang(chance: random.Random, number: int) -> dict[str, t.Any]:
         gang["finalizer"] = True
     if "seconds" in jobs[0] and len(jobs) > 1 and chance.random() < 0.3:
         gang["ready"] = True
-        jobs[0] = {"pods": 1, "cpu": "1", "seconds": jobs[0]["seconds"]}
+        jobs[0] |= {"pods": 1, "cpu": "1"}
     return gang
 
 
@@ -223,6 +236,7 @@ class Explorer:
         for actor in self.stage.actors.values():
             actor.dispatcher.line.faults.clear()
             actor.stopped = False
+        self.stage.cluster.barriers.clear()
         self._restart()
         covered: set[str] = set()
         for name, namespaces in self.course.dispatchers:
@@ -352,6 +366,10 @@ class Explorer:
         if who not in self.retired:
             happens = None if meanwhile is None else others[meanwhile]
             self.stage.actors[who].dispatcher.line.faults.append(Fault(**fault, happens=happens))
+
+    def _barrier(self, seconds: float, **barrier: t.Any) -> None:
+        """Admission refuses some objects of a namespace for a while."""
+        self.stage.cluster.barriers.append(Barrier(until=self.stage.clock.now + seconds, **barrier))
 
     def _stop(self, who: str) -> None:
         """A process stands still."""

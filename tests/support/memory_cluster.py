@@ -144,6 +144,22 @@ class Denial:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Barrier:
+    """What admission refuses for a while: a quota of the namespace is used up, or a webhook is down."""
+
+    cause: t.Literal["quota", "webhook"]
+    namespace: str
+    plural: str
+    until: float
+    dry: bool = True
+
+    def stops(self, request: Request, now: float) -> bool:
+        """Whether it refuses a request; one without dry runs is met only by those who mean it."""
+        place = (request.namespace, request.kind.plural) == (self.namespace, self.plural)
+        return place and now < self.until and (self.dry or not request.dry)
+
+
 class Refused(Exception):
     """An answer that is no success."""
 
@@ -193,6 +209,7 @@ class MemoryCluster:
         self.history: list[Change] = []
         self.listeners: list[Listener] = []
         self.denials: list[Denial] = []
+        self.barriers: list[Barrier] = []
         self.date_offset = 0.0
         self.dependents: dict[str, set[Key]] = {}
         self.living: dict[str, Key] = {}
@@ -259,9 +276,9 @@ class MemoryCluster:
         moment = BEGINNING + datetime.timedelta(seconds=int(self.clock.now + offset))
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def date(self) -> str:
-        """The server's time as answers carry it."""
-        second = int(self.clock.now + self.date_offset)
+    def date(self, offset: float = 0.0) -> str:
+        """The server's time as answers carry it, or as one that is wrong by so many seconds carries it."""
+        second = int(self.clock.now + self.date_offset + offset)
         if self._shown[0] != second:
             moment = BEGINNING + datetime.timedelta(seconds=second)
             self._shown = second, email.utils.format_datetime(moment, usegmt=True)
@@ -340,6 +357,18 @@ class MemoryCluster:
             group=group,
         )
 
+    def _admit(self, request: Request) -> None:
+        """Refuse what quotas and webhooks do not let pass now, in the words of the server."""
+        barrier = next((item for item in self.barriers if item.stops(request, self.clock.now)), None)
+        if barrier is None:
+            return
+        if barrier.cause == "quota":
+            text = (
+                f"{request.kind.resource} is forbidden: exceeded quota: small, requested: count/{request.kind.plural}=1"
+            )
+            raise Refused(403, "Forbidden", text, kind=request.kind.plural)
+        raise Refused(500, "InternalError", 'Internal error occurred: failed calling webhook "hook.example.com"')
+
     def _act(self, request: Request) -> tuple[int, str]:
         """Carry a request out."""
         kind, method = request.kind, request.method
@@ -349,6 +378,7 @@ class MemoryCluster:
             if request.name:
                 raise Refused(405, "MethodNotAllowed", "the server does not allow this method here")
             body = _complete(request)
+            self._admit(request)
             return 201, _JSON(self._create(kind, body, dry=request.dry))
         if method == "PUT":
             return self._put(request)

@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.tests.support.memory_cluster import ADMIN, 
 
 Wait = t.Callable[[float], None]
 Answer = tuple[int, t.Mapping[str, str], bytes]
-Trouble = t.Literal["refuse", "lose", "cut", "delay", "kill_before", "kill_after", "call"]
+Trouble = t.Literal["refuse", "lose", "cut", "delay", "kill_before", "kill_after", "call", "date"]
 WRITES = "POST|PUT|PATCH|DELETE"
 
 
@@ -33,7 +33,8 @@ class Fault:
 
     refuse: an answer of this status, nothing is carried out. lose: it never arrives. cut: carried out, the answer is
     lost. delay: it arrives so many seconds later, even if nobody waits for the answer any more. kill_before,
-    kill_after: the process that sent it ends. call: something else happens first.
+    kill_after: the process that sent it ends. call: something else happens first. date: the answer tells a time that is
+    wrong by so many seconds.
     """
 
     trouble: Trouble
@@ -114,6 +115,8 @@ class Line:
         if fault.trouble == "delay":
             return self._delayed(fault.seconds, arrive, timeout)
         answer = arrive()
+        if fault.trouble == "date":
+            return answer[0], {**answer[1], "Date": self.cluster.date(fault.seconds)}, answer[2]
         if fault.trouble == "kill_after":
             raise Killed
         if fault.trouble == "cut":

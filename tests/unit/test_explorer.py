@@ -162,6 +162,24 @@ BROKEN = {
         dispatchers=ALONE,
         pod_pace=0.8,
     ),
+    # What the rest of a gang waits for does its work and goes before anybody looks: it is made again, time after time.
+    "twice": Course(
+        seed=1100194,
+        operations=(
+            gang("b", "g99", {"pods": 1, "cpu": "1"}, pause=1.0),
+            gang(
+                "a",
+                "g0",
+                {"pods": 1, "cpu": "1", "seconds": 15, "ttl": 0, "own": True},
+                {"pods": 1, "cpu": "500m"},
+                {"pods": 2, "cpu": "500m", "seconds": 15, "exit_code": 3, "own": True},
+                ready=True,
+                pause=0.05,
+            ),
+        ),
+        dispatchers=(("one", ("a",)),),
+        pod_pace=0.8,
+    ),
     # Two dispatchers that see different namespaces write different reasons into one record, by turns.
     "restless, by turns": Course(
         seed=11007,

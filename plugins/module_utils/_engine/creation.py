@@ -24,6 +24,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_delete,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.live import is_finite
+from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     from_older_attempt,
     owned_by_record,
@@ -47,30 +49,47 @@ class NotYet:
 class Creation:
     """The objects of one attempt on their way into the cluster; every request asks the allowance first.
 
-    It never waits itself: whoever owns it asks it again to go on.
+    It never waits itself: whoever owns it asks it again to go on. What ends by itself is created once: when it is gone
+    it may have done its work.
     """
 
-    def __init__(self, actor: KubeClient, allowance: Allowance, record: Record, attempt: int, ticket_uid: str) -> None:
-        """The actor is the client in whose name the user's objects are made."""
-        self.attempt = attempt
-        self.ticket_uid = ticket_uid
+    def __init__(self, actor: KubeClient, allowance: Allowance, record: Record, state: GangState) -> None:
+        """The actor is the client in whose name the user's objects are made; the state is that of the record."""
+        self.attempt = state.attempt
+        self.ticket_uid = state.ticket_uid or ""
         self.waits_for: str | None = None
         self._actor = actor
         self._allowance = allowance
         self._record = record
+        # Places: of the next object that is looked at, of the next to be created, and of the next never created before.
         self._ready = 0
         self._made = 0
+        self._begun = state.made
 
-    def go_on(self, placed: t.Sequence[Placed]) -> Refusal | NotYet | None:
+    @property
+    def made(self) -> int:
+        """How many objects of the attempt were created, by whomever."""
+        return max(self._made, self._begun)
+
+    def look_back(self, placed: t.Sequence[Placed]) -> None:
+        """See how far somebody else came with this attempt: objects are created in order."""
+        for place in range(len(placed), self._begun, -1):
+            found = get_object(self._actor, placed[place - 1].path)
+            if found is not None and self._judge(placed[place - 1])(found) is Ownership.OURS:
+                self._begun = place
+                return
+
+    def go_on(self, placed: t.Sequence[Placed], succeeded: t.Collection[int] = ()) -> Refusal | NotYet | None:
         """Create one after the other until one is refused or must be waited for; None when all are there and ours.
 
-        What tells nothing about the object (no certain outcome, lost leadership, an overloaded server) is raised.
+        succeeded are the places of those that were seen to end well. What tells nothing about the object (no certain
+        outcome, lost leadership, an overloaded server) is raised.
         """
         self.waits_for = None
         while self._ready < len(placed):
             item = placed[self._ready]
             try:
-                outcome = self._step(item)
+                outcome = None if self._ready in succeeded else self._step(item)
             except ApiError as error:
                 outcome = refusal_of(error, item.object)
                 if outcome is None:
@@ -79,16 +98,24 @@ class Creation:
                 self.waits_for = outcome.why if isinstance(outcome, NotYet) else None
                 return outcome
             self._ready += 1
+            self._made = max(self._made, self._ready)
         return None
 
     def _step(self, item: Placed) -> Refusal | NotYet | None:
         """Create one object unless that was done, and see whether the next one may follow."""
         if self._made == self._ready:
-            outcome = self._create(item)
+            outcome = self._find(item) if self._ready < self._begun and is_finite(item.object) else self._create(item)
             if outcome is not None:
                 return outcome
             self._made += 1
         return None if self._is_ready(item) else NotYet(_unready(item))
+
+    def _find(self, item: Placed) -> Refusal | NotYet | None:
+        """See that an object is there which must not be created again; the gang's outcome is judged without it."""
+        found = get_object(self._actor, item.path)
+        if found is not None and self._judge(item)(found) is Ownership.OURS:
+            return None
+        return NotYet(f"{describe_object(item.object)} is gone, and nobody saw how it ended")
 
     def _create(self, item: Placed) -> Refusal | NotYet | None:
         """Create one object; what an earlier attempt of this record left in its place is removed first."""

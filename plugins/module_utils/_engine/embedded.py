@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run as pretending
 from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation, NotYet
@@ -173,6 +173,7 @@ class Embedded:
             started_at=None,
             then=None,
             holding=False,
+            made=0,
         )
         require_headroom(record.raw["metadata"].get("annotations"), str(record))
         state_text(state)
@@ -211,7 +212,7 @@ class Embedded:
             self._drop_ticket(record, outcome.obj)
         return record, dataclasses.replace(taken(body, outcome.obj), kind="failed", reason=REFUSED)
 
-    def _carry_out(self, record: Record, placed: Iterable[Placed], *, all_ours: bool) -> Record:
+    def _carry_out(self, record: Record, placed: tuple[Placed, ...], *, all_ours: bool) -> Record:
         """Create the objects of a record that is `dispatching` and names its ticket, as far as that can be done now.
 
         all_ours tells that nobody else ever sent a request for this attempt, so that none can be on its way.
@@ -219,11 +220,15 @@ class Embedded:
         state = _state_of(record)
         creation = self._creation_of(record)
         if creation is None:
-            allowance, ticket_uid = self._ledger.write_timeout, state.ticket_uid or ""
-            creation = Creation(self._act_as(record.namespace), allowance, record, state.attempt, ticket_uid)
+            creation = Creation(self._act_as(record.namespace), self._ledger.write_timeout, record, state)
             self._creations[record.uid] = creation
-        outcome = creation.go_on(tuple(placed))
+            if not all_ours:
+                creation.look_back(placed)
+        outcome = creation.go_on(placed, [at for at, outcome in state.outcomes.items() if outcome == "succeeded"])
         if isinstance(outcome, NotYet):
+            if creation.made > state.made:
+                # Whoever goes on with it must not create again what may have come and gone meanwhile.
+                record = self._put(record, self._next(record, "dispatching", "", "", made=creation.made))
             return record
         self._creations.pop(record.uid, None)
         if outcome is not None:

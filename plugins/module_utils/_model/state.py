@@ -91,6 +91,7 @@ _KEYS = (
     "observed",
     "outcomes",
     "left",
+    "made",
     "steering",
     "verdict",
     "transitions",
@@ -125,8 +126,9 @@ class GangState:
     lost to others. Before not_before the gang is not asked again; started_at is when this attempt was dispatched.
     steering maps podsets to the hosts they are confined to. then is what an undo leads to, left lists the objects it
     has to remove; a holding gang has all its items done while pods are left. outcomes says of this attempt's objects,
-    by their place, how they ended when they were last seen: objects may go before anybody looks again. unknown holds
-    keys of a later version, to be written back as they are.
+    by their place, how they ended when they were last seen: objects may go before anybody looks again. made is how many
+    of them had been created when the start had to wait: those that end by themselves are never created again. unknown
+    holds keys of a later version, to be written back as they are.
     """
 
     phase: Phase
@@ -148,6 +150,7 @@ class GangState:
     holding: bool = False
     outcomes: dict[int, Outcome] = dataclasses.field(default_factory=dict)
     left: tuple[Key, ...] = ()
+    made: int = 0
     unknown: Data = dataclasses.field(default_factory=dict)
 
 
@@ -170,6 +173,7 @@ class Changes(t.TypedDict, total=False):
     holding: bool
     outcomes: dict[int, Outcome]
     left: tuple[Key, ...]
+    made: int
 
 
 def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
@@ -183,10 +187,11 @@ def advance(
 ) -> GangState:
     """The next state; a transition is noted only when the phase changes, and only the last ones are kept.
 
-    Outcomes belong to an attempt: another one begins without any.
+    Outcomes belong to an attempt, as what it has made does: another one begins without any.
     """
     if changes.get("attempt", state.attempt) != state.attempt:
         changes.setdefault("outcomes", {})
+        changes.setdefault("made", 0)
     transitions = state.transitions
     if phase != state.phase:
         short = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
@@ -284,6 +289,7 @@ def _state_data(state: GangState) -> Data:
         "verdict": state.verdict,
         "transitions": [dataclasses.astuple(item) for item in state.transitions],
         **({"left": state.left} if state.left else {}),
+        **({"made": state.made} if state.made else {}),
     }
 
 
@@ -353,6 +359,7 @@ def _state_from(value: t.Any) -> GangState:
         holding=fields.flag("holding"),
         outcomes=dict(_outcome(fields, place, value) for place, value in fields.mapping("outcomes").items()),
         left=tuple(_key(fields, index, item) for index, item in enumerate(fields.sequence("left"))),
+        made=fields.whole("made", 0, INT32 - 1),
         unknown=fields.unknown(_KEYS),
     )
 

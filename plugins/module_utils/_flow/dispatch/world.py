@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.ended_pods import MOST_UIDS, read_ended_pods
@@ -185,7 +186,8 @@ def _read_items(
     """The live objects of started gangs by their place, None where one was not found; and the kinds that were read.
 
     Only kinds that make pods or that completion asks about are read, each in one list. Of a gang that is still being
-    started nobody can tell which objects are gone and which come yet, so only those that exist are told.
+    started nobody can tell which objects are gone and which come yet, so only those that exist are told, and those that
+    existed when the start last had to wait.
     """
     started = [record for record in records if record.phase in ("dispatching", "dispatched", "running")]
     watched = {record.uid: memory.watched_items(record) for record in started}
@@ -203,8 +205,8 @@ def _read_items(
             for index, (kind, name) in watched[record.uid].items()
             if kind in live and record.state is not None and record.state.ticket_uid is not None
         }
-        complete = record.phase != "dispatching"
-        found[record.uid] = {index: obj for index, obj in items.items() if complete or obj is not None}
+        made = record.state.made if record.phase == "dispatching" and record.state is not None else math.inf
+        found[record.uid] = {index: obj for index, obj in items.items() if index < made or obj is not None}
     return found, tuple(kinds)
 
 

@@ -110,6 +110,42 @@ def test_start_that_waits_is_taken_over_by_another_holder(bench: t.Any) -> None:
     assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] == uid
 
 
+@pytest.mark.parametrize("holder", ["same", "other"])
+def test_object_that_ends_by_itself_is_not_created_again(bench: t.Any, holder: str) -> None:
+    record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Complete=True"}), bench.config("a"))
+    waiting = bench.start(record)
+    assert waiting.state.made == 1
+    del bench.api.objects[f"{JOBS}/b"]
+    bench.api.asked.clear()
+    engine = bench.engine if holder == "same" else bench.other_engine()
+    go_on = engine.go_on if holder == "same" else engine.resume
+    assert go_on(waiting, bench.plan(waiting)).phase == "dispatching"
+    assert [write for write in bench.api.writes if write[0] == "POST"] == []
+    # Somebody saw that it had done its work before it went.
+    done = dataclasses.replace(waiting.state, outcomes={0: "succeeded"})
+    waiting = dataclasses.replace(bench.again(waiting), state=done)
+    assert bench.other_engine().resume(waiting, bench.plan(waiting)).phase == "dispatched"
+    assert bench.names() == ["a"]
+
+
+def test_object_that_was_created_before_a_later_one_is_not_created_again(bench: t.Any) -> None:
+    record = bench.queue(bench.job("b"), bench.config("a"), bench.job("c"))
+
+    def stop() -> None:
+        """From the last object on nothing can be created."""
+        bench.api.fail("POST", f"{JOBS}$", 500, times=9)
+
+    bench.api.before("POST", f"{CONFIGMAPS}$", lambda: bench.api.before("POST", f"{CONFIGMAPS}$", stop))
+    with pytest.raises(OutcomeUnknown):
+        bench.start(record)
+    bench.api.troubles.clear()
+    del bench.api.objects[f"{JOBS}/b"]
+    other = bench.other_engine()
+    taken = other.resume(bench.again(record), bench.plan(record))
+    assert (taken.phase, taken.state.made, bench.names()) == ("dispatching", 2, ["a"])
+    assert other.waits_for(taken) == "Job team/b is gone, and nobody saw how it ended"
+
+
 def test_start_of_a_gang_that_was_edited_while_it_waited_is_taken_back(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
     waiting = bench.start(record)

@@ -92,6 +92,7 @@ states = st.builds(
     then=st.none() | st.sampled_from(PHASES),
     holding=st.booleans(),
     outcomes=st.dictionaries(st.integers(0, 2000), st.sampled_from(OUTCOMES), max_size=3),
+    made=st.integers(0, 9),
     left=st.lists(st.tuples(*[st.text(min_size=1, max_size=30)] * 4), max_size=4).map(tuple),
 )
 

@@ -656,6 +656,11 @@ def test_an_object_that_fails_during_the_start_is_not_waited_for():
     assert (step.reason, step.then) == ("ItemFailed", "failed")
 
 
+def test_an_object_that_goes_unseen_during_the_start_fails_the_gang():
+    step = judged(spec_of(JOB, WEB), started("dispatching", made=1), [], {0: None})
+    assert (step.reason, step.then) == ("OutcomeUnknown", "failed")
+
+
 def test_a_start_that_waits_is_taken_back_when_the_gang_is_suspended():
     step = judged(spec_of(JOB, WEB, suspended=True), started("dispatching"), [gang_pod()], {})
     assert (step.reason, step.then, step.counts_as) == ("Suspended", "suspended", None)

@@ -64,6 +64,13 @@ def test_before_all_objects_exist_none_of_them_is_gone(api):
     assert names(read(api, record).items[record.uid]) == {0: "one"}
 
 
+def test_what_existed_when_the_start_had_to_wait_can_be_gone(api):
+    record, _ticket = begin(api, "dispatching")
+    record = dataclasses.replace(record, state=dataclasses.replace(record.state, made=1))
+    del api.objects[f"{JOBS}/one"], api.objects[f"{JOBS}/two"]
+    assert names(read(api, record).items[record.uid]) == {0: None}
+
+
 def test_an_equal_object_of_another_namespace_is_somebody_elses(api):
     record, _ticket = begin(api)
     twin = copy.deepcopy(api.objects.pop(f"{JOBS}/one"))
