@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -64,7 +65,7 @@ def run_cycle(cycle: Cycle) -> None:
         seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
         tickets = set_aside(cycle, read_tickets(office.client, seen, places))
         _refuse_foreign(cycle)
-        ignore_edits(cycle)
+        ignore_edits(cycle, tickets)
         records = [*cycle.records.values(), *cycle.elsewhere.values()]
         world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
         cycle.kinds = world.kinds
@@ -74,8 +75,8 @@ def run_cycle(cycle: Cycle) -> None:
         _refuse_broken(cycle, world)
     carried = open_batch(cycle, world)
     choices, starts = _choose(cycle, world, carried)
-    if any(choice.verdict.reason == "name_taken" for choice in starts.postponed):
-        # Whoever waits for a name does not use the room it was given; others may.
+    if starts.postponed:
+        # Whoever the server would refuse now does not use the room it was given; others may.
         choices, starts = _choose(cycle, world, carried)
     with cycle.timed("carry_out"):
         _commit(cycle, world, carried, starts.ready, stops)
@@ -230,7 +231,8 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             reason, message = outcome.refusal.reason, outcome.refusal.message
         elif outcome.taken is not None:
             reason, message = "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}"
-            office.memory.note_taken(record, office.clock.now(), message)
+        if reason is not None:
+            office.memory.note_refused(record, office.clock.now(), reason, message)
         at = office.client.clock()
         office.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
 
@@ -256,7 +258,11 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
         _tidy(cycle, carried)
         return
     ledger = cycle.office.ledger
-    batch, _later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
+    batch, later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
+    if len(later) == len(entries):
+        # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
+        _tidy(cycle, carried)
+        return
     ledger.commit(batch_text(batch))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
     for item in new:
@@ -306,14 +312,13 @@ def _entry_of(cycle: Cycle, record: Record, op: Op) -> Entry:
         digest(spec)[:16] if spec is not None else "unreadable",
         spec.queue if spec is not None else None,
         at=int(cycle.office.clock.now()),
+        patience=math.ceil(cycle.office.terms.start_timeout),
     )
 
 
 def _demand(item: Choice | Stop) -> tuple[dict[str, t.Any], ...]:
-    """What the entry keeps reserved while it is open."""
-    if isinstance(item, Choice):
-        return promise_of(item.gang, item.verdict.steering)
-    return item.record.state.reserved if item.record.state is not None else ()
+    """What the entry keeps reserved while it is open; what is stopped gets nothing more."""
+    return promise_of(item.gang, item.verdict.steering) if isinstance(item, Choice) else ()
 
 
 def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:

@@ -88,14 +88,17 @@ def worth_writing(told: Data | None, verdict: Data, now: float) -> bool:
 
 def _gist(verdict: Data) -> tuple[t.Any, ...]:
     """What a reader has to know at once."""
-    failing = [layer["layer"] for layer in verdict.get("layers") or () if not layer.get("passed")]
-    short = {
-        name
-        for layer in verdict.get("layers") or ()
-        for name, total in (layer.get("totals") or {}).items()
-        if total.get("short") not in (None, "0")
-    }
+    listed = verdict.get("layers")
+    layers = [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    failing = [layer.get("layer") for layer in layers if not layer.get("passed")]
+    short = {name for layer in layers for name in _short(layer.get("totals"))}
     return verdict.get("answer"), verdict.get("reason"), tuple(failing), tuple(sorted(short))
+
+
+def _short(totals: t.Any) -> list[str]:
+    """The resources that are short; what a record says can be written by anybody who may edit it."""
+    amounts = totals.items() if isinstance(totals, Mapping) else ()
+    return [name for name, total in amounts if isinstance(total, Mapping) and total.get("short") not in (None, "0")]
 
 
 def _gist_of(verdict: Verdict) -> tuple[t.Any, ...]:

@@ -59,3 +59,12 @@ def test_what_a_reader_must_know_is_written_at_once(new):
 def test_other_numbers_wait_a_minute():
     assert not worth_writing(TOLD, short(cpu="3"), NOW + VERDICT_SECONDS)
     assert worth_writing(TOLD, short(cpu="3"), NOW + VERDICT_SECONDS + 1)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [[1], [None], [{}], "abc", {"a": 1}, [{"layer": [], "totals": {"cpu": 1}}], [{"totals": [1]}]],
+    ids=str,
+)
+def test_verdicts_that_somebody_else_wrote_are_replaced(layers):
+    assert worth_writing({**TOLD, "layers": layers}, VERDICT, NOW)
