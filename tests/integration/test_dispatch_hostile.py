@@ -552,7 +552,7 @@ def test_gang_that_waits_for_an_object_is_no_hot_loop(stage: Stage, proxy: ApiPr
         make_ready(stage, "first")
         wait_for_phases(stage, {"waiter": "running"})
         calm = effort(process, proxy)
-    require_calm(seen[-1], calm)
+    assert seen[-1].cycles - calm.cycles <= MORE_CYCLES, (seen, calm)
 
 
 @pytest.mark.parametrize("status", [429, 401])
@@ -560,7 +560,7 @@ def test_run_goes_on_after_a_server_that_answers_nobody(stage: Stage, proxy: Api
     through = Stage(stage.cluster, stage.namespace, str(proxy.kubeconfig))
     through.pool, through.lease = stage.pool, stage.lease
     ordinary = submit_ordinary(stage, 2)
-    proxy.fail(status=status, method="GET", path="/api/v1/(pods|nodes)$", first=3, times=8)
+    proxy.fail(status=status, method="GET", path="/api/v1/(pods|nodes)$", first=3, times=30)
     result = through.run_until(ordinary)
     assert any(str(status) in warning for warning in result.warnings), result.warnings
 

@@ -251,3 +251,19 @@ def test_tickets_of_objects_that_are_no_records_cost_few_requests(stage: MemoryS
     before = len(one.line.sent)
     one.cycle()
     assert len(one.line.sent) - before < USUAL_REQUESTS
+
+
+def test_records_do_not_name_gangs_of_other_namespaces(stage: MemoryStage) -> None:
+    submit(stage, "secret", "a", cases.job("g-j", "p", 6), priority=5)
+    submit(stage, "next", "a", cases.job("n-j", "p", 6), priority=4)
+    submit(stage, "last", "b", cases.job("l-j", "p", 1))
+    one = stage.dispatcher("one", policy="strict")
+    one.cycle()
+    one.pass_time(2)
+    cycle = one.cycle()
+    told = {item.gang: item.message for item in cycle.office.journal.take()[0]}
+    assert "a/next" in told["b/last"]
+    record = stage.cluster.get("configmaps", "b", "last")
+    assert record is not None
+    assert "a gang of another namespace" in record["metadata"]["annotations"][STATE]
+    assert "a/next" not in json.dumps(record)
