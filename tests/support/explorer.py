@@ -33,7 +33,9 @@ POOL = "p"
 FINALIZER = "muster-test/hold"
 READY = "muster.kube/ready-before-next"
 # Virtual seconds in which everything has to come to rest once nothing goes wrong any more.
-HEALING = 900.0
+HEALING = 1800.0
+# After so many seconds dispatchers look again although nothing has changed.
+LOOK_AGAIN = 11.0
 # So many cycles are enough to come to rest, and so many more in each second while something is under way.
 MOST_CYCLES = 150
 CYCLES_PER_SECOND = 2.0
@@ -246,14 +248,30 @@ class Explorer:
         self.stage.cluster.listeners.append(self._see_finalizer)
         for obj in self.stage.cluster.all("services"):
             self._see_finalizer(Change(0, "services", False, obj, None))
+        return self._settle()
+
+    def _settle(self) -> bool:
+        """Go on until those who look again change nothing; False when there is no end."""
         before, began = self._cycles(), self.stage.clock.now
 
-        def tired() -> bool:
-            """Whether there were more cycles than anything can need in this time."""
+        def over() -> bool:
+            """Whether everybody rests, or there were more cycles than anything can need in this time."""
             allowed = MOST_CYCLES + CYCLES_PER_SECOND * (self.stage.clock.now - began)
-            return self._cycles() - before > allowed
+            return self.stage.at_rest() or self._cycles() - before > allowed
 
-        return self.stage.run_until(lambda: self.stage.at_rest() or tired(), HEALING) and self.stage.at_rest()
+        seen = -1
+        while self.stage.run_until(over, HEALING) and self.stage.at_rest():
+            if seen == self._changes():
+                return True
+            seen = self._changes()
+            self.stage.run_for(LOOK_AGAIN)
+            for actor in self.stage.actors.values():
+                actor.news += 1
+        return False
+
+    def _changes(self) -> int:
+        """How often anything but the Lease changed."""
+        return sum(change.plural not in ("leases", "events") for change in self.stage.cluster.history)
 
     def _cycles(self) -> int:
         """How often dispatchers have looked."""

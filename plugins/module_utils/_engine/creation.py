@@ -24,7 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_delete,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.live import is_finite
+from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions, is_finite
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     from_older_attempt,
@@ -172,8 +172,7 @@ class Creation:
         if item.ready is None:
             return True
         found = get_object(self._actor, item.path) or {}
-        conditions = (found.get("status") or {}).get("conditions") or ()
-        return any((entry.get("type"), entry.get("status")) == item.ready for entry in conditions)
+        return any((entry.get("type"), entry.get("status")) == item.ready for entry in conditions(found))
 
 
 def _unready(item: Placed) -> str:

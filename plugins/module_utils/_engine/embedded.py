@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run as pretending
 from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation, NotYet
@@ -373,6 +373,16 @@ class Embedded:
             return False
         gone = GoneRecord(uid, namespace)
         return Removal(self._client, self._act_as(namespace), self._ledger.write_timeout, gone).remove_attempt(attempt)
+
+    def holds_ticket(self, record: Record) -> bool:
+        """Whether the ticket that a record names exists, asked of the server itself."""
+        ticket = self._removal(record).find_ticket(record.attempt)
+        return ticket is not None and ticket["metadata"]["uid"] == _state_of(record).ticket_uid
+
+    def forget(self, alive: Collection[str]) -> None:
+        """Let go of starts whose records are gone: each holds its record as a whole."""
+        self._creations = {uid: item for uid, item in self._creations.items() if uid in alive}
+        self._doubtful &= set(alive)
 
     # Taking over.
 

@@ -33,11 +33,26 @@ Demand = Sequence[Mapping[str, t.Any]]
 OPS: tuple[Op, ...] = t.get_args(Op)
 BATCH_ANNOTATION = "muster.kube/batch"
 BATCH_BYTES = 128 * 1024
+# Starts leave some room: what is to be stopped must never wait for others to be bound first.
+START_BYTES = BATCH_BYTES * 7 // 8
 BATCH_FORMAT = 1
 
 _WHERE = f"annotation {BATCH_ANNOTATION}"
 _KEYS = ("format", "id", "epoch", "entries", "demands")
-_ENTRY_KEYS = ("op", "namespace", "name", "uid", "attempt", "digest", "demand", "queue", "abandoned", "batch", "at")
+_ENTRY_KEYS = (
+    "op",
+    "namespace",
+    "name",
+    "uid",
+    "attempt",
+    "digest",
+    "demand",
+    "queue",
+    "abandoned",
+    "batch",
+    "at",
+    "patience",
+)
 _LATEST = 2**53
 
 
@@ -45,7 +60,8 @@ _LATEST = 2**53
 class Entry:
     """One decision about one gang, open until its pods are bound or it is undone.
 
-    batch is the id of the commit that added it, at the server's time of that commit in seconds (0: nobody knows). An
+    batch is the id of the commit that added it, at the server's time of that commit in seconds (0: nobody knows),
+    patience for how many seconds whoever made it lets a start take (0: nobody knows). An
     abandoned entry, which only earlier versions write, is over although its record could not be written. unknown holds
     keys of a later version.
     """
@@ -61,6 +77,7 @@ class Entry:
     abandoned: bool = False
     batch: str = ""
     at: int = 0
+    patience: int = 0
     unknown: Data = dataclasses.field(default_factory=dict)
 
 
@@ -96,7 +113,7 @@ def pack(
     """The open entries of before with as many new ones as one annotation holds, in order, and the rest for later.
 
     One gang has one entry at most: a new one takes the place of the open one, a second new one waits. An entry that
-    could not even fit alone waits too, but does not hold up those behind it.
+    could not even fit alone waits too, but does not hold up those behind it. The last part is for stops only.
     """
     packing = _Packing(batch_id, epoch, carried)
     surplus = [(entry, podsets) for entry, podsets in entries if not packing.add(entry, podsets)]
@@ -118,16 +135,20 @@ class _Packing:
         self._full = False
 
     def add(self, entry: Entry, podsets: Demand) -> bool:
-        """Take one more entry; False when it has to wait. After one that waits for room nobody else is taken."""
+        """Take one more entry; False when it has to wait. After one that waits for room no start is taken."""
         named = dataclasses.replace(entry, demand_digest=demand_digest(podsets), batch=self._empty.id)
         if named.uid in self._added:
             return False
+        starts = named.op == "start"
+        most = START_BYTES if starts else BATCH_BYTES
         demand = _demand_size(named.demand_digest, podsets)
-        if self._alone + _entry_size(named) + demand > BATCH_BYTES:
+        if self._alone + _entry_size(named) + demand > most:
             return False
+        before = self._entries.get(named.uid)
         needed = _entry_size(named) + (0 if named.demand_digest in self._demands else demand)
-        self._full = self._full or self._size + needed > BATCH_BYTES
-        if self._full:
+        needed -= 0 if before is None else _entry_size(before)
+        if self._size + needed > most or (starts and self._full):
+            self._full = True
             return False
         self._entries.pop(named.uid, None)
         self._entries[named.uid] = named
@@ -187,9 +208,8 @@ def _entry_data(entry: Entry) -> Data:
         "digest": entry.digest,
         "demand": entry.demand_digest,
     }
-    for key, value in (("queue", entry.queue), ("batch", entry.batch or None), ("at", entry.at or None)):
-        if value is not None:
-            data[key] = value
+    told = {"queue": entry.queue, "batch": entry.batch, "at": entry.at, "patience": entry.patience}
+    data.update({key: value for key, value in told.items() if value or (key == "queue" and value is not None)})
     if entry.abandoned:
         data["abandoned"] = True
     return data
@@ -254,6 +274,7 @@ def _entry(fields: Fields, batch_id: str, demands: Mapping[str, t.Any]) -> Entry
         abandoned=fields.get("abandoned") is True,
         batch=fields.text("batch") or batch_id,
         at=fields.whole("at", 0, _LATEST),
+        patience=fields.whole("patience", 0, _LATEST),
         unknown=fields.unknown(_ENTRY_KEYS),
     )
 

@@ -30,6 +30,7 @@ _INT64 = 2**63
 _LONGEST_SECONDS = 1e12
 
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
 
 _Choice = t.TypeVar("_Choice", bound=str)
@@ -171,7 +172,11 @@ def parse_json(text: t.Any, where: str) -> t.Any:
     if not isinstance(text, str):
         raise BadInput("read", where, f"a text is needed, this is a {type(text).__name__}")
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant)
+        if _SURROGATE.search(text):
+            # Half of a pair can be escaped, but neither printed nor sent.
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except RecursionError as error:
         raise BadInput("read", where, "it is nested too deeply") from error
     except ValueError as error:

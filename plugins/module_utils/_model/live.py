@@ -198,7 +198,8 @@ def condition_contains(obj: Raw, word: str) -> bool:
 
 def conditions(obj: Raw) -> Iterator[Raw]:
     """The conditions of an object; kinds that keep something else under that name have none."""
-    found = (obj.get("status") or {}).get("conditions")
+    status = obj.get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
     if isinstance(found, list):
         yield from (item for item in found if isinstance(item, Mapping))
 

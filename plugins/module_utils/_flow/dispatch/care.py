@@ -31,6 +31,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.health import 
     judge_health,
 )
 
+_NO_TICKET = "it has no ticket any more, so nothing that was started for it is left"
+
 ACTIONS: dict[Phase, Action] = {
     "running": "running",
     "complete": "complete",
@@ -65,12 +67,32 @@ def look_after(cycle: Cycle, world: World) -> list[Stop]:
             if step.next_check is not None:
                 # The time that is certain stays behind a little.
                 cycle.check_again(step.next_check + late)
-            if record.state is not None and (step.holding != record.state.holding or step.outcomes is not None):
+            if _lost_its_ticket(cycle, world, record):
+                stops.append(Stop(record, OUTCOME_UNKNOWN, _NO_TICKET, "failed", {"holding": False}))
+            elif record.state is not None and (step.holding != record.state.holding or step.outcomes is not None):
                 steps.append((record, partial(_note, cycle, record, step)))
         else:
             steps.append((record, partial(_take, cycle, record, step)))
     cycle.side_by_side(steps)
     return stops
+
+
+def _lost_its_ticket(cycle: Cycle, world: World, record: Record) -> bool:
+    """Whether a gang is said to be started although no ticket of it exists, and so nothing that it could have made.
+
+    Its user deleted the ticket, or wrote the state, with which a gang of nothing would hold room for ever.
+    """
+    state = record.state
+    if state is None or record.phase not in ("dispatched", "running"):
+        return False
+    known = world.tickets.get(record.uid, ())
+    if any(ticket["metadata"]["uid"] == state.ticket_uid for ticket in known):
+        return False
+    doubts, key = cycle.office.doubts, f"ticket of {record.uid}"
+    if doubts.pausing(key):
+        return False
+    doubts.look_later(key)
+    return not cycle.office.engine.holds_ticket(record)
 
 
 def judge_gangs(

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -34,12 +35,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover
     began,
     open_batch,
     recover,
+    usual_patience,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import (
     project_status,
     tell_events,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting, told_to
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import (
     STARTED,
     Places,
@@ -73,7 +75,7 @@ def run_cycle(cycle: Cycle) -> None:
         seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
         tickets = set_aside(cycle, read_tickets(office.client, seen, places))
         _refuse_foreign(cycle)
-        ignore_edits(cycle)
+        ignore_edits(cycle, tickets)
         records = [*cycle.records.values(), *cycle.elsewhere.values()]
         world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
         cycle.kinds = world.kinds
@@ -83,8 +85,8 @@ def run_cycle(cycle: Cycle) -> None:
         _refuse_broken(cycle, world)
     carried = open_batch(cycle, world)
     choices, starts = _choose(cycle, world, carried)
-    if any(choice.verdict.reason == "name_taken" for choice in starts.postponed):
-        # Whoever waits for a name does not use the room it was given; others may.
+    if starts.postponed:
+        # Whoever the server would refuse now does not use the room it was given; others may.
         choices, starts = _choose(cycle, world, carried)
     with cycle.timed("carry_out"):
         _commit(cycle, world, carried, starts.ready, stops)
@@ -242,7 +244,8 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             reason, message = outcome.refusal.reason, outcome.refusal.message
         elif outcome.taken is not None:
             reason, message = "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}"
-            office.memory.note_taken(record, office.clock.now(), message)
+        if reason is not None:
+            office.memory.note_refused(record, office.clock.now(), reason, message)
         at = office.client.clock()
         office.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
 
@@ -274,7 +277,11 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
         _tidy(cycle, carried)
         return
     ledger = cycle.office.ledger
-    batch, _later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
+    batch, later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
+    if len(later) == len(entries):
+        # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
+        _tidy(cycle, carried)
+        return
     ledger.commit(batch_text(batch))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
     for item in new:
@@ -310,7 +317,8 @@ def _unlisted(
         if record.phase not in ("dispatching", "dispatched") or known or gang is None:
             continue
         steering = record.state.steering if record.state is not None else {}
-        entry = dataclasses.replace(_entry_of(cycle, record, "start"), at=int(began(record)))
+        patience = math.ceil(usual_patience(cycle.office.terms))
+        entry = dataclasses.replace(_entry_of(cycle, record, "start"), at=int(began(record)), patience=patience)
         found.append((entry, promise_of(demand_of(record, gang), steering)))
     return found
 
@@ -332,14 +340,13 @@ def _entry_of(cycle: Cycle, record: Record, op: Op) -> Entry:
         digest(spec)[:16] if spec is not None else "unreadable",
         spec.queue if spec is not None else None,
         at=int(cycle.office.clock.now()),
+        patience=math.ceil(cycle.office.terms.start_timeout),
     )
 
 
 def _demand(item: Choice | Stop) -> tuple[dict[str, t.Any], ...]:
-    """What the entry keeps reserved while it is open."""
-    if isinstance(item, Choice):
-        return promise_of(item.gang, item.verdict.steering)
-    return item.record.state.reserved if item.record.state is not None else ()
+    """What the entry keeps reserved while it is open; what is stopped gets nothing more."""
+    return promise_of(item.gang, item.verdict.steering) if isinstance(item, Choice) else ()
 
 
 def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
@@ -372,7 +379,7 @@ def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     """Start one gang; one whose record cannot be written keeps no room meanwhile."""
     verdict = item.verdict.as_dict()
-    claim = _claim(item, batch, verdict)
+    claim = _claim(item, batch, told_to(item.record.namespace, verdict))
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""

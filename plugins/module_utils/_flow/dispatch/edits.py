@@ -10,15 +10,17 @@ What was started is known from the cluster alone: the ticket lists the objects, 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import post_event
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
@@ -26,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.kinds import po
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState, Phase
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    GANG_LABEL,
     Key,
     plan_objects,
     ticket_keys,
@@ -38,16 +41,21 @@ EDITED = "Edited"
 _STARTED: tuple[Phase, ...] = ("dispatched", "running")
 
 
-def ignore_edits(cycle: Cycle) -> None:
-    """Go on with what was started wherever a record says something else by now; its user is told by an Event."""
+def ignore_edits(cycle: Cycle, tickets: t.Mapping[str, t.Sequence[Object]]) -> None:
+    """Go on with what was started wherever a record says something else by now; its user is told by an Event.
+
+    tickets are those that were listed, by the uids of their records.
+    """
     office = cycle.office
     for record in list(cycle.records.values()):
         state = record.state
         if state is None or record.phase not in _STARTED or not is_edited(office.memory, record):
             continue
         edited = office.memory.digest(record)
-        path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
-        ticket = get_object(office.client, path)
+        name = ticket_name(record.uid, state.attempt)
+        listed = [item for item in tickets.get(record.uid, ()) if item["metadata"]["name"] == name]
+        path = resource_path("v1", "configmaps", record.namespace, name)
+        ticket = listed[0] if listed else get_object(office.client, path)
         if ticket is None:
             continue
         sized, _problem = office.memory.rough_size(record)
@@ -111,10 +119,13 @@ def _completion(record: Record, now: GangSpec, objects: t.Sequence[Object]) -> t
 def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[Object], list[tuple[int, Key]]]:
     """The objects that were started, as the record has them, else as they live; and the places of those gone."""
     known = {_name(item.object): item.object for item in _plan(record)}
+    keys = ticket_keys(ticket)
+    live = _live(client, record, {key[:2] for key in keys if _key_name(key) not in known and _makes_pods(key)})
     objects: list[Object] = []
     gone: list[tuple[int, Key]] = []
-    for index, key in enumerate(ticket_keys(ticket)):
-        obj = known.get(_key_name(key)) or _live(client, key)
+    for index, key in enumerate(keys):
+        found = live.get(key[:2], {key[3]: _unseen(key)})
+        obj = known.get(_key_name(key)) or found.get(key[3])
         if obj is None:
             gone.append((index, key))
         else:
@@ -125,7 +136,7 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
 def _makes_pods(key: Key) -> bool:
     """Whether an object of this kind makes pods, or may: without it nobody can tell how the gang's work ended."""
     try:
-        return bool(pod_templates({"apiVersion": key[0], "kind": key[1], "metadata": {"name": key[3]}}, ""))
+        return bool(pod_templates(_unseen(key), ""))
     except BadInput:
         return True
 
@@ -140,10 +151,26 @@ def _plan(record: Record) -> t.Iterable[t.Any]:
         return ()
 
 
-def _live(client: KubeClient, key: Key) -> Object | None:
-    """An object as it is in the cluster."""
-    info = find_resource(client, key[0], key[1])
-    return None if info is None else get_object(client, info.path(key[2], key[3]))
+def _live(
+    client: KubeClient, record: Record, kinds: t.Collection[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, Object]]:
+    """The gang's objects of these kinds by their names, one list for each kind; without those nobody may see."""
+    found: dict[tuple[str, str], dict[str, Object]] = {}
+    for kind in sorted(kinds):
+        info = find_resource(client, *kind)
+        if info is None:
+            found[kind] = {}
+            continue
+        path, selector = info.path(record.namespace), f"{GANG_LABEL}={record.uid}"
+        with contextlib.suppress(Forbidden, NotFound, ServerFault):
+            listed = list_objects(client, path, keep=lambda raw: raw, label_selector=selector).items
+            found[kind] = {obj["metadata"]["name"]: obj for obj in listed}
+    return found
+
+
+def _unseen(key: Key) -> Object:
+    """What stands for an object that is not read: without pods of its own nothing but its name matters."""
+    return {"apiVersion": key[0], "kind": key[1], "metadata": {"name": key[3]}}
 
 
 def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:

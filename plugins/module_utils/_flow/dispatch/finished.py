@@ -99,6 +99,7 @@ def _owners(cycle: Cycle, unlisted: Tickets) -> dict[str, Record]:
         partial(_owner, cycle, uid, items[0])
         for uid, items in unlisted.items()
         if uid not in cycle.office.unmarked
+        and not cycle.office.doubts.pausing(f"owner {uid}")
         and attempt_of_ticket(items[0], uid) is not None
         and (namespaces is None or items[0]["metadata"]["namespace"] in namespaces)
     ]
@@ -113,7 +114,10 @@ def _owner(cycle: Cycle, uid: str, ticket: Object) -> Record | None:
         found = cycle.office.records.read(store, ticket["metadata"]["namespace"], str(owner.get("name")))
     except Forbidden:
         return None
-    return found if found is not None and found.uid == uid else None
+    if found is not None and found.uid == uid:
+        return found
+    cycle.office.doubts.look_later(f"owner {uid}")
+    return None
 
 
 def mark_tickets(cycle: Cycle, tickets: Iterable[Object]) -> None:

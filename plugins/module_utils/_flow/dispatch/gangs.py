@@ -14,6 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.definitions impo
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.constraints import placement_fields
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import (
     Gang,
     confined,
@@ -30,6 +31,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.accounting imp
 
 Data = dict[str, t.Any]
 Steering = t.Mapping[str, t.Sequence[str]]
+
+# More than this is not kept of what one gang was promised, unless its sizes alone take more.
+PROMISE_BYTES = 16 * 1024
+_SIZES = ("name", "count", "requests")
 
 
 def spec_of(record: Record) -> GangSpec:
@@ -60,9 +65,12 @@ def reserved_of(gang: Gang) -> tuple[Data, ...]:
 def promise_of(gang: Gang, steering: Steering) -> tuple[Data, ...]:
     """A gang's demand as a batch keeps it: besides the sizes whatever decides which nodes will do.
 
-    Whoever holds the Lease next may be allowed to read the batch, but not the record.
+    Whoever holds the Lease next may be allowed to read the batch, but not the record. Of very long rules only the sizes
+    are kept: all gangs under way share the batch.
     """
-    return tuple(_promised(confined(podset, steering.get(podset.name))) for podset in gang.podsets)
+    promise = tuple(_promised(confined(podset, steering.get(podset.name))) for podset in gang.podsets)
+    long = len(canonical_json(promise)) > PROMISE_BYTES
+    return tuple({key: item[key] for key in _SIZES} for item in promise) if long else promise
 
 
 def _promised(podset: PodSet) -> Data:

@@ -28,8 +28,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.together impor
 Kind = tuple[str, str]
 Watched = dict[int, tuple[Kind, str]]
 
-# A name that was found to be taken is looked for again no sooner.
-TAKEN_SECONDS = 10.0
+# What the server refused in a dry run it is asked again no sooner.
+REFUSED_SECONDS = 10.0
 
 
 @dataclasses.dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Known:
     deadlines: tuple[float | None, ...] | None = None
     permitted: bool = False
     digest: str | None = None
-    taken: tuple[float, str] | None = None
+    refused: tuple[float, str, str] | None = None
 
 
 class Memory:
@@ -124,18 +124,18 @@ class Memory:
         known.permitted = problem is None
         return problem
 
-    def note_taken(self, record: Record, now: float, detail: str) -> None:
-        """Remember that the name of one of the gang's objects was found to be somebody else's."""
+    def note_refused(self, record: Record, now: float, reason: str, detail: str) -> None:
+        """Remember why a dry run refused the gang for a while: a name that somebody else has, a quota, a webhook."""
         known = self._of(record)
         if known is not None:
-            known.taken = (now, detail)
+            known.refused = (now, reason, detail)
 
-    def taken(self, record: Record, now: float) -> str | None:
-        """Whose name stands in the gang's way, found lately; until it is looked for again the gang takes no room."""
+    def refused(self, record: Record, now: float) -> tuple[str, str] | None:
+        """Reason and detail of a refusal of late; until the server is asked again the gang takes no room."""
         known = self._of(record)
-        if known is None or known.taken is None or now >= known.taken[0] + TAKEN_SECONDS:
+        if known is None or known.refused is None or now >= known.refused[0] + REFUSED_SECONDS:
             return None
-        return known.taken[1]
+        return known.refused[1:]
 
     def _of(self, record: Record) -> _Known | None:
         """The notes on a record's present specification."""

@@ -133,6 +133,8 @@ class Office:
         self.workers = workers or Workers()
         self.journal = Journal()
         self.pauses = Pauses(client.clock)
+        # What was asked for lately because a list did not show it: tickets, and owners of tickets.
+        self.doubts = Pauses(client.clock)
         # Entries of the batch that are over although their records do not say so, by uid and commit.
         self.over: set[tuple[str, str]] = set()
         # Attempts whose removal this holder has ordered itself.
@@ -214,6 +216,8 @@ class Cycle:
         self.aside = {record.uid: record for record in self.sight.newer}
         office.forget({uid for uid, record in self.records.items() if record.phase == "queued"})
         office.pauses.keep_only({*self.records, *self.aside})
+        office.engine.forget(self.records)
+        office.doubts.drop_old()
         office.removed = {item for item in office.removed if item[0] in self.records}
         office.rehearsals = {uid: item for uid, item in office.rehearsals.items() if uid in self.records}
         self._tell_newer()
@@ -263,7 +267,8 @@ class Cycle:
             return None
         if written is not None:
             self.keep(record, written)
-            self.office.pauses.over(record.uid)
+            if written is not record:
+                self.office.pauses.over(record.uid)
         return written
 
     def skip(self, record: Record, trouble: str | None = None) -> None:

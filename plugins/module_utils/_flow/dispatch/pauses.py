@@ -69,6 +69,11 @@ class Pauses:
         with self._lock:
             self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in uids}
 
+    def drop_old(self) -> None:
+        """Forget whatever is so long ago that it tells nothing about now."""
+        with self._lock:
+            self._pauses = {uid: pause for uid, pause in self._pauses.items() if self._recent(uid) is not None}
+
     def pausing(self, uid: str) -> bool:
         """Whether a record is to be left alone for now."""
         pause = self._pauses.get(uid)

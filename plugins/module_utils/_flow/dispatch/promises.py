@@ -11,7 +11,7 @@ import collections
 from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import UNSEEN_PATIENCE
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import UNSEEN_PATIENCE, usual_patience
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import STARTED, World
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry
@@ -47,8 +47,9 @@ def unknown_until(cycle: Cycle) -> float | None:
     office = cycle.office
     if cycle.sight.blind is None or office.ledger.batch_text() is not None or office.ledger.terms != office.terms.lease:
         return None
-    end = office.ledger.created() + UNSEEN_PATIENCE * office.terms.start_timeout
-    return end if office.clock.now() < end else None
+    end = office.ledger.created() + UNSEEN_PATIENCE * usual_patience(office.terms)
+    now = office.clock.sure()
+    return end if now is None or now < end else None
 
 
 def _podsets(batch: Batch, entry: Entry, world: World) -> tuple[PodSet, ...]:

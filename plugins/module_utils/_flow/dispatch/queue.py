@@ -306,7 +306,10 @@ class Queue:
         """What may keep a gang that fits from starting in this cycle."""
         if not steerable(record, verdict.steering):
             return verdict.held_back("order_dependent", "its pods cannot be steered: no template of theirs is known")
-        taken = self._memory.taken(record, self._now) or self._taken_names(record)
+        refused = self._memory.refused(record, self._now)
+        if refused is not None:
+            return verdict.held_back(*refused)
+        taken = self._taken_names(record)
         if isinstance(taken, str):
             return verdict.held_back("name_taken", taken)
         if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:

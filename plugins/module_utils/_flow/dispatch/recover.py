@@ -18,6 +18,7 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, reserved_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import World
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_final
@@ -40,6 +41,7 @@ HALFWAY: tuple[Phase, ...] = ("dispatching", "undoing", "evicting")
 # A promise to a gang that this run is not for is forgotten after so many times the start_timeout: whoever looks after
 # that gang has started it or taken it back by then.
 UNSEEN_PATIENCE = 2.0
+START_TIMEOUT = DispatchTerms().start_timeout
 
 
 def recover(cycle: Cycle, world: World) -> None:
@@ -74,7 +76,7 @@ def _is_open(cycle: Cycle, world: World, entry: Entry, batch: Batch) -> bool:
     record = cycle.records.get(uid) or cycle.elsewhere.get(uid)
     if record is None and uid not in cycle.aside and cycle.sight.sees(entry.namespace):
         return False
-    if uid not in cycle.records and is_forgotten(cycle, entry.at):
+    if uid not in cycle.records and is_forgotten(cycle, entry.at, entry.patience):
         return False
     if record is None:
         return not _is_bound(world, entry, batch)
@@ -90,22 +92,34 @@ def _is_bound(world: World, entry: Entry, batch: Batch) -> bool:
     return sum(pod.bound or pod.finished for pod in pods) >= wanted
 
 
-def is_forgotten(cycle: Cycle, since: float) -> bool:
-    """Whether a start that this run is not for, begun then, is too old to count on; if not, it will be looked at."""
+def is_forgotten(cycle: Cycle, since: float, patience: float = 0.0) -> bool:
+    """Whether a start that this run is not for, begun then, is too old to count on; if not, it will be looked at.
+
+    patience is how long whoever began it lets a start take; where nobody knows, it is not less than usual.
+    """
     office = cycle.office
-    end = since + UNSEEN_PATIENCE * office.terms.start_timeout
-    if office.clock.now() > end:
+    end = since + UNSEEN_PATIENCE * (patience or usual_patience(office.terms))
+    now = office.clock.sure()
+    if now is not None and now > end:
         return True
     cycle.check_again(end + 1.0)
     return False
 
 
+def usual_patience(terms: DispatchTerms) -> float:
+    """How long a start takes at most that somebody began of whom nothing is known."""
+    return max(terms.start_timeout, START_TIMEOUT)
+
+
 def attended(cycle: Cycle) -> list[Record]:
     """The records of other namespaces without those whose start nobody seems to look after."""
+    batch = cycle.office.batch().batch
+    patience = {entry.uid: entry.patience for entry in batch.entries} if batch is not None else {}
     return [
         record
         for record in cycle.elsewhere.values()
-        if record.phase not in ("dispatching", "dispatched") or not is_forgotten(cycle, began(record))
+        if record.phase not in ("dispatching", "dispatched")
+        or not is_forgotten(cycle, began(record), patience.get(record.uid, 0))
     ]
 
 
@@ -178,7 +192,9 @@ def _bereaved_tickets(cycle: Cycle, world: World) -> Iterator[Task]:
     seen = {*cycle.records, *cycle.elsewhere, *cycle.aside}
     for uid, tickets in world.tickets.items():
         mine = [item for item in tickets if namespaces is None or item["metadata"]["namespace"] in namespaces]
-        if mine and uid not in seen and cycle.office.terms.only is None:
+        key = f"bereaved {uid}"
+        if mine and uid not in seen and cycle.office.terms.only is None and not cycle.office.doubts.pausing(key):
+            cycle.office.doubts.look_later(key)
             yield Task(("bereaved", uid), mine[0]["metadata"]["namespace"], partial(_clear_after, cycle, mine))
 
 

@@ -35,9 +35,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
     Forbidden,
+    Gone,
     KubeError,
     NotFound,
     ServerFault,
+    TooManyRequests,
+    Unauthorized,
     Unreachable,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger, LostLeadership
@@ -227,7 +230,7 @@ class _Run:
         """One cycle; None when the cluster did not answer: it may come back, and the time left decides."""
         try:
             return self._one_cycle(office)
-        except (Unreachable, ServerFault) as error:
+        except (Unreachable, ServerFault, TooManyRequests, Unauthorized, Gone) as error:
             if str(error) not in self.result.warnings:
                 self.result.warnings.append(str(error))
             return None

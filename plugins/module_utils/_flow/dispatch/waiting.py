@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -19,6 +20,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.verdict import 
 
 Data = Mapping[str, t.Any]
 
+# Reasons whose details name other gangs by namespace and name.
+_NAMES_GANGS = ("after_others", "behind", "paced", "reserved")
+_GANG_KEY = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-.a-z0-9]*[a-z0-9]|[a-z0-9][-a-z0-9]*/[a-z0-9]")
+_ANOTHER_GANG = "a gang of another namespace"
 # The reason of a gang that would fit but is none of those this run is for.
 NOT_ASKED = "not_asked"
 # At most so many verdicts are written in one cycle, those at the head of the queue first.
@@ -51,6 +56,7 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
         verdict = choice.verdict.as_dict()
         if news:
             _decide(cycle, record, choice.verdict, verdict)
+        verdict = told_to(record.namespace, verdict)
         if _worth_a_write(cycle, record, verdict, now):
             stamped = {**verdict, "decided_at": cycle.office.now_text()}
             writes.append((record, partial(cycle.carry_out, record, partial(_write, cycle, stamped))))
@@ -77,6 +83,14 @@ def _write(cycle: Cycle, verdict: dict[str, t.Any], record: Record) -> Record:
     return cycle.advance(record, "queued", "", "", verdict=verdict)
 
 
+def told_to(namespace: str, verdict: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A verdict as a record may carry it: without names from other namespaces, which its readers may not know."""
+    own, detail = f"{namespace}/", verdict["detail"]
+    if detail and verdict["reason"] in _NAMES_GANGS:
+        detail = _GANG_KEY.sub(lambda found: found[0] if found[0].startswith(own) else _ANOTHER_GANG, detail)
+    return {**verdict, "detail": detail, "may_preempt": [key for key in verdict["may_preempt"] if key.startswith(own)]}
+
+
 def worth_writing(told: Data | None, verdict: Data, now: float) -> bool:
     """Whether a record should carry the new verdict: another answer, layer or short resource, or old numbers."""
     if told is None or _gist(told) != _gist(verdict):
@@ -88,14 +102,17 @@ def worth_writing(told: Data | None, verdict: Data, now: float) -> bool:
 
 def _gist(verdict: Data) -> tuple[t.Any, ...]:
     """What a reader has to know at once."""
-    failing = [layer["layer"] for layer in verdict.get("layers") or () if not layer.get("passed")]
-    short = {
-        name
-        for layer in verdict.get("layers") or ()
-        for name, total in (layer.get("totals") or {}).items()
-        if total.get("short") not in (None, "0")
-    }
+    listed = verdict.get("layers")
+    layers = [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    failing = [layer.get("layer") for layer in layers if not layer.get("passed")]
+    short = {name for layer in layers for name in _short(layer.get("totals"))}
     return verdict.get("answer"), verdict.get("reason"), tuple(failing), tuple(sorted(short))
+
+
+def _short(totals: t.Any) -> list[str]:
+    """The resources that are short; what a record says can be written by anybody who may edit it."""
+    amounts = totals.items() if isinstance(totals, Mapping) else ()
+    return [name for name, total in amounts if isinstance(total, Mapping) and total.get("short") not in (None, "0")]
 
 
 def _gist_of(verdict: Verdict) -> tuple[t.Any, ...]:

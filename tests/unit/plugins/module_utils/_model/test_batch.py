@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
     BATCH_BYTES,
     BATCH_FORMAT,
+    START_BYTES,
     Entry,
     batch_text,
     demand_digest,
@@ -98,7 +99,7 @@ def test_many_small_entries_fill_a_batch():
     items = [(entry(str(i)), podsets()) for i in range(2_000)]
     batch, surplus = pack(items, "e", "b1")
     assert 0 < len(surplus) < 2_000
-    assert BATCH_BYTES - 400 < len(batch_text(batch)) <= BATCH_BYTES
+    assert START_BYTES - 400 < len(batch_text(batch)) <= START_BYTES
 
 
 def test_open_entries_are_carried_over_and_renewed():
@@ -126,6 +127,29 @@ def test_carried_entries_leave_less_room_and_one_that_finds_none_does_not_take_t
     second, surplus = pack([(entry("1", "stop"), podsets(2, 90_000)), (entry("2"), podsets())], "e", "b2", first)
     assert [(item.uid, item.op) for item in second.entries] == [("1", "start")]
     assert [item.uid for item, _demand in surplus] == ["1", "2"]
+
+
+def test_in_a_full_batch_every_start_can_be_stopped():
+    full, surplus = pack([(entry(str(i)), podsets()) for i in range(2_000)], "e", "b1")
+    assert surplus
+    stops = [(entry(item.uid, "stop"), ()) for item in full.entries]
+    after, left = pack(stops, "e", "b2", full)
+    assert left == []
+    assert [(item.uid, item.op) for item in after.entries] == [(item.uid, "stop") for item in full.entries]
+    assert len(batch_text(after)) <= BATCH_BYTES
+
+
+def test_in_a_full_batch_gangs_that_run_can_be_stopped():
+    full, _surplus = pack([(entry(str(i)), podsets()) for i in range(2_000)], "e", "b1")
+    after, left = pack([(entry(f"r{i}", "stop"), ()) for i in range(20)], "e", "b2", full)
+    assert left == []
+    assert len(after.entries) == len(full.entries) + 20
+
+
+def test_how_long_a_start_may_take_is_kept():
+    batch, _surplus = pack([(entry("1", at=7, patience=300), podsets())], "e", "b1")
+    assert read(batch) == batch
+    assert "patience" not in batch_text(pack([(entry("1"), podsets())], "e", "b1")[0])
 
 
 def test_entries_of_earlier_versions_belong_to_the_batch_itself():

@@ -145,6 +145,7 @@ def test_a_gang_whose_object_belongs_to_a_finished_one_takes_no_room(api):
     """Its ticket is not read any more, so that the name is found taken only by trying."""
     record = add_record(api, "again")
     office = SmallOffice(api)
-    office.office.memory.note_taken(record, office.office.clock.now(), "Job train belongs to another")
-    assert office.office.memory.taken(record, office.office.clock.now() + 1) == "Job train belongs to another"
-    assert office.office.memory.taken(record, office.office.clock.now() + 11) is None
+    why = "name_taken", "Job train belongs to another"
+    office.office.memory.note_refused(record, office.office.clock.now(), *why)
+    assert office.office.memory.refused(record, office.office.clock.now() + 1) == why
+    assert office.office.memory.refused(record, office.office.clock.now() + 11) is None

@@ -1,0 +1,269 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records, states and tickets that somebody wrote to stop a dispatcher, to keep others waiting, or to cost requests."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, ticket_name
+from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
+from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
+from ansible_collections.muster.kube.tests.support.memory_wire import Fault
+
+Object = cases.Object
+
+READY = "muster.kube/ready-before-next"
+STATE = "muster.kube/state"
+LONG_AGO = "2026-01-01T00:00:00Z"
+FAR_AWAY = "9999-12-31T23:59:59Z"
+# What a cycle with nothing to do asks for at the most.
+USUAL_REQUESTS = 30
+
+
+@pytest.fixture
+def stage() -> t.Iterator[MemoryStage]:
+    """Two nodes of 4 cpu and the namespaces a, of somebody with bad manners, and b."""
+    with MemoryStage(1) as made:
+        for name in ("a", "b"):
+            made.add_namespace(name)
+        made.add_nodes(*cases.node_pool("p", 2))
+        yield made
+
+
+def submit(stage: MemoryStage, name: str, namespace: str, *objects: Object, **options: t.Any) -> None:
+    """Queue a gang."""
+    stage.cluster.add("configmaps", cases.gang_record(name, namespace, objects, **options))
+
+
+def phase(stage: MemoryStage, name: str, namespace: str) -> str:
+    """What the record says."""
+    record = stage.cluster.get("configmaps", namespace, name)
+    assert record is not None
+    text = (record["metadata"].get("annotations") or {}).get(STATE)
+    return "queued" if text is None else str(json.loads(text)["phase"])
+
+
+def forge(stage: MemoryStage, name: str, namespace: str, **changes: t.Any) -> None:
+    """Write a state into a record, as everybody can who may edit it."""
+    state = {
+        "format": 1,
+        "phase": "queued",
+        "attempt": 1,
+        "write_id": "x/y.1/1",
+        "transitions": [["queued", LONG_AGO, "Submitted", ""]],
+        **changes,
+    }
+
+    def edit(record: Object) -> None:
+        """Into the annotation."""
+        record["metadata"].setdefault("annotations", {})[STATE] = json.dumps(state)
+
+    stage.cluster.change("configmaps", namespace, name, edit)
+
+
+def nested(depth: int) -> list[t.Any]:
+    """A list in a list in a list."""
+    value: list[t.Any] = []
+    for _level in range(depth):
+        value = [value]
+    return value
+
+
+def waiting_service(name: str) -> Object:
+    """An object that must be ready before the next one is created, and never is."""
+    made = cases.service(name)
+    made["metadata"]["annotations"] = {READY: "Ready=True"}
+    return made
+
+
+SENTENCES = [["undoing", LONG_AGO, "\ud800", "\ud800"]]
+FORGED: dict[str, dict[str, t.Any]] = {
+    "a number as a layer": {"verdict": {"layers": [1]}},
+    "a layer without a name": {"verdict": {"layers": [{}]}},
+    "numbers as totals": {"verdict": {"layers": [{"layer": "x", "totals": {"cpu": 1}}]}},
+    "a text as layers": {"verdict": {"layers": "abc"}},
+    "lists as words": {"verdict": {"answer": [], "reason": {}, "decided_at": 7}},
+    "half a character": {"phase": "undoing", "transitions": SENTENCES},
+    "half a character as a name": {"phase": "running", "write_id": "\ud800", "ticket": "\udfff"},
+    "a deep verdict": {"verdict": {"x": nested(400)}},
+    "a deep rest": {"later": nested(900)},
+    "amounts that are none": {"observed": [{"name": "g-j", "count": 3, "requests": {"cpu": "x", "": -1}}]},
+    "amounts without end": {"observed": [{"name": "g-j", "count": 2**31 - 2, "requests": {"cpu": "1e30"}}]},
+    "outcomes of nothing": {"phase": "running", "ticket": "x", "outcomes": {"99": "failed"}},
+    "outcomes while starting": {"phase": "dispatching", "outcomes": {"99": "failed"}},
+    "sizes that are none": {"phase": "dispatched", "reserved": [{"name": "q", "count": 1, "requests": {"cpu": "x"}}]},
+    "objects of others": {"phase": "undoing", "then": "running", "left": [["v1", "../..", "kube-system", "a/b"]]},
+    "no transitions": {"phase": "undoing", "transitions": []},
+    "the last attempt": {"phase": "running", "attempt": 2**31 - 2},
+    "no end": {"phase": "complete", "transitions": [["complete", "never", "", ""]]},
+    "hosts that are none": {"phase": "dispatched", "steering": {"g-j": ["nowhere"], "x": ["p-n0"]}},
+    "started in the far future": {"phase": "dispatched", "started_at": FAR_AWAY},
+    "running in the far future": {"phase": "running", "transitions": [["running", FAR_AWAY, "", ""]]},
+}
+
+
+@pytest.mark.parametrize("pods", [2, 50], ids=["fits", "does not fit"])
+@pytest.mark.parametrize("what", FORGED)
+def test_forged_state_holds_nobody_up(stage: MemoryStage, what: str, pods: int) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", pods))
+    forge(stage, "g", "a", **FORGED[what])
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.dispatcher("one")
+    for _cycle in range(4):
+        one.cycle()
+        one.pass_time(2)
+    assert phase(stage, "h", "b") == "running"
+
+
+def test_gang_whose_ticket_was_deleted_does_not_run_for_ever(stage: MemoryStage) -> None:
+    declared = {"name": "w", "count": 8, "requests": {"cpu": "1"}}
+    submit(stage, "g", "a", cases.config_map("g-c"), podsets=[declared])
+    one = stage.dispatcher("one")
+    one.cycle()
+    (ticket,) = [
+        item for item in stage.cluster.all("configmaps", "a") if TICKET_LABEL in (item["metadata"].get("labels") or {})
+    ]
+    stage.cluster.remove("configmaps", "a", ticket["metadata"]["name"])
+    for _cycle in range(4):
+        one.pass_time(2)
+        one.cycle()
+    assert phase(stage, "g", "a") == "failed"
+
+
+def test_gang_that_waits_is_looked_at_less_and_less_often(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", waiting_service("s"), cases.job("g-j", "p", 1))
+    one = stage.start("one", start_timeout=300.0)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "dispatching")
+    stage.run_for(30)
+    before = one.cycles
+    stage.run_for(60)
+    assert one.cycles - before < 20
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(500, "the webhook is down"), (403, "exceeded quota: q")], ids=["webhook", "quota"]
+)
+def test_gang_that_the_server_refuses_for_now_keeps_no_room(stage: MemoryStage, status: int, message: str) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.start("one")
+    reason = "Forbidden" if status == 403 else "InternalError"
+    path = "/namespaces/a/jobs"
+    one.line.faults.append(Fault("refuse", "POST", path, status=status, reason=reason, message=message, times=10_000))
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
+    asked = len(one.line.sent)
+    stage.run_for(60)
+    tries = [item for item in one.line.sent[asked:] if item[0] == "POST" and path in item[1]]
+    assert phase(stage, "g", "a") == "queued"
+    assert len(tries) < 60
+    one.line.faults.clear()
+    stage.cluster.remove("configmaps", "b", "h")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running", 60)
+
+
+def test_long_rules_of_placement_take_no_room_in_the_batch(stage: MemoryStage) -> None:
+    job = cases.job("g-j", "p", 7)
+    values = [f"value-{number:050}" for number in range(3_000)]
+    terms = [{"matchExpressions": [{"key": "muster-test/pool", "operator": "NotIn", "values": values}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    job["spec"]["template"]["spec"].update({"nodeSelector": {}, "affinity": {"nodeAffinity": required}})
+    submit(stage, "g", "a", job, priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    stage.start("one")
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "dispatched", 60)
+
+
+def test_edited_gang_of_many_objects_costs_few_requests(stage: MemoryStage) -> None:
+    objects = [cases.config_map(f"c-{number}") for number in range(100)]
+    submit(stage, "g", "a", *objects, cases.job("g-j", "p", 1), cases.job("g-k", "p", 1))
+    one = stage.dispatcher("one")
+    for _cycle in range(3):
+        one.cycle()
+        one.pass_time(2)
+    assert phase(stage, "g", "a") == "running"
+
+    def edit(record: Object) -> None:
+        """Only one of the objects is left."""
+        data = json.loads(record["data"]["gang.json"])
+        record["data"]["gang.json"] = json.dumps({**data, "objects": data["objects"][-1:]})
+
+    stage.cluster.change("configmaps", "a", "g", edit)
+    one.cycle()
+    before = len(one.line.sent)
+    one.cycle()
+    assert len(one.line.sent) - before < USUAL_REQUESTS
+    assert phase(stage, "g", "a") == "running"
+    stage.cluster.remove("jobs", "a", "g-j")
+    for _cycle in range(4):
+        one.cycle()
+        one.pass_time(2)
+    assert phase(stage, "g", "a") == "failed"
+
+
+def test_run_with_a_short_start_timeout_does_not_forget_what_others_promised() -> None:
+    with MemoryStage(1, Pace(pod=100.0)) as stage:
+        for name in ("a", "b"):
+            stage.add_namespace(name)
+        stage.add_nodes(*cases.node_pool("p", 2))
+        submit(stage, "g", "b", cases.job("g-j", "p", 8))
+        one = stage.dispatcher("one", ["b"], start_timeout=300.0)
+        one.cycle()
+        assert phase(stage, "g", "b") == "dispatched"
+        one.release()
+        submit(stage, "h", "a", cases.job("h-j", "p", 2))
+        two = stage.dispatcher("two", ["a"], start_timeout=1.0)
+        two.pass_time(5)
+        two.cycle()
+        assert (phase(stage, "g", "b"), phase(stage, "h", "a")) == ("dispatched", "queued")
+
+
+def test_starts_are_forgotten_with_their_records(stage: MemoryStage) -> None:
+    one = stage.dispatcher("one")
+    for number in range(3):
+        submit(stage, f"g{number}", "a", waiting_service(f"s{number}"), cases.job(f"j{number}", "p", 1))
+        one.cycle()
+        assert phase(stage, f"g{number}", "a") == "dispatching"
+        stage.cluster.remove("configmaps", "a", f"g{number}")
+        one.pass_time(1)
+        one.cycle()
+    assert one.office is not None
+    assert not one.office.engine._creations
+    assert not one.office.engine._doubtful
+
+
+def test_tickets_of_objects_that_are_no_records_cost_few_requests(stage: MemoryStage) -> None:
+    others = [stage.cluster.add("configmaps", {"metadata": {"name": f"x{n}", "namespace": "a"}}) for n in range(50)]
+    for number, made in enumerate(others):
+        uid = made["metadata"]["uid"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"x{number}", "uid": uid}
+        labels = {TICKET_LABEL: "true", GANG_LABEL: uid}
+        metadata = {"name": ticket_name(uid, 1), "namespace": "a", "labels": labels, "ownerReferences": [reference]}
+        stage.cluster.add("configmaps", {"metadata": metadata, "data": {"attempt": "1", "objects": "[]"}})
+    one = stage.dispatcher("one")
+    one.cycle()
+    before = len(one.line.sent)
+    one.cycle()
+    assert len(one.line.sent) - before < USUAL_REQUESTS
+
+
+def test_records_do_not_name_gangs_of_other_namespaces(stage: MemoryStage) -> None:
+    submit(stage, "secret", "a", cases.job("g-j", "p", 6), priority=5)
+    submit(stage, "next", "a", cases.job("n-j", "p", 6), priority=4)
+    submit(stage, "last", "b", cases.job("l-j", "p", 1))
+    one = stage.dispatcher("one", policy="strict")
+    one.cycle()
+    one.pass_time(2)
+    cycle = one.cycle()
+    told = {item.gang: item.message for item in cycle.office.journal.take()[0]}
+    assert "a/next" in told["b/last"]
+    record = stage.cluster.get("configmaps", "b", "last")
+    assert record is not None
+    assert "a gang of another namespace" in record["metadata"]["annotations"][STATE]
+    assert "a/next" not in json.dumps(record)
