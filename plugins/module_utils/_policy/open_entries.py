@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Entry
-from ansible_collections.muster.kube.plugins.module_utils._model.state import UNDOING, GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 
 Standing = t.Literal["not_begun", "open", "over"]
 
@@ -25,7 +25,7 @@ def standing_of(entry: Entry, state: GangState | None) -> Standing:
         return "over"
     if state is None or state.attempt < entry.attempt:
         return "not_begun"
-    if state.attempt > entry.attempt or state.phase in UNDOING:
+    if state.attempt > entry.attempt:
         return "over"
     carried = state.batch == entry.batch
     if entry.op == "start":

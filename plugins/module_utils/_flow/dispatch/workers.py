@@ -72,9 +72,11 @@ class Workers:
         with self._changed:
             mine = self._take(tasks)
             while True:
-                self._fill()
+                # One moment for both: whoever turns slow in between would make room that nobody gives away.
+                now = self._clock()
+                self._fill(now)
                 self._raise_error()
-                seconds = self._seconds_to_wait(mine)
+                seconds = self._seconds_to_wait(mine, now)
                 if seconds is None:
                     break
                 self._changed.wait(seconds)
@@ -86,7 +88,7 @@ class Workers:
         end = self._clock() + seconds
         with self._changed:
             while (self._running or self._pending) and (left := end - self._clock()) > 0:
-                self._fill()
+                self._fill(self._clock())
                 self._changed.wait(min(left, self._patience))
             return not self._running and not self._pending
 
@@ -101,9 +103,8 @@ class Workers:
                 self._pending.append(task)
         return mine
 
-    def _fill(self) -> None:
+    def _fill(self, now: float) -> None:
         """Start what may be started now."""
-        now = self._clock()
         slow = collections.Counter(item.task.group for item in self._running.values() if self._slow(item, now))
         quick = len(self._running) - slow.total()
         held: list[Task] = []
@@ -121,10 +122,9 @@ class Workers:
         """Whether a call has run longer than anybody waits."""
         return now - item.since >= self._patience
 
-    def _seconds_to_wait(self, mine: set[Hashable]) -> float | None:
+    def _seconds_to_wait(self, mine: set[Hashable], now: float) -> float | None:
         """How long to wait for these calls at most; None when all have ended or only slow ones are under way."""
         unfinished = any(key in self._running for key in mine) or any(task.key in mine for task in self._pending)
-        now = self._clock()
         ages = [now - item.since for item in self._running.values() if not self._slow(item, now)]
         return max(0.0, self._patience - max(ages)) if unfinished and ages else None
 
@@ -138,7 +138,7 @@ class Workers:
         with self._changed:
             self._error = self._error or error
             late = self._running.pop(task.key).late
-            self._fill()
+            self._fill(self._clock())
             self._changed.notify_all()
         if late:
             self.on_late()

@@ -66,6 +66,37 @@ def test_a_pause_that_is_over_is_no_reason_to_look_again_and_one_long_ago_is_for
     assert pauses.next_end() == pytest.approx(0.2)
 
 
+def test_what_is_waited_for_is_looked_at_now_and_then_however_long_it_takes():
+    clock = Clock()
+    pauses = Pauses(clock)
+    pauses.look_later("a")
+    for _look in range(60):
+        clock.now += pauses.next_end()
+        pauses.look_later("a")
+    assert pauses.next_end() == LONGEST_PAUSE
+
+
+def test_trouble_and_waiting_know_of_each_other():
+    clock = Clock()
+    pauses = Pauses(clock)
+    pauses.look_later("a")
+    clock.now += 9
+    pauses.trouble("a", "denied")
+    assert pauses.next_end() == 1.0
+    clock.now += 1
+    pauses.look_later("a")
+    assert pauses.next_end() == pytest.approx(2.5)
+    pauses.trouble("a", "denied")
+    assert pauses.next_end() == 2.0
+
+
+def test_the_first_of_several_pauses_to_end_is_told():
+    pauses = Pauses(Clock())
+    for uid in "aabbb":
+        pauses.trouble(uid, "denied")
+    assert pauses.next_end() == 2.0
+
+
 def test_only_trouble_is_told_and_only_while_it_pauses():
     clock = Clock()
     pauses = Pauses(clock)

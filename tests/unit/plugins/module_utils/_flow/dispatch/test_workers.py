@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import itertools
+import queue
 import threading
 
 import pytest
@@ -15,6 +17,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers
     Task,
     Workers,
 )
+
+LIMITS = "ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers"
 
 LONG = 30.0
 
@@ -106,3 +110,129 @@ def test_an_error_that_a_call_did_not_expect_is_raised_once():
     with pytest.raises(RuntimeError, match="broken"):
         workers.run([Task("a", "g", fail)])
     workers.run([Task("a", "g", lambda: None)])
+
+
+def test_an_error_is_raised_whatever_ends_well_after_it(gate):
+    ended, failing = threading.Event(), threading.Event()
+    workers = Workers(patience=0.01, on_late=ended.set)
+
+    def fail():
+        failing.wait(LONG)
+        raise RuntimeError("broken")
+
+    workers.run([Task("a", "g", fail), Task("b", "g", lambda: gate.wait(LONG))])
+    failing.set()
+    assert ended.wait(LONG)
+    gate.set()
+    assert workers.drain(LONG)
+    with pytest.raises(RuntimeError, match="broken"):
+        workers.run([])
+
+
+def test_of_two_calls_of_one_key_the_first_is_made():
+    done = []
+    Workers(patience=LONG).run([Task("a", "g", lambda: done.append(1)), Task("a", "g", lambda: done.append(2))])
+    assert done == [1]
+
+
+def test_the_end_of_a_call_is_noticed_at_once():
+    patient = threading.Thread(target=lambda: Workers(patience=3600.0).run([Task("a", "g", lambda: None)]), daemon=True)
+    patient.start()
+    patient.join(LONG)
+    assert not patient.is_alive()
+
+
+def test_a_call_is_slow_as_soon_as_it_has_taken_as_long_as_anybody_waits(gate):
+    shown = iter([0.0, *[0.5] * 20])
+    workers = Workers(patience=0.5, clock=lambda: next(shown, 100.0))
+    workers.run([Task("slow", "a", gate.wait)])
+    assert workers.busy == {"slow"}
+    assert next(shown, None) == 0.5
+
+
+def test_the_oldest_call_is_the_first_that_nobody_waits_for(gate, monkeypatch):
+    """Its place is then free for others."""
+    monkeypatch.setattr(f"{LIMITS}.WIDTH", 2)
+    now = [0.0]
+    workers = Workers(patience=1.0, clock=lambda: now[0])
+    begun = threading.Event()
+
+    def quick():
+        now[0] = 0.75
+
+    def second():
+        begun.set()
+        gate.wait(LONG)
+
+    waits = []
+
+    def wait(seconds):
+        """Until the second call runs beside the first; then both have taken too long."""
+        if begun.is_set():
+            waits.append(seconds)
+            now[0] = 2.0
+        real_wait(0.01)
+
+    real_wait = workers._changed.wait
+    monkeypatch.setattr(workers._changed, "wait", wait)
+    workers.run([Task("first", "a", lambda: gate.wait(LONG)), Task("q", "a", quick), Task("second", "a", second)])
+    assert waits[0] == 0.25
+
+
+def test_a_call_that_turns_slow_at_any_moment_makes_room_for_the_next(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.WIDTH", 1)
+    moments = itertools.count()
+    workers, done = Workers(patience=0.01, clock=lambda: 0.01 * next(moments)), []
+    workers.run([Task("slow", "a", lambda: gate.wait(LONG)), Task("quick", "a", lambda: done.append(1))])
+    assert done == [1]
+
+
+def test_slow_calls_are_limited_in_all(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.MOST_SLOW", 3)
+    begun = threading.Semaphore(0)
+    workers = Workers(patience=0.01)
+    workers.run([Task(f"slow-{name}", name, lambda: gate.wait(LONG)) for name in "abc"])
+    workers.run([Task("held", "other", begun.release)])
+    assert not begun.acquire(blocking=False)
+    assert "held" in workers.busy
+    gate.set()
+    # Nobody has to ask: whoever ends makes room for those that wait.
+    assert begun.acquire(timeout=LONG)
+
+
+def test_calls_that_were_held_up_keep_their_order(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.WIDTH", 1)
+    monkeypatch.setattr(f"{LIMITS}.MOST_SLOW_OF_GROUP", 1)
+    done = queue.SimpleQueue()
+    workers = Workers(patience=0.01)
+    workers.run([Task("slow", "a", lambda: gate.wait(LONG))])
+    workers.run([Task(f"held-{number}", "a", lambda number=number: done.put(number)) for number in range(5)])
+    assert done.empty()
+    gate.set()
+    assert [done.get(timeout=LONG) for _number in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_whoever_waits_for_everything_also_begins_what_was_held_up(gate, monkeypatch):
+    """What is slow by now had not been so when the last call ended."""
+    monkeypatch.setattr(f"{LIMITS}.WIDTH", 1)
+    monkeypatch.setattr(f"{LIMITS}.MOST_SLOW", 3)
+    now, ends, last = [0.0], threading.Semaphore(0), threading.Event()
+    gates = [threading.Event(), threading.Event(), gate]
+    workers = Workers(patience=0.01, on_late=ends.release, clock=lambda: now[0])
+
+    def slow(number):
+        now[0] += 1.0
+        gates[number].wait(LONG)
+
+    workers.run(tasks([lambda number=number: slow(number) for number in range(3)]))
+    workers.run([Task("long", "d", lambda: last.wait(LONG)), Task("last", "e", last.set)])
+    for number in range(2):
+        gates[number].set()
+        assert ends.acquire(timeout=LONG)
+    now[0] += 1.0
+    waiting = threading.Thread(target=workers.drain, args=(LONG,), daemon=True)
+    waiting.start()
+    assert last.wait(5.0)
+    gate.set()
+    waiting.join(LONG)
+    assert workers.busy == frozenset()
