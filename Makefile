@@ -38,9 +38,11 @@ MUSTER_SCALE ?= 0.1
 MUSTER_SEED ?= 1
 TEST_SELECTION ?= integration and not full
 TEST_PROFILES ?= test
+# Seconds for one test; only a hang takes so long.
+TEST_LIMIT ?= 600
 
 # Keep every tool inside the cache, and away from the user's own clusters and settings.
-export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION
+export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION TEST_LIMIT
 export MUSTER_CHECKOUT := $(CURDIR)
 export HOME := $(MUSTER_CACHE)/home
 export TMPDIR := $(MUSTER_CACHE)/tmp
@@ -62,7 +64,7 @@ export PATH := $(VENV)/bin:$(PATH)
 unexport ANSIBLE_CONFIG KUBECONFIG PYTHONPATH PYTHONHOME VIRTUAL_ENV
 unexport K8S_AUTH_KUBECONFIG K8S_AUTH_CONTEXT K8S_AUTH_HOST K8S_AUTH_API_KEY
 
-PYTEST := $(VENV)/bin/pytest --ansible-unit-inject-only -q
+PYTEST = $(VENV)/bin/pytest --ansible-unit-inject-only -q --timeout=$(TEST_LIMIT)
 # In full runs hypothesis is random too; its seed is the printed one.
 HYPOTHESIS_OPTIONS = $(if $(filter 1,$(MUSTER_SCALE)),--hypothesis-seed=$(MUSTER_SEED))
 
@@ -94,6 +96,7 @@ full: MUSTER_SCALE := 1
 full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange(1, 10**9))')
 full: TEST_SELECTION := integration
 full: TEST_PROFILES := test full
+full: TEST_LIMIT := 7200
 full: packages go trees importer-venv core216-venv tarball ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
@@ -106,7 +109,8 @@ unit: ready ## tests that need no cluster
 	@cd $(TREE) && $(PYTEST) -n 2 $(HYPOTHESIS_OPTIONS) tests/unit
 
 integration: ready go ## tests against local clusters, one for each worker
-	@cd $(TREE) && $(PYTEST) -n 2 --dist loadfile -m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
+	@cd $(TREE) && MUSTER_DURATIONS=$(RUN)/durations.json $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations=40 \
+		-m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
 
 molecule: ready go ## the roles, twice in a row
 	@cd $(TREE) && export NO_COLOR=1 PY_COLORS=0 ANSIBLE_FORCE_COLOR=0 \
@@ -144,7 +148,7 @@ help: ## this text
 	@echo; echo "Everything is kept in $(MUSTER_CACHE) (set MUSTER_CACHE to change that)."
 
 # --- what the targets above are made of ---
-.PHONY: ready venv tree sanity-tree trees home go packages importer-venv core216-venv tarball install lock
+.PHONY: ready venv tree sanity-tree trees home go packages importer-venv core216-venv tarball install lock durations
 .PHONY: importer builder smoke216 demo-tarball readme guide $(addprefix lint-,$(LINTS))
 
 # Inside `make test` the preparations were done once, before steps ran side by side.
@@ -198,6 +202,9 @@ packages: venv
 
 lock: home ## resolve the tools' versions anew
 	@$(PYTHON) tests/tools/lock.py $(MUSTER_CACHE)
+
+durations: # keep what the files of the last whole integration run took; the longest run first
+	@cp $(RUN)/durations.json tests/integration/durations.json
 
 lint-ruff: ready
 	@cd $(TREE); code=0; ruff format --check -q . || code=1; ruff check -q . || code=1; exit $$code
