@@ -89,19 +89,21 @@ cluster-down: ready ## stop and remove that cluster
 
 ##@ Test it
 .PHONY: test full lint unit integration molecule sanity bench
-test: packages go trees importer-venv core216-venv tarball ## everything a change has to pass
-	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme guide
+# The steps beside the integration tests, those that take longest first.
+BESIDE := sanity unit smoke216 lint demo-tarball guide importer molecule readme
+test: packages go trees install ## everything a change has to pass
+	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log main integration beside $(BESIDE)
 
 full: MUSTER_SCALE := 1
 full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange(1, 10**9))')
 full: TEST_SELECTION := integration
 full: TEST_PROFILES := test full
 full: TEST_LIMIT := 7200
-full: packages go trees importer-venv core216-venv tarball ## the same at full size with a fresh seed, and all benches
+full: export MUSTER_STEP_LIMIT := 86400
+full: packages go trees install ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		together sanity lint unit importer smoke216 alone integration molecule demo-tarball readme guide bench
+		main integration beside $(BESIDE) after bench
 
 LINTS := ruff mypy layers limits reuse ansible shell docs changelog
 lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansible's own linters
@@ -154,7 +156,7 @@ help: ## this text
 
 # Inside `make test` the preparations were done once, before steps ran side by side.
 ifdef MUSTER_PREPARED
-ready go sanity-tree importer-venv core216-venv tarball:
+ready go sanity-tree tarball install:
 	@:
 else
 ready: venv tree
@@ -165,15 +167,20 @@ go: venv
 sanity-tree: venv
 	@$(call copy,$(SANITY_ROOT),$(SANITY_TREE))
 
+tarball: ready
+	@rm -rf $(RUN)/dist && ansible-galaxy collection build $(TREE) --output-path $(RUN)/dist > /dev/null
+
+install: tarball
+	@rm -rf $(INSTALLED) && mkdir -p $(INSTALLED)
+	@ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) ansible-galaxy collection install $(TARBALL) -p $(INSTALLED) --offline --no-deps > /dev/null
+	@ln -sfn $(SITE)/ansible_collections/kubernetes $(INSTALLED)/ansible_collections/kubernetes
+endif
+
 importer-venv: home
 	@$(PYTHON) tests/tools/environments.py make $(MUSTER_CACHE) importer
 
 core216-venv: home
 	@$(PYTHON) tests/tools/environments.py make $(MUSTER_CACHE) core216 oldest
-
-tarball: ready
-	@rm -rf $(RUN)/dist && ansible-galaxy collection build $(TREE) --output-path $(RUN)/dist > /dev/null
-endif
 
 trees: ready sanity-tree
 
@@ -242,11 +249,6 @@ importer: builder tarball importer-venv
 builder: ready
 	@ansible-builder introspect $(ROOT) > $(RUN)/builder.log
 	@grep -q 'kubernetes.*muster.kube' $(RUN)/builder.log || { cat $(RUN)/builder.log; false; }
-
-install: tarball
-	@rm -rf $(INSTALLED) && mkdir -p $(INSTALLED)
-	@ANSIBLE_COLLECTIONS_PATH=$(INSTALLED) ansible-galaxy collection install $(TARBALL) -p $(INSTALLED) --offline --no-deps > /dev/null
-	@ln -sfn $(SITE)/ansible_collections/kubernetes $(INSTALLED)/ansible_collections/kubernetes
 
 # The oldest ansible-core and libraries: what sees them is tested again, the rest does not depend on them.
 SEES_ANSIBLE := action modules plugin_utils filter module_utils/_args module_utils/_kube
