@@ -26,6 +26,9 @@ import threading
 import time
 import typing
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import budgets
+
 PASSED = re.compile(r"\b(\d+) passed\b")
 PRINTING = threading.Lock()
 # Tests of these steps run in another step too, with other versions of what they need.
@@ -183,11 +186,14 @@ def main(log_directory: str, *arguments: str) -> int:
     """Run all steps and say how they went."""
     logs = pathlib.Path(log_directory)
     logs.mkdir(parents=True, exist_ok=True)
+    durations = logs.parent / "durations.json"
+    durations.unlink(missing_ok=True)
     runner = Runner(logs, float(os.environ.get("MUSTER_STEP_LIMIT") or STEP_LIMIT))
     started = time.monotonic()
     outcomes = run_all(runner, parse_steps(list(arguments)))
+    within_budget = budgets.report(durations)
     print(summary(outcomes, time.monotonic() - started), flush=True)
-    return int(any(outcome.code for outcome in outcomes))
+    return int(any(outcome.code for outcome in outcomes) or not within_budget)
 
 
 if __name__ == "__main__":
