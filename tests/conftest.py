@@ -10,7 +10,10 @@ of EXPECTED_SKIPS, or the run fails.
 
 from __future__ import annotations
 
+import collections
+import json
 import os
+import pathlib
 import re
 import typing as t
 
@@ -89,6 +92,23 @@ class SkipKeeper:
             terminalreporter.write_line(f"{mark}: {nodeid}: {reason}")
 
 
+class DurationKeeper:
+    """Add up what the tests of each file took, setup and teardown included, and write it down at the end."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.seconds: dict[str, float] = collections.defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add one part of one test."""
+        self.seconds[pathlib.PurePath(report.nodeid.partition("::")[0]).name] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the table, the longest file first."""
+        table = {name: round(spent, 1) for name, spent in sorted(self.seconds.items(), key=lambda entry: -entry[1])}
+        self.path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+
+
 def unexpected(config: pytest.Config) -> list[tuple[str, str]]:
     """The skips that a strict run does not accept."""
     return [(nodeid, reason) for nodeid, reason in config.stash[SKIPS] if not is_expected(reason)]
@@ -99,3 +119,5 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Keep the list in the process that prints the results; workers of a parallel run only report to it."""
     if not hasattr(session.config, "workerinput"):
         session.config.pluginmanager.register(SkipKeeper(session.config), "muster-skips")
+        if kept := os.environ.get("MUSTER_DURATIONS"):
+            session.config.pluginmanager.register(DurationKeeper(pathlib.Path(kept)), "muster-durations")

@@ -2,22 +2,63 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One local cluster for the whole run, one namespace and node pool for each test."""
+"""One local cluster for each worker, one namespace and node pool for each test; the longest files run first.
+
+What files take is kept in durations.json (`make durations` writes it anew): a file that is not in it runs early.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 FULL = float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1
+HERE = pathlib.Path(__file__).parent
+DURATIONS = HERE / "durations.json"
+# Starting the cluster with the real node takes long: all files that use it go to one worker.
+REAL_NODE = "real-node"
+
+
+def group_of(path):
+    """The files that one worker runs together: a file alone, or all that use the cluster with the real node."""
+    return REAL_NODE if "real_cluster" in path.read_text(encoding="utf-8") else path.stem
 
 
 def pytest_collection_modifyitems(items):
-    """Everything here needs the cluster."""
-    for item in items:
-        if "/tests/integration/" in str(item.path):
-            item.add_marker("integration")
+    """Everything here needs the cluster; the files that take longest come first."""
+    here = [item for item in items if item.path.parent == HERE]
+    groups = {path: group_of(path) for path in {item.path for item in here}}
+    for item in here:
+        item.add_marker("integration")
+    seconds = seconds_of_groups(groups, json.loads(DURATIONS.read_text(encoding="utf-8")))
+    here.sort(key=lambda item: (-seconds[groups[item.path]], groups[item.path]))
+    items[:] = [item for item in items if item.path not in groups] + here
+
+
+def seconds_of_groups(groups, recorded):
+    """What each group of files takes; a new file counts as long as the longest, for it may be."""
+    longest = max(recorded.values(), default=0.0)
+    seconds = dict.fromkeys(groups.values(), 0.0)
+    for path, group in groups.items():
+        seconds[group] += recorded.get(path.name, longest)
+    return seconds
+
+
+class GroupScheduling(LoadFileScheduling):
+    """Deal out groups of files."""
+
+    def _split_scope(self, nodeid):
+        """The group of a test."""
+        return group_of(self.config.rootpath / nodeid.partition("::")[0])
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Deal out groups where files were asked for."""
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

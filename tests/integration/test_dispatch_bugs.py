@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.timestamp impor
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, actions, short_of, told
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, service
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_for_end, wait_until
 from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wrapper_crd
 
 Object = dict[str, t.Any]
@@ -132,14 +132,14 @@ def test_b6_a_foreign_object_that_comes_in_between_is_left_alone(proxied: Stage,
     proxied.submit("gang", proxied.job("gang"), service("late"))
     # The first request for the Service only pretends.
     rule = proxy.hold(method="POST", path="/services$", first=2)
-    runner = threading.Thread(target=proxied.run)
+    runner = threading.Thread(target=proxied.run, daemon=True)
     runner.start()
     rule.wait_for_arrival()
     foreign = service("late")
     foreign["metadata"]["namespace"] = proxied.namespace
     before = proxied.cluster.create(foreign)[0]
     rule.release()
-    runner.join()
+    wait_for_end(runner)
     assert proxied.find(service("late")) == before
     wait_until("the gang's Job to be undone", lambda: proxied.find(proxied.job("gang")) is None)
     assert proxied.phase("gang") in ("undoing", "queued")

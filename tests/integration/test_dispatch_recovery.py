@@ -29,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, actions, told, wait_gone
 from ansible_collections.muster.kube.tests.support.gang_cases import claim, config_map, service
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_for_end, wait_until
 
 Object = dict[str, t.Any]
 
@@ -206,13 +206,13 @@ def test_a_record_deleted_mid_start(proxied: Stage, proxy: ApiProxy, moment: str
     proxied.run(max_starts=0)
     rule = proxy.hold(method="POST" if objects else "PUT", path=path, first=2)
     results: list[t.Any] = []
-    runner = threading.Thread(target=lambda: results.append(proxied.run()))
+    runner = threading.Thread(target=lambda: results.append(proxied.run()), daemon=True)
     runner.start()
     rule.wait_for_arrival()
     delete(proxied.client, proxied.cluster.path(record.raw))
     wait_gone("the ticket", proxied.tickets)
     rule.release()
-    runner.join()
+    wait_for_end(runner)
     assert len(results) == 1
     for obj in (service("gang-s"), proxied.job("gang")):
         wait_gone(f"{obj['kind']} of the gang", lambda obj=obj: proxied.find(obj))
@@ -258,13 +258,13 @@ def test_while_an_entry_is_not_settled_its_room_is_kept_and_no_batch_follows(pro
     proxied.submit("other", proxied.job("other", 1, cpu="1"), priority=5)
     rule = proxy.hold(method="PUT", path="/configmaps/first$")
     results: list[t.Any] = []
-    runner = threading.Thread(target=lambda: results.append(proxied.run()))
+    runner = threading.Thread(target=lambda: results.append(proxied.run()), daemon=True)
     runner.start()
     rule.wait_for_arrival()
     # Somebody else writes the record at the same moment.
     patch(proxied.client, proxied.cluster.path(record.raw), {"metadata": {"labels": {"x": "y"}}}, patch_type="merge")
     rule.release()
-    runner.join()
+    wait_for_end(runner)
     assert told(results[0], "other").action == "wait"
     assert told(results[0], "other").verdict["layers"][-1]["totals"]["cpu"]["free"] == "0"
     assert last_batch(proxied).id == left

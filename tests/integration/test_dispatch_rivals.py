@@ -163,7 +163,13 @@ class Robbery:
 
             points.at_each(choose)
             orders = Orders(
-                str(points.kubeconfig), self.name, (self.name,), duration=PATIENCE, until=("queued",), bind_timeout=1.0
+                str(points.kubeconfig),
+                self.name,
+                (self.name,),
+                duration=PATIENCE,
+                until=("queued",),
+                once_seen=("dispatching", "dispatched", "undoing"),
+                bind_timeout=1.0,
             )
             with DispatchProcess(orders, self.directory / "log") as process:
                 process.result(PATIENCE)

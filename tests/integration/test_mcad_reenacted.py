@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.tests.support.gang_cases import (
     kwok_node,
     service,
 )
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_for_end
 from ansible_collections.muster.kube.tests.support.mcad_bench import (
     AS_MCAD,
     COMPLETED,
@@ -324,7 +324,7 @@ class SlowNode:
     def __exit__(self, *_error: object) -> None:
         """Stop looking after the pods."""
         self._over.set()
-        self._thread.join()
+        wait_for_end(self._thread)
 
     @staticmethod
     def _alive() -> list[Object]:

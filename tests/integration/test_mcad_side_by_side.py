@@ -26,7 +26,7 @@ from ansible_collections.muster.kube.tests.support.gang_cases import (
     kwok_node,
     pod,
 )
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_for_end, wait_until
 from ansible_collections.muster.kube.tests.support.mcad_bench import (
     DISPATCHED,
     RUNS,
@@ -160,7 +160,7 @@ def dispatching(cluster: LiveCluster) -> t.Iterator[None]:
         yield
     finally:
         over.set()
-        worker.join()
+        wait_for_end(worker)
 
 
 def test_both_tell_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import write_report
 from ansible_collections.muster.kube.plugins.module_utils._model.report import ReportRequest
 from ansible_collections.muster.kube.tests.support import inspection_cases
+from ansible_collections.muster.kube.tests.support.live_cluster import wait_for_end
 from ansible_collections.muster.kube.tests.support.report_cases import (
     START,
     TEMPLATE,
@@ -49,11 +50,11 @@ def proxy():
     """The only way out for the browser; asked lists what went there."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Recorder) as server:
         server.asked = []
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield server
         server.shutdown()
-        thread.join()
+        wait_for_end(thread)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
@@ -18,6 +19,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection impo
 
 COLLECTOR = pathlib.Path(__file__).parents[2] / "roles" / "inspection" / "files" / "collector.sh"
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
+# Never reached when things work.
+PATIENCE = 120.0
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 # A small image: no python3, base64, setsid, timeout, lscpu, perl.
 FEW_PROGRAMS = [
@@ -119,7 +122,10 @@ def alive(pid: int) -> bool:
 
 def wait_for_file(path: pathlib.Path, process: subprocess.Popen[bytes]) -> str:
     """The contents of a file as soon as a process that runs has written it."""
+    end = time.monotonic() + PATIENCE
     while not (path.exists() and path.read_text().endswith("\n")):
+        if time.monotonic() > end:
+            raise AssertionError(f"{path.name} was not written in {PATIENCE:.0f} s")
         if process.poll() is not None:
             raise AssertionError(f"the collector ended with {process.returncode} before {path.name} was written")
         os.sched_yield()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import typing as t
 
@@ -31,6 +32,13 @@ def wait_until(what: str, probe: t.Callable[[], T | None], seconds: float = DEAD
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
         time.sleep(pause)
+
+
+def wait_for_end(thread: threading.Thread, seconds: float = DEADLINE) -> None:
+    """Join a thread; one that does not end fails the test instead of keeping it forever."""
+    thread.join(seconds)
+    if thread.is_alive():
+        raise AssertionError(f"waited {seconds:.0f} s in vain for the end of {thread.name}")
 
 
 class LiveCluster:

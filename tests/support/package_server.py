@@ -16,6 +16,8 @@ import threading
 import typing as t
 import zipfile
 
+from ansible_collections.muster.kube.tests.support.live_cluster import wait_for_end
+
 USER = "me"
 
 
@@ -49,7 +51,7 @@ class FileServer:
 
         handler = functools.partial(Handler, directory=str(root))
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self.address = f"127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> t.Self:
@@ -60,7 +62,7 @@ class FileServer:
     def __exit__(self, *ignored: object) -> None:
         """Stop."""
         self._server.shutdown()
-        self._thread.join()
+        wait_for_end(self._thread)
         self._server.server_close()
 
 

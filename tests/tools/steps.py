@@ -4,25 +4,40 @@
 
 """Run make targets as the steps of one test run: name and time of each, short output when green, all of it when red.
 
-Steps after `together` run side by side, two at a time, with their output kept back; those after `alone` run one after
-the other with their output shown as it comes, since they take long. Every step runs, even when an earlier one failed.
-Usage: steps.py LOG_DIRECTORY together STEP... alone STEP...
+Steps after `main` take longest: they run one after the other from the beginning, with their output shown as it comes.
+Those after `beside` run at the same time, two at once and with low priority, so that no processor is ever idle; their
+output is kept back. Those after `after` run when all others are over, for they measure. Every step runs, even when
+another one failed. A step that takes longer than MUSTER_STEP_LIMIT seconds is ended and counts as failed.
+Usage: steps.py LOG_DIRECTORY main STEP... beside STEP... after STEP...
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
+import typing
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import budgets
 
 PASSED = re.compile(r"\b(\d+) passed\b")
 PRINTING = threading.Lock()
+# Tests of these steps run in another step too, with other versions of what they need.
+AGAIN = frozenset({"smoke216"})
+BESIDE_AT_ONCE = 2
+BESIDE_NICENESS = 10
+STEP_LIMIT = 5400.0
+# What a step that is ended gets for putting its clusters away.
+LAST_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,27 +61,73 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
-def run_step(step: str, logs: pathlib.Path, live: bool) -> Outcome:
-    """Run `make STEP`; the log is kept, and shown as it grows when live."""
-    log = logs / f"{step}.log"
-    say(f"==> {step}")
-    started = time.monotonic()
-    command = [os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
-    with open(log, "wb") as stream:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        for chunk in iter(lambda: process.stdout.read1() if process.stdout else b"", b""):
-            stream.write(chunk)
-            stream.flush()
-            if live:
-                sys.stdout.buffer.write(chunk)
-                sys.stdout.flush()
-        code = process.wait()
-    outcome = Outcome(step, code, time.monotonic() - started, log)
-    if code and not live:
-        say(log.read_text(errors="replace"))
-    verdict = "FAILED" if code else "ok"
-    say(f"<== {step}: {verdict}, {outcome.seconds:.0f} s{describe_tests(outcome.tests_passed())}")
-    return outcome
+class Runner:
+    """Runs steps, several at the same time, and ends them when the run is interrupted."""
+
+    def __init__(self, logs: pathlib.Path, limit: float) -> None:
+        """Keep where the logs go and how many seconds a step may take."""
+        self.logs = logs
+        self.limit = limit
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def run(self, step: str, live: bool) -> Outcome:
+        """Run `make STEP`; the log is kept, and shown as it grows when live, else the step has low priority."""
+        log = self.logs / f"{step}.log"
+        say(f"==> {step}")
+        started = time.monotonic()
+        with open(log, "wb") as stream:
+            code = self._follow(self._command(step, live), stream, live)
+            if time.monotonic() - started > self.limit:
+                stream.write(f"The step took longer than {self.limit:.0f} s and was ended.\n".encode())
+        outcome = Outcome(step, code, time.monotonic() - started, log)
+        if code and not live:
+            say(log.read_text(errors="replace"))
+        verdict = "FAILED" if code else "ok"
+        say(f"<== {step}: {verdict}, {outcome.seconds:.0f} s{describe_tests(outcome.tests_passed())}")
+        return outcome
+
+    @staticmethod
+    def _command(step: str, live: bool) -> list[str]:
+        """What to start."""
+        priority = [] if live else ["nice", "-n", str(BESIDE_NICENESS)]
+        return [*priority, os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
+
+    def _follow(self, command: list[str], stream: typing.BinaryIO, live: bool) -> int:
+        """Start a program, in a process group of its own so that all of it can be ended, and keep what it prints."""
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0
+        )
+        self._running.add(process)
+        alarm = threading.Timer(self.limit, end, [process])
+        alarm.start()
+        try:
+            for chunk in iter(lambda: process.stdout.read1() if process.stdout else b"", b""):
+                stream.write(chunk)
+                stream.flush()
+                if live:
+                    sys.stdout.buffer.write(chunk)
+                    sys.stdout.flush()
+            return process.wait()
+        except KeyboardInterrupt:
+            end(process)
+            raise
+        finally:
+            alarm.cancel()
+            self._running.discard(process)
+
+    def end_all(self) -> None:
+        """End what runs."""
+        for process in list(self._running):
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a whole process group to end, as Ctrl-C does; what does not listen, or is left by the others, is killed."""
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(LAST_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def describe_tests(count: int) -> str:
@@ -75,9 +136,9 @@ def describe_tests(count: int) -> str:
 
 
 def parse_steps(arguments: list[str]) -> dict[str, list[str]]:
-    """The steps to run together and those to run alone."""
-    groups: dict[str, list[str]] = {"together": [], "alone": []}
-    current = groups["alone"]
+    """The steps of each kind, in their order."""
+    groups: dict[str, list[str]] = {"main": [], "beside": [], "after": []}
+    current = groups["main"]
     for argument in arguments:
         if argument in groups:
             current = groups[argument]
@@ -86,8 +147,8 @@ def parse_steps(arguments: list[str]) -> dict[str, list[str]]:
     return groups
 
 
-def summary(outcomes: list[Outcome]) -> str:
-    """The closing table and the number of tests that passed."""
+def summary(outcomes: list[Outcome], seconds: float) -> str:
+    """The closing table and the number of tests that passed, each counted once."""
     width = max(len(outcome.step) for outcome in outcomes)
     lines = ["", "step".ljust(width) + "  result  seconds  tests"]
     for outcome in outcomes:
@@ -95,21 +156,44 @@ def summary(outcomes: list[Outcome]) -> str:
         tests = outcome.tests_passed() or ""
         lines.append(f"{outcome.step.ljust(width)}  {verdict:6}  {outcome.seconds:7.0f}  {tests:>5}".rstrip())
     failed = [f"{outcome.step} (log: {outcome.log})" for outcome in outcomes if outcome.code]
-    total = sum(outcome.tests_passed() for outcome in outcomes)
-    lines.append(f"{total} tests passed, {len(outcomes) - len(failed)} of {len(outcomes)} steps green")
+    total = sum(outcome.tests_passed() for outcome in outcomes if outcome.step not in AGAIN)
+    again = sum(outcome.tests_passed() for outcome in outcomes if outcome.step in AGAIN)
+    twice = f" ({again} of them again with the oldest versions)" if again else ""
+    green = f"{len(outcomes) - len(failed)} of {len(outcomes)} steps green"
+    lines.append(f"{total} tests passed{twice}, {green}, {seconds:.0f} s in all")
     return "\n".join(lines + [f"FAILED: {step}" for step in failed])
+
+
+def run_all(runner: Runner, groups: dict[str, list[str]]) -> list[Outcome]:
+    """Run the steps of all groups; the outcomes are in the order of the groups."""
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as in_front,
+        concurrent.futures.ThreadPoolExecutor(BESIDE_AT_ONCE) as beside,
+    ):
+        try:
+            begun = [in_front.submit(runner.run, step, True) for step in groups["main"]]
+            begun += [beside.submit(runner.run, step, False) for step in groups["beside"]]
+            outcomes = [future.result() for future in begun]
+        except KeyboardInterrupt:
+            for future in begun:
+                future.cancel()
+            runner.end_all()
+            raise
+    return outcomes + [runner.run(step, True) for step in groups["after"]]
 
 
 def main(log_directory: str, *arguments: str) -> int:
     """Run all steps and say how they went."""
     logs = pathlib.Path(log_directory)
     logs.mkdir(parents=True, exist_ok=True)
-    groups = parse_steps(list(arguments))
-    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        outcomes = list(pool.map(lambda step: run_step(step, logs, False), groups["together"]))
-    outcomes += [run_step(step, logs, True) for step in groups["alone"]]
-    print(summary(outcomes), flush=True)
-    return int(any(outcome.code for outcome in outcomes))
+    durations = logs.parent / "durations.json"
+    durations.unlink(missing_ok=True)
+    runner = Runner(logs, float(os.environ.get("MUSTER_STEP_LIMIT") or STEP_LIMIT))
+    started = time.monotonic()
+    outcomes = run_all(runner, parse_steps(list(arguments)))
+    within_budget = budgets.report(durations)
+    print(summary(outcomes, time.monotonic() - started), flush=True)
+    return int(any(outcome.code for outcome in outcomes) or not within_budget)
 
 
 if __name__ == "__main__":

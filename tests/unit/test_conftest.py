@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -19,10 +20,11 @@ CONFTEST = pathlib.Path(__file__).resolve().parents[1] / "conftest.py"
 def run(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
 
-    def run(body: str, strict: str, *options: str) -> subprocess.CompletedProcess[str]:
+    def run(body: str, strict: str, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "test_it.py").write_text(f"import pytest\n\ndef test_good():\n    assert True\n\n{body}\n")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
         environment = {"PATH": "/usr/bin:/bin", "MUSTER_STRICT": strict, "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path)}
+        environment.update(settings)
         return subprocess.run(
             [*command, *options, "test_it.py"],
             cwd=tmp_path,
@@ -67,3 +69,13 @@ def test_a_run_that_is_not_strict_only_lists(run):
     done = run(SURPRISE, "0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "UNEXPECTED: test_it.py::test_skipped: no time today" in done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+def test_what_each_file_took_is_written_down(run, tmp_path, options):
+    kept = tmp_path / "durations.json"
+    done = run("import time\n\ndef test_slow():\n    time.sleep(0.2)", "0", *options, MUSTER_DURATIONS=str(kept))
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = json.loads(kept.read_text())
+    assert list(table) == ["test_it.py"]
+    assert table["test_it.py"] >= 0.2

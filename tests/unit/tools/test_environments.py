@@ -43,7 +43,19 @@ def test_every_group_is_locked_exactly():
             continue
         assert all(re.match(r"[a-z0-9.-]+==[^ ]+( ; .*)?$", line) for line in blocks[name]), name
         locked = {line.split("==")[0] for line in blocks[name]}
-        assert {re.split("[=<>]", line)[0].lower() for line in wanted} <= locked
+        assert {re.split("[=<> ]", line)[0].lower() for line in wanted} <= locked
+
+
+def test_the_oldest_versions_that_are_promised_are_those_that_are_tested():
+    blocks = environments.read_blocks((REPOSITORY / "requirements.lock").read_text())
+    locked = dict(line.split(" ")[0].split("==") for line in reversed(blocks["core216"]))
+    promised = (REPOSITORY / "meta/ee-requirements.txt").read_text()
+    # No wheel of the promised PyYAML exists for a supported Python; Ansible itself brings a newer one.
+    oldest = dict(re.findall(r"^([a-z]+)>=(\S+)$", promised, re.MULTILINE))
+    runtime = re.search(r'requires_ansible: ">=(.*)"', (REPOSITORY / "meta/runtime.yml").read_text()).group(1)
+    assert {"cryptography", "jmespath", "kubernetes"} <= set(oldest)
+    assert {name: locked[name] for name in oldest} == oldest
+    assert locked["ansible-core"] == runtime
 
 
 def test_wanted_go_is_the_newest_that_a_module_asks_for(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import sys
+import time
 
 import pytest
 
@@ -21,10 +22,17 @@ SPEC.loader.exec_module(steps)
 
 @pytest.fixture
 def fake_make(tmp_path, monkeypatch):
+    """A make whose steps are: bad, which fails; slow, which ends only by a signal; others, which pass five tests."""
     program = tmp_path / "make"
     program.write_text(
         "#!/bin/sh\nfor step; do :; done\n"
-        'case $step in bad) echo broken; exit 2;; *) echo noise; echo "5 passed, 1 skipped in 0.1s";; esac\n'
+        f'echo "$step" >> {tmp_path}/order\n'
+        "case $step in\n"
+        "bad) echo broken; exit 2;;\n"
+        "slow) sleep 600 & echo $!; wait;;\n"
+        f"meets-*) touch {tmp_path}/$step; until [ -e {tmp_path}/meets-1 ] && [ -e {tmp_path}/meets-2 ] && "
+        f"[ -e {tmp_path}/meets-3 ]; do sleep 0.01; done; echo niceness $(ps -o ni= -p $$);;\n"
+        '*) echo noise; echo "5 passed, 1 skipped in 0.1s";; esac\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("MAKE", str(program))
@@ -32,20 +40,59 @@ def fake_make(tmp_path, monkeypatch):
 
 
 def test_green_run_is_short_and_counts_tests(fake_make, capfdbinary):
-    assert steps.main(str(fake_make), "together", "lint", "unit", "alone", "integration") == 0
+    assert steps.main(str(fake_make), "main", "integration", "beside", "lint", "unit") == 0
     printed = capfdbinary.readouterr().out.decode()
-    assert printed.count("noise") == 1, "only the step that ran alone shows its output"
+    assert printed.count("noise") == 1, "only the main step shows its output"
     assert "15 tests passed, 3 of 3 steps green" in printed.splitlines()[-1]
 
 
+def test_tests_that_run_again_with_other_versions_are_counted_once(fake_make, capsys):
+    assert steps.main(str(fake_make), "main", "integration", "beside", "unit", "smoke216") == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "10 tests passed (5 of them again with the oldest versions), 3 of 3 steps green" in last
+
+
 def test_red_step_shows_its_output_and_the_rest_still_runs(fake_make, capsys):
-    assert steps.main(str(fake_make), "together", "bad", "unit", "alone", "integration") == 1
+    assert steps.main(str(fake_make), "main", "integration", "beside", "bad", "unit", "after", "bench") == 1
     printed = capsys.readouterr().out
     assert "broken" in printed
     assert "<== bad: FAILED" in printed
     assert "<== integration: ok" in printed
-    assert "2 of 3 steps green" in printed
+    assert "<== bench: ok" in printed
+    assert "3 of 4 steps green" in printed
     assert printed.splitlines()[-1].startswith("FAILED: bad (log: ")
+
+
+def test_two_steps_run_beside_the_main_one_with_low_priority(fake_make):
+    assert steps.main(str(fake_make), "main", "meets-1", "beside", "meets-2", "meets-3") == 0
+    own, *others = [int((fake_make / f"meets-{number}.log").read_text().split()[1]) for number in (1, 2, 3)]
+    assert [niceness - own for niceness in others] == [min(steps.BESIDE_NICENESS, 19 - own)] * 2
+
+
+def test_steps_that_measure_come_last(fake_make, tmp_path):
+    assert steps.main(str(fake_make), "after", "bench", "main", "one", "beside", "two", "three") == 0
+    assert (tmp_path / "order").read_text().split()[-1] == "bench"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended stays known until whoever adopted it notices."""
+    try:
+        return "State:\tZ" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("group", ["main", "beside"])
+def test_a_step_without_end_is_ended_with_all_it_started(fake_make, monkeypatch, capsys, group):
+    monkeypatch.setenv("MUSTER_STEP_LIMIT", "0.5")
+    assert steps.main(str(fake_make), group, "slow") == 1
+    text = (fake_make / "slow.log").read_text()
+    assert "took longer than 0 s and was ended" in text
+    deadline = time.monotonic() + 60
+    while is_alive(int(text.split()[0])) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(int(text.split()[0]))
+    assert "FAILED: slow" in capsys.readouterr().out
 
 
 def test_only_the_closing_line_of_pytest_is_counted(tmp_path):
