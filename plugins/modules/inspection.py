@@ -97,6 +97,7 @@ options:
   src:
     description:
       - A file with the script, on the controller when the task runs there, else on the host.
+      - It is looked for as M(kubernetes.core.k8s) does it, in the role, beside the playbook and in C(files) there.
     type: path
   url:
     description:
