@@ -24,13 +24,13 @@ positional: metric
 options:
   _input:
     description:
-      - Two or more results of inspections, each with its C(items).
+      - Two or more results of inspections, each with its C(runs).
     type: list
     elements: dict
     required: true
   metric:
     description:
-      - What to compare, as a path into an item with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
+      - What to compare, as a path into a run with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
         for a script that prints JSON.
     type: str
     default: wall_seconds
@@ -85,13 +85,13 @@ EXAMPLES = r"""
         unit: s
     results:
       - name: old
-        items:
+        runs:
           - {exit_code: 0, wall_seconds: 10.1}
           - {exit_code: 0, wall_seconds: 10.2}
           - {exit_code: 0, wall_seconds: 10.0}
           - {exit_code: 0, wall_seconds: 10.3}
       - name: new
-        items:
+        runs:
           - {exit_code: 0, wall_seconds: 10.2}
           - {exit_code: 0, wall_seconds: 10.1}
           - {exit_code: 0, wall_seconds: 10.2}

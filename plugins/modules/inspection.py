@@ -272,7 +272,7 @@ options:
         description:
           - The hardware the pods must get. Nodes are told apart by the labels of node-feature-discovery and of the GPU
             vendors. When no node has it the task fails before anything is created, and names the nearest nodes.
-          - Asked and found hardware are compared after each run, see RV(items[].placement_verified).
+          - Asked and found hardware are compared after each run, see RV(runs[].placement_verified).
         type: dict
         suboptions:
           arch:
@@ -496,7 +496,7 @@ status:
       reason: null
       message: ""
       waiting_for: null
-items:
+runs:
   description: One result for each repetition.
   returned: success
   type: list
@@ -681,7 +681,7 @@ cached:
   type: bool
   sample: false
 reason:
-  description: Why the inspection failed, with the words of RV(items[].reason), or those of a failed build.
+  description: Why the inspection failed, with the words of RV(runs[].reason), or those of a failed build.
   returned: success
   type: str
   sample: null

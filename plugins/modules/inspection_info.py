@@ -120,8 +120,8 @@ inspections:
       description: How many times it was tried.
       type: int
       sample: 1
-    items:
-      description: One result for each repetition, as RV(muster.kube.inspection#module:items).
+    runs:
+      description: One result for each repetition, as RV(muster.kube.inspection#module:runs).
       type: list
       elements: dict
       sample: []
@@ -183,12 +183,12 @@ inspections:
       sample: null
     logs:
       description: >-
-        The log of C(build), and C(items) with C(index), C(stdout), C(stderr) and, as long as it runs, C(pod). None with
+        The log of C(build), and C(runs) with C(index), C(stdout), C(stderr) and, as long as it runs, C(pod). None with
         O(logs=false).
       type: dict
       sample:
         build: null
-        items:
+        runs:
           - index: 0
             stdout: hello
             stderr: ""

@@ -100,7 +100,7 @@ options:
         suboptions:
           metric:
             description:
-              - A path into an item of a result with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
+              - A path into a run of a result with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
                 for a script that prints JSON.
             type: str
             required: true
@@ -193,9 +193,9 @@ EXAMPLES = r"""
             direction: higher
         inspections:
           - name: old
-            items: "{{ old_items | default([{'exit_code': 0, 'wall_seconds': 1.25, 'stdout': {'rate': 8.1}}]) }}"
+            runs: "{{ old_runs | default([{'exit_code': 0, 'wall_seconds': 1.25, 'stdout': {'rate': 8.1}}]) }}"
           - name: new
-            items: "{{ new_items | default([{'exit_code': 0, 'wall_seconds': 1.05, 'stdout': {'rate': 9.7}}]) }}"
+            runs: "{{ new_runs | default([{'exit_code': 0, 'wall_seconds': 1.05, 'stdout': {'rate': 9.7}}]) }}"
 """
 
 RETURN = r"""

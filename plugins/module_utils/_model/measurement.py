@@ -44,8 +44,7 @@ def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:
     failed: list[int] = []
     missing: list[int] = []
     hardware: dict[str, set[str]] = {}
-    for place, data in enumerate(fields.sequence("items")):
-        item = Fields(data, f"result {name}: items[{place}]")
+    for place, item in enumerate(read_runs(fields, f"result {name}")):
         index = place if item.get("index") is None else item.whole("index", 0, 2**31)
         if item.get("reason") is not None or item.get("exit_code") != 0:
             failed.append(index)
@@ -59,6 +58,12 @@ def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:
             hardware.setdefault(fact, set()).add(found)
     facts = {fact: tuple(sorted(found)) for fact, found in sorted(hardware.items())}
     return Measurement(name, tuple(values), tuple(failed), tuple(missing), facts)
+
+
+def read_runs(result: Fields, where: str) -> list[Fields]:
+    """The runs of a result; results of earlier releases call them items."""
+    key = "runs" if "runs" in result.data else "items"
+    return [Fields(data, f"{where}: {key}[{place}]") for place, data in enumerate(result.sequence(key))]
 
 
 def value_at(data: t.Any, path: str) -> t.Any:

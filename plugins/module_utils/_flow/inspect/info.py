@@ -82,7 +82,7 @@ def _entry(client: KubeClient, record: Record, question: InspectionQuestion) -> 
         "specification": {"run": record.spec.get("run"), "script": record.spec.get("script"), "stack": _stack(build)},
         "finished": None if record.finished is None else time_text(record.finished),
         "ttl": record.ttl,
-        "logs": {"build": ((build or {}).get("outcome") or {}).get("log"), "items": logs} if question.logs else None,
+        "logs": {"build": ((build or {}).get("outcome") or {}).get("log"), "runs": logs} if question.logs else None,
     }
 
 

@@ -186,7 +186,7 @@ CPU = {"vendor": "AuthenticAMD", "family": 25, "model": 1, "level": 3}
 
 def result(name: str, seconds: t.Sequence[t.Any], **cpu: t.Any) -> dict[str, t.Any]:
     hwinfo = {"cpu": {**CPU, **cpu}}
-    return {"name": name, "items": [{"exit_code": 0, "wall_seconds": value, "hwinfo": hwinfo} for value in seconds]}
+    return {"name": name, "runs": [{"exit_code": 0, "wall_seconds": value, "hwinfo": hwinfo} for value in seconds]}
 
 
 OLD = result("old", [10.0, 10.2, 10.1, 10.3, 9.9])
@@ -194,7 +194,7 @@ NEW = result("new", [12.0, 12.2, 12.1, 12.3, 11.9])
 
 
 def test_the_whole_answer() -> None:
-    new = {**NEW, "items": [*NEW["items"], {"exit_code": 1, "wall_seconds": 1}, {"exit_code": 0}]}
+    new = {**NEW, "runs": [*NEW["runs"], {"exit_code": 1, "wall_seconds": 1}, {"exit_code": 0}]}
     answer = compare_results([OLD, new], TERMS)
     assert answer["baseline"] == "old"
     assert answer["hardware"] == {"same": True, "differences": []}
@@ -236,12 +236,12 @@ def test_different_hardware_is_refused_unless_allowed() -> None:
 
 
 def test_unknown_hardware_is_told() -> None:
-    silent = {"name": "new", "items": [{"exit_code": 0, "wall_seconds": 1.0}]}
+    silent = {"name": "new", "runs": [{"exit_code": 0, "wall_seconds": 1.0}]}
     assert compare_results([OLD, silent], TERMS)["hardware"] == {"same": None, "differences": []}
 
 
 def test_results_without_runs_are_unknown_and_do_not_pass() -> None:
-    answer = compare_results([OLD, {"name": "new", "items": []}], TERMS)
+    answer = compare_results([OLD, {"name": "new", "runs": []}], TERMS)
     assert answer["comparisons"][0]["verdict"] == "unknown"
     assert answer["results"][1]["median"] is None
     assert answer["passed"] is False
@@ -255,7 +255,7 @@ def test_results_without_runs_are_unknown_and_do_not_pass() -> None:
     [
         ([OLD], "a list of at least two results is needed"),
         ("x", "a list of at least two results is needed"),
-        ([{"items": [{"exit_code": 0}]}] * 2, "no run has a number called wall_seconds"),
+        ([{"runs": [{"exit_code": 0}]}] * 2, "no run has a number called wall_seconds"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(results: t.Any, complaint: str) -> None:

@@ -53,6 +53,8 @@ def test_phases_of_the_run(state, phase):
 
 def test_results_are_summed_up():
     answer = with_outcome(EMPTY, RunState("succeeded"), {"items": [ITEM]})
+    # Jinja takes the name items for the method of a dictionary.
+    assert (answer["runs"], "items" in answer) == ([ITEM], False)
     assert (answer["hwinfo"], answer["placement_verified"], answer["image_digest"]) == ({"cpu": {}}, True, "sha256:a")
     assert answer["summary"]["wall_seconds"]["median"] == 2.0
 

@@ -55,8 +55,8 @@ def test_a_pod_that_runs_shows_its_log(api):
     api.logs["p-0"] = b"so far"
     (told,) = ask(api)
     assert told["phase"] == "Running"
-    assert told["logs"]["items"][0]["pod"] == "p-0"
-    assert "so far" in told["logs"]["items"][0]["stdout"]
+    assert told["logs"]["runs"][0]["pod"] == "p-0"
+    assert "so far" in told["logs"]["runs"][0]["stdout"]
     assert ask(api, logs=False)[0]["logs"] is None
 
 
