@@ -82,7 +82,7 @@ def test_stacks_are_inspected_compared_drawn_and_checked(settings, tmp_path, rea
     table = [line.strip().strip('",') for line in printed.splitlines() if line.strip().startswith(('"short', '"long'))]
     assert [line.split() for line in table] == [
         ["short", "4", "1", "1", "–", "1"],
-        ["long", "4", "2000", "2000", "–", "2000", "+199900.0", "%", "worse"],
+        ["long", "4", "2000", "2000", "–", "2000", "+199900.0", "%", "0.029", "5", "%", "worse"],
     ]
     assert [kind for kind, _title, _digest in sections_of_page(page.read_text(encoding="utf-8")) or ()] == [
         "inspections"

@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.fields import F
 
 # Facts that decide how fast a run is; two results that differ in one of them measure different machines.
 _CPU_FACTS = ("arch", "vendor", "family", "model", "level")
-_LIMIT_FACTS = ("cpu", "memory_bytes", "cpuset")
+_LIMIT_FACTS = ("cpu", "memory_bytes")
 _GPU_FACTS = ("vendor", "product", "memory_bytes")
 _NAME_KEYS = ("name", "inspection_id", "id", "identifier")
 
@@ -92,11 +92,27 @@ def hardware_facts(hwinfo: t.Any) -> dict[str, str]:
         return {}
     facts = {f"cpu.{fact}": value for fact, value in _known(hwinfo.get("cpu"), _CPU_FACTS).items()}
     facts.update({f"limits.{fact}": value for fact, value in _known(hwinfo.get("limits"), _LIMIT_FACTS).items()})
+    cpus = _known(hwinfo.get("limits"), ("cpuset",)).get("cpuset")
+    if cpus:
+        # With exclusive CPUs each pod has others, and only their number decides.
+        facts["limits.cpuset"] = _cpu_count(cpus)
     gpus = hwinfo.get("gpus")
     if isinstance(gpus, Sequence) and not isinstance(gpus, str):
         shown = sorted(" ".join(_known(gpu, _GPU_FACTS).values()) for gpu in gpus)
         facts["gpus"] = ", ".join(shown) or "none"
     return facts
+
+
+def _cpu_count(cpuset: str) -> str:
+    """How many CPUs a list such as 0-3,8 names; a text that is none stays as it is."""
+    count = 0
+    for part in cpuset.strip().split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
+            return cpuset
+        count += int(last) - int(first) + 1
+    return str(count)
 
 
 def _known(data: t.Any, names: Sequence[str]) -> dict[str, str]:

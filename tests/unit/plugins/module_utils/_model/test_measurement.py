@@ -60,6 +60,13 @@ def test_a_result_without_a_name_has_its_number() -> None:
     assert read_measurement({"runs": [], "inspection_id": "i", "identifier": "j"}, "x", 2).name == "i"
 
 
+@pytest.mark.parametrize(
+    ("cpuset", "fact"), [("0-3", "4"), ("4-5,10,12", "4"), ("7", "1"), ("0-", "0-"), ("all", "all"), ("", None)]
+)
+def test_of_exclusive_cpus_the_number_counts(cpuset: str, fact: str | None) -> None:
+    assert hardware_facts({"limits": {"cpuset": cpuset}}).get("limits.cpuset") == fact
+
+
 def test_results_of_earlier_releases_called_their_runs_items():
     assert read_measurement({"name": "a", "items": [item(1)]}, "wall_seconds", 1).values == (1.0,)
 
