@@ -337,7 +337,7 @@ def test_a_limit_of_a_fifth_of_a_cpu_shows_as_throttling(inspector):
 
 def test_info_tells_specification_results_and_logs(inspector):
     made = inspector.run(script="echo hello", identifier="told", labels={"team": "a"})
-    (found,) = inspector.info(identifier="told")
+    (found,) = inspector.info(identifier="told", logs=True)
     assert (found["inspection_id"], found["phase"], found["runs"]) == (
         made["inspection_id"],
         "Succeeded",

@@ -147,7 +147,7 @@ def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
 def test_inspections_are_told_and_removed_by_identifier(stage):
     stage.steps = [lambda: stage.succeed(framed({"exit_code": 0, "stdout": {"bytes": 2, "half": 9, "head": "aGk="}}))]
     made = stage.inspect(identifier="mine", labels={"team": "a"})
-    (told,) = answer_inspections(stage.client(), InspectionQuestion(identifier="mine"))["inspections"]
+    (told,) = answer_inspections(stage.client(), InspectionQuestion(identifier="mine", logs=True))["inspections"]
     assert (told["inspection_id"], told["labels"]["team"]) == (made["inspection_id"], "a")
     assert told["specification"]["script"] == "true"
     assert told["logs"] == {"build": None, "runs": [{"index": 0, "stdout": "hi", "stderr": "", "pod": None}]}
