@@ -686,7 +686,7 @@ reason:
   type: str
   sample: null
 message:
-  description: The reason in words.
+  description: The reason in words, with the last lines that a failed run wrote to stderr.
   returned: success
   type: str
   sample: null

@@ -84,6 +84,15 @@ def test_a_failed_inspection_fails_the_task_unless_it_shall_not():
     assert finished_answer(answer, fail_when_failed=False) == answer
 
 
+def test_a_failed_script_is_told_with_its_last_words():
+    item = {**ITEM, "index": 0, "reason": "script_failed", "stderr": "Traceback\nValueError: no\n"}
+    answer = with_outcome(EMPTY, RunState("failed", "script_failed", "run 0: exit code 1"), {"items": [item]})
+    assert answer["message"] == "run 0: exit code 1\nTraceback\nValueError: no"
+    assert finished_answer(answer, fail_when_failed=True)["msg"].endswith("ValueError: no")
+    allowed = with_outcome(EMPTY, RunState("succeeded"), {"items": [item]})
+    assert allowed["message"] is None
+
+
 def test_an_inspection_that_goes_on_does_not_fail():
     answer = with_outcome(EMPTY, RunState("running"), None)
     assert "failed" not in finished_answer(answer, fail_when_failed=True)
