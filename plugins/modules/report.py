@@ -68,7 +68,7 @@ options:
       gangs:
         description:
           - Gangs as M(muster.kube.gang_info) returns them. Used are C(name), C(namespace), C(queue), C(phase),
-            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message) and C(seconds),
+            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message), C(seconds) and C(waited_for),
             C(verdict), C(verdict_text) and C(pods). Only C(name) is needed.
           - Decisions as M(muster.kube.dispatch) returns them, or as they stand in its decision log, may be among them.
             They have C(gang), C(at) and no C(timeline), and tell what a gang waited for at that moment. The timeline of
