@@ -270,7 +270,7 @@ demo-tarball: install go
 		ansible-playbook muster.kube.demo -e demo_cluster=demo-tarball
 
 # What README and guide tell the reader to paste, with the installed collection; only the clusters have other names.
-page = $(PYTHON) $(CURDIR)/tests/tools/page_playbook.py $(CURDIR)/$(1) | sed 's/name: $(2)$$/name: $(3)/'
+page = $(PYTHON) $(CURDIR)/tests/tools/page_playbook.py $(4) $(CURDIR)/$(1) | sed 's/name: $(2)$$/name: $(3)/'
 
 readme: install go
 	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,readme)" EXIT; \
@@ -280,4 +280,7 @@ readme: install go
 guide: install go
 	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,guide-test)" EXIT; \
 		$(call page,docs/first_gang.md,guide,guide-test) > guide.yml; \
+		ansible-playbook guide.yml | tee guide.log; grep -q 'train-b is queued' guide.log; \
+		$(call page,docs/first_gang.md,guide,guide-test,--own-cluster) > guide.yml; \
+		KUBECONFIG=$$(ansible localhost -m muster.kube.local_cluster_info -a name=guide-test | sed -n 's/.*"kubeconfig": "\(.*\)".*/\1/p') \
 		ansible-playbook guide.yml | tee guide.log; grep -q 'train-b is queued' guide.log

@@ -15,22 +15,23 @@ author:
 description:
   - Compares one metric of two or more results. The first result is the baseline, the others are compared with it.
   - A change is called better or worse when the medians differ by more than O(threshold) and the order of the runs
-    would seldom come from chance alone (Mann-Whitney test, two-sided, at 5 %).
+    would seldom come from chance alone (Mann-Whitney test, two-sided, at 5 %). It is the same only when the runs rule
+    a change beyond O(threshold) out. Otherwise it is unclear, and more repetitions are needed.
   - The same input always gives the same answer.
   - Runs that failed and runs without the metric are left out and listed.
   - Results from different hardware are refused unless O(allow_different_hardware) is set. Hardware is what the runs
-    saw, the CPU (architecture, vendor, family, model, level), their limits (CPU, memory, cpuset) and the GPUs.
+    saw, the CPU (architecture, vendor, family, model, level), their limits (CPU, memory, number of CPUs) and the GPUs.
 positional: metric
 options:
   _input:
     description:
-      - Two or more results of inspections, each with its C(items).
+      - Two or more results of inspections, each with its C(runs).
     type: list
     elements: dict
     required: true
   metric:
     description:
-      - What to compare, as a path into an item with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
+      - What to compare, as a path into a run with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
         for a script that prints JSON.
     type: str
     default: wall_seconds
@@ -45,6 +46,11 @@ options:
     default: lower
   allow_different_hardware:
     description: Whether to compare results from different hardware.
+    type: bool
+    default: false
+  allow_unclear:
+    description:
+      - Whether a comparison passes when the runs cannot tell, so that its verdict is unclear.
     type: bool
     default: false
   assertions:
@@ -85,13 +91,13 @@ EXAMPLES = r"""
         unit: s
     results:
       - name: old
-        items:
+        runs:
           - {exit_code: 0, wall_seconds: 10.1}
           - {exit_code: 0, wall_seconds: 10.2}
           - {exit_code: 0, wall_seconds: 10.0}
           - {exit_code: 0, wall_seconds: 10.3}
       - name: new
-        items:
+        runs:
           - {exit_code: 0, wall_seconds: 10.2}
           - {exit_code: 0, wall_seconds: 10.1}
           - {exit_code: 0, wall_seconds: 10.2}
@@ -128,8 +134,9 @@ _value:
       elements: dict
     comparisons:
       description: >-
-        For each result but the first C(name), C(baseline), C(verdict) (better, same, worse or unknown),
+        For each result but the first C(name), C(baseline), C(verdict) (better, same, worse, unclear or unknown),
         C(change_percent) of the median, its 95 % bootstrap interval C(interval_percent), C(p_value) of the test,
+        the smallest change C(detectable_percent) that as many runs with this noise would show in four of five cases,
         whether the verdict is C(conclusive), and a C(reason) when it is not.
       type: list
       elements: dict
@@ -139,7 +146,7 @@ _value:
       type: list
       elements: dict
     passed:
-      description: Whether every assertion holds and every verdict is better or same.
+      description: Whether every assertion holds and every verdict is better or same, or unclear where that is allowed.
       type: bool
 """
 
@@ -157,6 +164,7 @@ def inspection_compare(
     direction: str = "lower",
     allow_different_hardware: bool = False,
     assertions: t.Sequence[t.Any] | None = None,
+    allow_unclear: bool = False,
 ) -> dict[str, t.Any]:
     """The comparison of each result with the first."""
     terms = {
@@ -164,6 +172,7 @@ def inspection_compare(
         "threshold": threshold,
         "direction": direction,
         "allow_different_hardware": allow_different_hardware,
+        "allow_unclear": allow_unclear,
     }
     try:
         return compare_results(results, read_terms(terms), assertions or ())

@@ -33,6 +33,7 @@ options:
   src:
     description:
       - A file with the objects of one gang, as YAML with one or more documents.
+      - It is looked for as M(kubernetes.core.k8s) does it, in the role, beside the playbook and in C(files) there.
     type: path
   podsets:
     description:

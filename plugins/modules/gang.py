@@ -60,7 +60,9 @@ options:
   definition: &definition
     description:
       - The objects of the gang, as a mapping, a list of mappings, or YAML text with one or more documents.
-      - One AppWrapper of version v1beta1 stands for the objects it wraps.
+      - One AppWrapper stands for the objects it wraps, the C(GenericItems) of version v1beta1 or the C(components) of
+        version v1beta2, which codeflare-sdk writes. The latter is not created itself. Its Kueue queue is the default of
+        O(queue), its C(suspend) and its annotations about retries are ignored.
       - Refused are cluster-scoped kinds, objects of other namespaces, kinds that grant rights or change admission,
         objects with owners, other gangs, and Secrets unless the record is an AppWrapper.
     type: raw
@@ -69,6 +71,7 @@ options:
   src: &src
     description:
       - A file with the objects of the gang, as YAML with one or more documents.
+      - It is looked for as M(kubernetes.core.k8s) does it, in the role, beside the playbook and in C(files) there.
     type: path
   name: &name
     description:

@@ -175,7 +175,9 @@ gangs:
       type: str
       sample: null
     timeline:
-      description: The last changes of phase, each with the seconds it stayed in it, of the last one until now.
+      description: >-
+        The last changes of phase, each with the seconds it stayed in it, of the last one until now, and of a wait that is
+        over with the essence of the last verdict before it ended in C(waited_for).
       type: list
       elements: dict
       sample:
@@ -184,6 +186,14 @@ gangs:
           reason: Submitted
           message: ""
           seconds: 12.5
+          waited_for:
+            answer: waits
+            reason: insufficient
+            layers:
+              - layer: slots
+                totals:
+                  nvidia.com/gpu:
+                    short: "4"
     objects:
       description: The objects of a started gang.
       type: list

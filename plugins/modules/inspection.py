@@ -97,6 +97,7 @@ options:
   src:
     description:
       - A file with the script, on the controller when the task runs there, else on the host.
+      - It is looked for as M(kubernetes.core.k8s) does it, in the role, beside the playbook and in C(files) there.
     type: path
   url:
     description:
@@ -271,7 +272,7 @@ options:
         description:
           - The hardware the pods must get. Nodes are told apart by the labels of node-feature-discovery and of the GPU
             vendors. When no node has it the task fails before anything is created, and names the nearest nodes.
-          - Asked and found hardware are compared after each run, see RV(items[].placement_verified).
+          - Asked and found hardware are compared after each run, see RV(runs[].placement_verified).
         type: dict
         suboptions:
           arch:
@@ -495,7 +496,7 @@ status:
       reason: null
       message: ""
       waiting_for: null
-items:
+runs:
   description: One result for each repetition.
   returned: success
   type: list
@@ -680,12 +681,12 @@ cached:
   type: bool
   sample: false
 reason:
-  description: Why the inspection failed, with the words of RV(items[].reason), or those of a failed build.
+  description: Why the inspection failed, with the words of RV(runs[].reason), or those of a failed build.
   returned: success
   type: str
   sample: null
 message:
-  description: The reason in words.
+  description: The reason in words, with the last lines that a failed run wrote to stderr.
   returned: success
   type: str
   sample: null

@@ -39,11 +39,26 @@ options:
     elements: str
     aliases:
       - label_selector
+  phase:
+    description:
+      - Only inspections in one of these phases.
+    type: list
+    elements: str
+    choices:
+      - Pending
+      - Running
+      - Succeeded
+      - Failed
+      - Cancelled
+  limit:
+    description:
+      - At most so many inspections, the ones made last. All when not given.
+    type: int
   logs:
     description:
-      - Whether to return the logs of build and runs.
+      - Whether to return the logs of build and runs. They can be large.
     type: bool
-    default: true
+    default: false
   log_bytes:
     description:
       - How much of the log of a pod that still runs is returned, from its end.
@@ -64,12 +79,18 @@ EXAMPLES = r"""
   muster.kube.inspection_info:
     namespace: default
     identifier: matmul
-    logs: false
   register: answer
 
 - name: Show their phases
   ansible.builtin.debug:
     msg: "{{ answer.inspections | items2dict(key_name='inspection_id', value_name='phase') }}"
+
+- name: The last inspection that failed, with its logs
+  muster.kube.inspection_info:
+    namespace: default
+    phase: Failed
+    limit: 1
+    logs: true
 """
 
 RETURN = r"""
@@ -120,8 +141,8 @@ inspections:
       description: How many times it was tried.
       type: int
       sample: 1
-    items:
-      description: One result for each repetition, as RV(muster.kube.inspection#module:items).
+    runs:
+      description: One result for each repetition, as RV(muster.kube.inspection#module:runs).
       type: list
       elements: dict
       sample: []
@@ -173,6 +194,10 @@ inspections:
       description: The reason in words.
       type: str
       sample: null
+    created:
+      description: When it was made.
+      type: str
+      sample: "2026-01-01T00:00:00Z"
     finished:
       description: When its results were stored.
       type: str
@@ -183,12 +208,12 @@ inspections:
       sample: null
     logs:
       description: >-
-        The log of C(build), and C(items) with C(index), C(stdout), C(stderr) and, as long as it runs, C(pod). None with
-        O(logs=false).
+        The log of C(build), and C(runs) with C(index), C(stdout), C(stderr) and, as long as it runs, C(pod). None unless
+        O(logs=true).
       type: dict
       sample:
         build: null
-        items:
+        runs:
           - index: 0
             stdout: hello
             stderr: ""

@@ -68,7 +68,7 @@ options:
       gangs:
         description:
           - Gangs as M(muster.kube.gang_info) returns them. Used are C(name), C(namespace), C(queue), C(phase),
-            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message) and C(seconds),
+            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message), C(seconds) and C(waited_for),
             C(verdict), C(verdict_text) and C(pods). Only C(name) is needed.
           - Decisions as M(muster.kube.dispatch) returns them, or as they stand in its decision log, may be among them.
             They have C(gang), C(at) and no C(timeline), and tell what a gang waited for at that moment. The timeline of
@@ -100,7 +100,7 @@ options:
         suboptions:
           metric:
             description:
-              - A path into an item of a result with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
+              - A path into a run of a result with dots, for example V(usage.user_seconds), or V(stdout.@result.rate)
                 for a script that prints JSON.
             type: str
             required: true
@@ -193,9 +193,9 @@ EXAMPLES = r"""
             direction: higher
         inspections:
           - name: old
-            items: "{{ old_items | default([{'exit_code': 0, 'wall_seconds': 1.25, 'stdout': {'rate': 8.1}}]) }}"
+            runs: "{{ old_runs | default([{'exit_code': 0, 'wall_seconds': 1.25, 'stdout': {'rate': 8.1}}]) }}"
           - name: new
-            items: "{{ new_items | default([{'exit_code': 0, 'wall_seconds': 1.05, 'stdout': {'rate': 9.7}}]) }}"
+            runs: "{{ new_runs | default([{'exit_code': 0, 'wall_seconds': 1.05, 'stdout': {'rate': 9.7}}]) }}"
 """
 
 RETURN = r"""

@@ -116,8 +116,8 @@ def test_a_debian_stack_is_built_run_five_times_and_rebuilt_for_a_changed_file(s
             built["spec_hash"],
             built["digest"],
         )
-        assert [item["index"] for item in first["items"]] == list(range(RUNS))
-        for item in first["items"]:
+        assert [item["index"] for item in first["runs"]] == list(range(RUNS))
+        for item in first["runs"]:
             assert set(item) == set(ITEM_KEYS)
             expected = {"said": "Hello, world!\n", "odd": ODD, "python": "/opt/muster/venv"}
             assert (item["exit_code"], item["stdout"]) == (0, expected), item
@@ -126,11 +126,11 @@ def test_a_debian_stack_is_built_run_five_times_and_rebuilt_for_a_changed_file(s
         proxy.forget()
         again = inspector.run(**task)
         assert_no_writes(proxy)
-        assert (again["changed"], again["cached"], again["items"]) == (False, True, first["items"])
+        assert (again["changed"], again["cached"], again["runs"]) == (False, True, first["runs"])
         changed = inspector.run(**{**task, "stack": debian_stack(site, values, ODD + "\n")})
     assert changed["spec_hash"] != first["spec_hash"]
     assert changed["image_digest"] != first["image_digest"]
-    assert {item["stdout"]["odd"] for item in changed["items"]} == {ODD + "\n"}
+    assert {item["stdout"]["odd"] for item in changed["runs"]} == {ODD + "\n"}
     assert len(site.digests("full/debian")) == 2
 
 

@@ -59,8 +59,8 @@ def test_five_runs_give_five_complete_results_and_the_second_task_only_reads(ins
     }
     first = inspector.run(**task)
     assert (first["phase"], first["changed"], first["cached"], first["reason"]) == ("Succeeded", True, False, None)
-    assert [item["stdout"]["index"] for item in first["items"]] == [0, 1, 2, 3, 4]
-    for item in first["items"]:
+    assert [item["stdout"]["index"] for item in first["runs"]] == [0, 1, 2, 3, 4]
+    for item in first["runs"]:
         assert set(item) == set(ITEM_KEYS)
         assert (item["exit_code"], item["stdout_json"], item["stderr"]) == (0, True, "grüße\n")
         assert (item["stdout"]["arg"], item["stdout"]["word"]) == ("$(x) 'q'", "$(ok)")
@@ -76,9 +76,9 @@ def test_five_runs_give_five_complete_results_and_the_second_task_only_reads(ins
     proxy.forget()
     second = inspector.run(**task)
     assert_no_writes(proxy)
-    assert (second["changed"], second["cached"], second["items"]) == (False, True, first["items"])
+    assert (second["changed"], second["cached"], second["runs"]) == (False, True, first["runs"])
     checked = inspector.run(check_mode=True, **task)
-    assert (checked["would_run"], checked["items"]) == (False, first["items"])
+    assert (checked["would_run"], checked["runs"]) == (False, first["runs"])
     assert_no_writes(proxy)
 
 
@@ -100,18 +100,18 @@ def test_a_script_that_fails_is_a_result(inspector, proxy, script, reason, expec
     answer = inspector.run(script=script)
     assert answer["failed"]
     assert (answer["phase"], answer["reason"]) == ("Failed", reason)
-    assert {key: answer["items"][0][key] for key in expected} == expected
+    assert {key: answer["runs"][0][key] for key in expected} == expected
     assert f"{reason}: " in answer["msg"]
     proxy.forget()
     again = inspector.run(script=script, fail_when_failed=False)
     assert_no_writes(proxy)
-    assert ("failed" in again, again["items"]) == (False, answer["items"])
+    assert ("failed" in again, again["runs"]) == (False, answer["runs"])
 
 
 def test_a_run_that_takes_too_long_ends_with_what_it_wrote_so_far(inspector):
     answer = inspector.run(script="echo begun; exec sleep 600", timeout="3")
-    assert (answer["reason"], answer["items"][0]["reason"]) == ("timeout", "timeout")
-    assert answer["items"][0]["stdout"] == "begun\n"
+    assert (answer["reason"], answer["runs"][0]["reason"]) == ("timeout", "timeout")
+    assert answer["runs"][0]["stdout"] == "begun\n"
 
 
 ODD = """
@@ -128,7 +128,7 @@ esac
 def test_scripts_that_misbehave_still_give_one_result_each(inspector):
     answer = inspector.run(script=ODD, repetitions=5, parallelism=5, allowed_failures=2, output_bytes=1000)
     assert (answer["phase"], answer["reason"]) == ("Succeeded", None)
-    loud, binary, forking, killed, closed = answer["items"]
+    loud, binary, forking, killed, closed = answer["runs"]
     assert loud["truncated"]["stdout"] == 52428800 + 4 - 1000
     assert loud["stdout"].startswith("x" * 500)
     assert loud["stdout"].endswith("end\n")
@@ -141,12 +141,12 @@ def test_scripts_that_misbehave_still_give_one_result_each(inspector):
 
 def test_a_script_that_takes_too_much_memory(inspector):
     answer = inspector.run(script="dd if=/dev/zero of=/dev/null bs=200M count=1")
-    assert (answer["reason"], answer["items"][0]["reason"]) == ("oom", "oom")
+    assert (answer["reason"], answer["runs"][0]["reason"]) == ("oom", "oom")
 
 
 def test_an_image_that_does_not_exist(inspector, real_cluster):
     answer = inspector.run(image=f"{real_cluster.registry}/nothing:1", script="true")
-    assert (answer["reason"], answer["items"][0]["reason"]) == ("image_pull", "image_pull")
+    assert (answer["reason"], answer["runs"][0]["reason"]) == ("image_pull", "image_pull")
     assert "nothing:1" in answer["message"]
     assert inspector.names("batch/v1", "jobs") == []
 
@@ -158,7 +158,7 @@ def test_a_full_quota_is_waited_for_and_shown_and_then_tried_again(inspector, re
     client = real_cluster.client
     wait_until("the quota", lambda: client.request("GET", path).json()["status"].get("hard"))
     answer = inspector.run(script="true", start_timeout="3")
-    assert (answer["reason"], answer["items"][0]["reason"]) == ("quota", "quota")
+    assert (answer["reason"], answer["runs"][0]["reason"]) == ("quota", "quota")
     assert answer["verdict"]["answer"] != "fits"
     assert any("quota" in line for line in inspector.said)
     delete(client, path)
@@ -170,7 +170,7 @@ def test_no_room_ends_as_unschedulable(inspector):
     answer = inspector.run(
         script="true", start_timeout="2", run={"requests": {"cpu": "900"}}, image="registry.example.com/any:1"
     )
-    assert (answer["reason"], answer["items"][0]["reason"]) == ("unschedulable", "unschedulable")
+    assert (answer["reason"], answer["runs"][0]["reason"]) == ("unschedulable", "unschedulable")
     assert answer["verdict"]["answer"] == "never"
 
 
@@ -203,7 +203,7 @@ def test_a_pod_that_is_evicted_is_replaced(inspector, real_cluster):
     }
     create(real_cluster.client, resource_path("v1", "pods", inspector.namespace, pod, "eviction"), eviction)
     thread.join(DEADLINE)
-    assert (answers[0]["phase"], answers[0]["items"][0]["stdout"]) == ("Succeeded", "done\n")
+    assert (answers[0]["phase"], answers[0]["runs"][0]["stdout"]) == ("Succeeded", "done\n")
 
 
 def test_a_pod_that_is_deleted_counts_as_evicted(inspector, real_cluster):
@@ -211,7 +211,7 @@ def test_a_pod_that_is_deleted_counts_as_evicted(inspector, real_cluster):
     pod = running_pod(real_cluster, inspector.namespace)
     delete(real_cluster.client, resource_path("v1", "pods", inspector.namespace, pod))
     thread.join(DEADLINE)
-    assert (answers[0]["reason"], answers[0]["items"][0]["reason"]) == ("evicted", "evicted")
+    assert (answers[0]["reason"], answers[0]["runs"][0]["reason"]) == ("evicted", "evicted")
 
 
 def test_hardware_that_no_node_has_is_refused_before_anything_is_created(inspector, proxy, real_cluster):
@@ -296,14 +296,14 @@ def test_a_stack_is_built_where_there_is_no_gpu_and_run_where_there_is_one(inspe
 
     inspector.on_report = when_the_build_runs
     answer = inspector.run(**task)
-    assert (answer["phase"], answer["items"][0]["stdout"]) == ("Succeeded", 'it\'s "ä"\n')
+    assert (answer["phase"], answer["runs"][0]["stdout"]) == ("Succeeded", 'it\'s "ä"\n')
     assert (answer["status"]["build"]["phase"], answer["status"]["build"]["node"]) == ("succeeded", real_cluster.node)
-    assert answer["items"][0]["image_digest"] == answer["image_digest"]
+    assert answer["runs"][0]["image_digest"] == answer["image_digest"]
     assert answer["placement_verified"] is True
     proxy.forget()
     again = inspector.run(**task)
     assert_no_writes(proxy)
-    assert (again["changed"], again["items"]) == (False, answer["items"])
+    assert (again["changed"], again["runs"]) == (False, answer["runs"])
     (told,) = inspector.info()
     assert told["status"]["build"]["spec_hash"] == answer["spec_hash"]
     assert "STEP" in told["logs"]["build"]
@@ -315,8 +315,8 @@ def test_a_pod_on_a_node_that_only_pretends_loses_its_result(inspector, real_clu
     pod = resource_path("v1", "pods", inspector.namespace, running_pod(real_cluster, inspector.namespace))
     patch(real_cluster.client, f"{pod}/status", {"status": {"phase": "Succeeded"}}, patch_type="merge")
     thread.join(DEADLINE)
-    assert (answers[0]["reason"], answers[0]["items"][0]["reason"]) == ("lost_result", "lost_result")
-    assert answers[0]["items"][0]["stdout"] == ""
+    assert (answers[0]["reason"], answers[0]["runs"][0]["reason"]) == ("lost_result", "lost_result")
+    assert answers[0]["runs"][0]["stdout"] == ""
 
 
 # On a busy machine a program may get less than its limit for a while, so it works until the limit has held it back.
@@ -337,14 +337,14 @@ def test_a_limit_of_a_fifth_of_a_cpu_shows_as_throttling(inspector):
 
 def test_info_tells_specification_results_and_logs(inspector):
     made = inspector.run(script="echo hello", identifier="told", labels={"team": "a"})
-    (found,) = inspector.info(identifier="told")
-    assert (found["inspection_id"], found["phase"], found["items"]) == (
+    (found,) = inspector.info(identifier="told", logs=True)
+    assert (found["inspection_id"], found["phase"], found["runs"]) == (
         made["inspection_id"],
         "Succeeded",
-        made["items"],
+        made["runs"],
     )
     assert found["specification"]["script"] == "echo hello"
-    assert found["logs"]["items"] == [{"index": 0, "stdout": "hello\n", "stderr": "", "pod": None}]
+    assert found["logs"]["runs"] == [{"index": 0, "stdout": "hello\n", "stderr": "", "pod": None}]
     assert inspector.info(labels="team=b") == []
     again = inspector.run(script="echo hello", identifier="told", force=True)
     assert (again["changed"], again["attempt"], again["inspection_id"]) == (True, 2, made["inspection_id"])
@@ -356,11 +356,11 @@ def test_info_tells_specification_results_and_logs(inspector):
 
 def test_without_waiting_the_task_comes_back_and_a_later_one_gets_the_results(inspector):
     first = inspector.run(script="echo later", wait=False)
-    assert (first["phase"] in ("Pending", "Running"), first["items"]) == (True, [])
+    assert (first["phase"] in ("Pending", "Running"), first["runs"]) == (True, [])
     (found,) = inspector.info()
     assert found["phase"] in ("Pending", "Running")
     last = inspector.run(script="echo later")
-    assert (last["phase"], last["items"][0]["stdout"], last["attempt"]) == ("Succeeded", "later\n", 1)
+    assert (last["phase"], last["runs"][0]["stdout"], last["attempt"]) == ("Succeeded", "later\n", 1)
 
 
 def test_a_removed_inspection_is_cancelled(inspector, real_cluster):
@@ -411,22 +411,22 @@ def test_the_local_engine_gives_results_with_the_same_keys_and_needs_no_cluster(
     here = alone.run(**task)
     assert (here["phase"], here["changed"]) == ("Succeeded", True)
     assert set(here) == set(there)
-    for ours, theirs in zip(here["items"], there["items"], strict=True):
+    for ours, theirs in zip(here["runs"], there["runs"], strict=True):
         assert set(ours) == set(theirs)
         assert set(ours["hwinfo"]) == set(theirs["hwinfo"])
         assert (ours["stdout"], ours["stderr"]) == (theirs["stdout"], theirs["stderr"])
         assert ours["image_digest"] == theirs["image_digest"]
         assert ours["hwinfo"]["limits"] == {**ours["hwinfo"]["limits"], "cpu": 1.0, "memory_bytes": 64 * 2**20}
     again = alone.run(**task)
-    assert (again["changed"], again["items"]) == (False, here["items"])
+    assert (again["changed"], again["runs"]) == (False, here["runs"])
     failed = alone.run(script="echo a; exit 4", repetitions=2)
-    assert (failed["reason"], failed["items"][0]["exit_code"], failed["items"][1]["reason"]) == (
+    assert (failed["reason"], failed["runs"][0]["exit_code"], failed["runs"][1]["reason"]) == (
         "script_failed",
         4,
         "cancelled",
     )
     late = alone.run(script="echo begun; exec sleep 600", timeout="2")
-    assert (late["reason"], late["items"][0]["stdout"]) == ("timeout", "begun\n")
+    assert (late["reason"], late["runs"][0]["stdout"]) == ("timeout", "begun\n")
     assert alone.run(image="localhost/nothing:1", script="true")["reason"] == "image_pull"
     assert alone.remove(engine="local", inspection_id=here["inspection_id"])["removed"] == [here["inspection_id"]]
 
@@ -435,7 +435,7 @@ def test_the_local_engine_builds_the_stack_of_a_task_for_a_cluster(inspector, po
     stack = {"base": inspector.defaults["image"], "files": [{"path": "/opt/odd", "content": 'it\'s "ä"\n'}]}
     alone = Inspector("/nowhere", "none", stack=stack, build={"engine": "podman"}, engine="local")
     answer = alone.run(script="cat /opt/odd", run={"requests": ONE_CPU})
-    assert (answer["phase"], answer["items"][0]["stdout"]) == ("Succeeded", 'it\'s "ä"\n')
+    assert (answer["phase"], answer["runs"][0]["stdout"]) == ("Succeeded", 'it\'s "ä"\n')
     assert (answer["status"]["build"]["phase"], answer["dockerfile"].partition(" ")[0]) == ("succeeded", "FROM")
     again = alone.run(script="cat /opt/odd", run={"requests": ONE_CPU})
-    assert (again["changed"], again["items"]) == (False, answer["items"])
+    assert (again["changed"], again["runs"]) == (False, answer["runs"])

@@ -22,14 +22,15 @@ GUIDE = ROOT / "docs" / "inspect.md"
 RUN = {"requests": {"cpu": "200m", "memory": "64Mi"}, "hardware": {"node_selector": ON_REAL_NODE}}
 
 
-def ansible_playbook(directory, *arguments):
-    """Run a playbook in a directory; what it printed, and how it ended."""
+def ansible_playbook(directory, *arguments, **variables):
+    """Run a playbook in a directory with more variables of the environment; what it printed, and how it ended."""
     environment = {
         **os.environ,
         "ANSIBLE_LOCALHOST_WARNING": "False",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
         "PWD": str(directory),
         "NO_COLOR": "1",
+        **variables,
     }
     program = pathlib.Path(sys.executable).with_name("ansible-playbook")
     ended = subprocess.run(
@@ -81,7 +82,7 @@ def test_stacks_are_inspected_compared_drawn_and_checked(settings, tmp_path, rea
     table = [line.strip().strip('",') for line in printed.splitlines() if line.strip().startswith(('"short', '"long'))]
     assert [line.split() for line in table] == [
         ["short", "4", "1", "1", "–", "1"],
-        ["long", "4", "2000", "2000", "–", "2000", "+199900.0", "%", "worse"],
+        ["long", "4", "2000", "2000", "–", "2000", "+199900.0", "%", "0.029", "5", "%", "worse"],
     ]
     assert [kind for kind, _title, _digest in sections_of_page(page.read_text(encoding="utf-8")) or ()] == [
         "inspections"
@@ -111,13 +112,9 @@ def test_stacks_are_inspected_compared_drawn_and_checked(settings, tmp_path, rea
 
 
 def test_the_plays_of_the_guide_work_as_they_are(real_cluster, real_namespace, tmp_path):
-    text = plays_of(GUIDE.read_text(encoding="utf-8"))
     # Only the cluster, the namespace and the image are others.
-    _first, found, rest = text.partition("- name: Does it work, and how fast?")
-    assert found
-    text = found + rest
+    text = plays_of(GUIDE.read_text(encoding="utf-8"), own_cluster=True)
     for old, new in (
-        ("{{ cluster.kubeconfig }}", real_cluster.kubeconfig),
         ("namespace: default", f"namespace: {real_namespace}"),
         ("docker.io/library/python:3.13-slim", real_cluster.base_image()),
         (
@@ -128,10 +125,11 @@ def test_the_plays_of_the_guide_work_as_they_are(real_cluster, real_namespace, t
         assert old in text
         text = text.replace(old, new)
     (tmp_path / "guide.yml").write_text(text, encoding="utf-8")
-    printed, code = ansible_playbook(tmp_path, "guide.yml")
-    assert code == 0, printed
-    assert "Succeeded, 3 runs" in printed
-    assert "long is worse" in printed
+    for _time in range(2):
+        printed, code = ansible_playbook(tmp_path, "guide.yml", KUBECONFIG=real_cluster.kubeconfig)
+        assert code == 0, printed
+        assert "Succeeded, 3 runs" in printed
+        assert "long is worse" in printed
     assert (tmp_path / "inspect.html").is_file()
 
 

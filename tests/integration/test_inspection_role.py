@@ -104,7 +104,7 @@ def test_an_inspector_can_inspect_with_these_rights_alone(installed, tmp_path):
         refused = {
             (request.method, request.path.partition("?")[0]) for request in proxy.requests if request.status == 403
         }
-    assert [item["stdout"] for item in played["first"]["items"]] == ["fine\n"]
+    assert [item["stdout"] for item in played["first"]["runs"]] == ["fine\n"]
     assert played["first"]["placement_verified"] is True
     assert (played["first"]["changed"], played["again"]["changed"]) == (True, False)
     assert len(played["told"]["inspections"]) == 1

@@ -83,7 +83,7 @@ class Scene:
         with ApiProxy(kubeconfig, self.directory) as proxy:
             again = RecordedOrders(str(proxy.kubeconfig), self.task, options).run()
             assert_no_writes(proxy)
-        key = "digest" if self.task == "image_build" else "items"
+        key = "digest" if self.task == "image_build" else "runs"
         assert (again["changed"], again["cached"], again[key]) == (False, True, survived.result[key])
         live.drop_namespace(self.namespace)
 
@@ -94,8 +94,8 @@ class Scene:
         digest = result["digest"] if self.task == "image_build" else result["image_digest"]
         assert self.site.digests(self.repository) == {result["image"].rpartition(":")[2]: digest}
         if self.task == "inspection":
-            assert [item["stdout"] for item in result["items"]] == ["mortal"] * RUNS
-            assert len({item["stderr"] for item in result["items"]}) == RUNS
+            assert [item["stdout"] for item in result["runs"]] == ["mortal"] * RUNS
+            assert len({item["stderr"] for item in result["runs"]}) == RUNS
 
     def check_cluster(self) -> None:
         """No Job is left, the outcomes are stored, and no pod was started a second time."""

@@ -64,7 +64,7 @@ def inspection(name: str, seconds: t.Iterable[float], *more_items: Entry, **more
         "inspection_id": f"inspection-{name}-0123456789",
         "image": "registry.example.com/stack:sha-" + "b" * 20,
         "image_digest": "sha256:" + "a" * 64,
-        "items": [*items, *more_items],
+        "runs": [*items, *more_items],
         "status": {"build": None, "run": None},
         "reason": None,
         "message": None,

@@ -25,6 +25,8 @@ Params = t.Mapping[str, t.Any]
 Values = dict[str, t.Any]
 
 STATES = ("present", "absent")
+# Where an inspection that has a record can stand.
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Cancelled")
 ENGINES = ("job", "local")
 # Where the script comes from; at most one of them.
 SOURCES = ("script", "src", "url")
@@ -167,7 +169,9 @@ def inspection_info_argument_spec() -> Spec:
         "inspection_id": {"type": "str", "aliases": ["name"]},
         "identifier": {"type": "str"},
         "label_selectors": {"type": "list", "elements": "str", "aliases": ["label_selector"]},
-        "logs": {"type": "bool", "default": True},
+        "phase": {"type": "list", "elements": "str", "choices": list(PHASES)},
+        "limit": {"type": "int"},
+        "logs": {"type": "bool", "default": False},
         "log_bytes": {"type": "int", "default": 65536},
     }
 
@@ -243,11 +247,15 @@ def inspection_info_terms(params: Params) -> Values:
     """The values of the question behind validated options of inspection_info."""
     if params["log_bytes"] < 0:
         raise BadInput("read", "log_bytes", f"a number that is not negative is needed, not {params['log_bytes']}")
+    if params["limit"] is not None and params["limit"] < 1:
+        raise BadInput("read", "limit", f"a number from 1 is needed, not {params['limit']}")
     return {
         "namespace": params["namespace"],
         "inspection_id": params["inspection_id"],
         "identifier": params["identifier"],
         "labels": ",".join(params["label_selectors"] or ()) or None,
+        "phases": frozenset(params["phase"] or ()),
+        "limit": params["limit"],
         "logs": params["logs"],
         "log_bytes": params["log_bytes"],
     }

@@ -152,9 +152,15 @@ def _object_name(item: Data) -> str:
     return str(metadata.get("name") or f"{metadata.get('generateName')}*")
 
 
+def _without_end(wait: Data | None) -> Data | None:
+    """What a wait was for, without the moment that the timeline tells anyway."""
+    return None if wait is None else {key: value for key, value in wait.items() if key != "until"}
+
+
 def timeline(record: Record, now: float) -> list[Data]:
     """The transitions kept in the record, each with the seconds until the next; of the last one, until now."""
     transitions = record.state.transitions if record.state else ()
+    waits = {wait["until"]: wait for wait in record.state.waits} if record.state else {}
     told = []
     for index, item in enumerate(transitions):
         begun = read_time(item.at)
@@ -163,5 +169,6 @@ def timeline(record: Record, now: float) -> list[Data]:
         seconds = None
         if begun is not None and ended is not None and not (last and item.phase in _FINAL):
             seconds = max(0.0, ended - begun)
-        told.append({**dataclasses.asdict(item), "seconds": seconds})
+        wait = waits.get(transitions[index + 1].at) if item.phase == "queued" and not last else None
+        told.append({**dataclasses.asdict(item), "seconds": seconds, "waited_for": _without_end(wait)})
     return told

@@ -41,6 +41,7 @@ MANY_NAMESPACES = 4
 RULE_KINDS = ("resourcequotas", "limitranges")
 # Pods that ended take no room, and thousands of them stay for their logs.
 LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+NOTHING: Listing[t.Any] = Listing([], "", 0, 0, 0.0, 0.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,12 +100,17 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     return wanted
 
 
-def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = None) -> Reading:
+def read_snapshot(
+    client: KubeClient, needs: Needs, on_pod: Observer | None = None, *, pods: bool = True
+) -> Reading:
     """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
 
     on_pod sees every pod that has not ended as the server sent it, for callers that want to know more of some pods.
+    Without pods the cluster is shown as if none ran.
     """
     wanted = _wanted(needs)
+    if not pods:
+        del wanted["pods"]
     if on_pod is not None:
         wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod))
     started = time.perf_counter()
@@ -112,6 +118,8 @@ def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = No
     elapsed = time.perf_counter() - started
     lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
     missing = tuple(sorted(name for name in wanted if name not in lists))
+    if not pods:
+        lists["pods"] = NOTHING
     # The lists are read side by side, so the longest wait is what the answer had to wait for; the rest is decoding.
     waiting = max((listing.seconds_waiting for listing in lists.values()), default=0.0)
     snapshot = _assemble(lists, needs, missing)
@@ -143,7 +151,7 @@ def _reader(client: KubeClient, name: str, path: str, keep: Keep) -> t.Callable[
         except NotFound:
             if path.startswith(CORE):
                 raise
-            return Listing([], "", 0, 0, 0.0, 0.0)
+            return NOTHING
 
     return read
 

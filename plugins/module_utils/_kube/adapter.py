@@ -20,7 +20,14 @@ import ssl
 import threading
 import traceback
 import typing as t
+from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._kube.connection_words import (
+    USUAL_KUBECONFIG,
+    credential_words,
+    kubeconfig_words,
+    missing_file,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection, MissingLibrary
 
 try:
@@ -118,8 +125,17 @@ class Stream:
 class Transport:
     """Raw requests through the library's pool, with its TLS settings and refreshed credentials."""
 
-    def __init__(self, configuration: t.Any, headers: t.Sequence[tuple[str, str]]) -> None:
-        """Build the pool once; the base address is fixed since a token refresh may reset the configuration."""
+    def __init__(
+        self,
+        configuration: t.Any,
+        headers: t.Sequence[tuple[str, str]],
+        credentials: t.Callable[[str | None], str] = str,
+    ) -> None:
+        """Build the pool once; the base address is fixed since a token refresh may reset the configuration.
+
+        credentials says of a kind of credentials where they come from.
+        """
+        self._credential_words = credentials
         configuration.connection_pool_maxsize = max(configuration.connection_pool_maxsize or 1, _POOL_SIZE)
         self.base_url: str = configuration.host
         self._configuration = configuration
@@ -146,6 +162,16 @@ class Transport:
         other = copy.copy(self)
         other._headers = _impersonation({"impersonate_user": user, "impersonate_groups": groups})
         return other
+
+    def credentials_in_words(self) -> str:
+        """What is sent to prove who we are, and where it comes from."""
+        configuration = self._configuration
+        kinds = (
+            ("token", bool(configuration.api_key)),
+            ("client certificate", bool(configuration.cert_file)),
+            ("user name and password", bool(configuration.username)),
+        )
+        return self._credential_words(next((kind for kind, used in kinds if used), None))
 
     def close(self) -> None:
         """Close the idle connections of the pool."""
@@ -200,6 +226,13 @@ def _network_errors() -> tuple[type[BaseException], ...]:
 def _load_errors() -> tuple[type[BaseException], ...]:
     """Everything the loaders raise over files, texts and exec programs that are not as they should be."""
     return (_loaders.ConfigException, _YAML_ERROR, OSError, ValueError, KeyError, TypeError, AttributeError)
+
+
+def _load_words(error: BaseException) -> str:
+    """What a loader found; where it stumbled over the form, the library's own words help nobody."""
+    if isinstance(error, (_loaders.ConfigException, _YAML_ERROR, OSError)):
+        return str(error) or type(error).__name__
+    return f"it is not a kubeconfig ({type(error).__name__}: {error})"
 
 
 def _fault(error: BaseException) -> TransportFault:
@@ -257,8 +290,11 @@ def _load_kubeconfig(configuration: t.Any, options: t.Mapping[str, t.Any], envir
         # The loader writes refreshed tokens into what it was given.
         _loaders.load_kube_config_from_dict(config_dict=copy.deepcopy(dict(kubeconfig)), **shared)
         return
+    told = missing_file(options, environ)
+    if told is not None:
+        raise BadConnection("read", kubeconfig_words(options, environ), told)
     # The library reads KUBECONFIG once, at import; a task's environment may differ.
-    path = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
+    path = kubeconfig or environ.get("KUBECONFIG") or USUAL_KUBECONFIG
     _loaders.load_kube_config(config_file=path, **shared)
 
 
@@ -279,7 +315,7 @@ def _load_any(configuration: t.Any, options: t.Mapping[str, t.Any], environ: t.M
     except _loaders.ConfigException:
         try:
             _load_kubeconfig(configuration, options, environ)
-        except _loaders.ConfigException:
+        except (_loaders.ConfigException, BadConnection):
             # A host alone is enough for a server, or a proxy before one, that asks for no credentials.
             if not given("host"):
                 raise
@@ -292,7 +328,7 @@ def build_configuration(auth: t.Mapping[str, t.Any], environ: t.Mapping[str, str
     try:
         _load_any(configuration, options, environ)
     except _load_errors() as error:
-        raise BadConnection("read", "the connection options", f"{error or type(error).__name__}") from error
+        raise BadConnection("read", kubeconfig_words(options, environ), _load_words(error)) from error
     for option, attribute in _ATTRIBUTES.items():
         if option in options and option != "api_key":
             setattr(configuration, attribute, options[option])
@@ -331,7 +367,11 @@ def open_transport(auth: t.Mapping[str, t.Any], environ: t.Mapping[str, str] | N
     if IMPORT_TRACEBACK is not None:
         raise MissingLibrary("kubernetes", IMPORT_TRACEBACK)
     variables = os.environ if environ is None else environ
+    options = resolve_auth(auth, variables)
     try:
-        return Transport(build_configuration(auth, variables), _impersonation(resolve_auth(auth, variables)))
+        configuration = build_configuration(auth, variables)
+        return Transport(
+            configuration, _impersonation(options), partial(credential_words, auth, options, dict(variables))
+        )
     except (OSError, ValueError) as error:
         raise BadConnection("use", "the connection options", str(error)) from error

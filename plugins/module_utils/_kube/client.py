@@ -32,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     KubeError,
     ServerFault,
     TooManyRequests,
+    Unauthorized,
     Unreachable,
     error_from_response,
 )
@@ -191,7 +192,7 @@ class KubeClient:
             except TransportFault as fault:
                 raise self._unreachable(action, target or described, fault) from fault
             if answer.status >= 300:
-                raise _error(action, target or described, answer)
+                raise self._error(action, target or described, answer)
             self._note_date(answer.headers, sent)
             return answer
 
@@ -208,7 +209,7 @@ class KubeClient:
                 f"{path}?{urlencode(_present(query))}", headers, (_CONNECT_SECONDS, read_timeout)
             )
             if stream.status >= 300:
-                raise _error(action, target, Response(stream.status, stream.headers, stream.read()))
+                raise self._error(action, target, Response(stream.status, stream.headers, stream.read()))
         except TransportFault as fault:
             raise self._unreachable(action, target, fault) from fault
         self._note_date(stream.headers, sent)
@@ -285,6 +286,16 @@ class KubeClient:
         self._shared.server_time = shown
         self._shared.readings.add(shown.timestamp(), sent, self.clock())
 
+    def _error(self, action: str, target: str, answer: Response) -> ApiError:
+        """The family's error for an answer that is not a success; refused credentials are named."""
+        text = (answer.headers.get("Retry-After") or "").strip()
+        seconds = float(text) if text.isdecimal() else None
+        error = error_from_response(action, target, answer.status, answer.body, seconds)
+        if not isinstance(error, Unauthorized):
+            return error
+        message = f"{self.host} does not accept {self._transport.credentials_in_words()}"
+        return Unauthorized(action, target, status=error.status, reason=error.reason, message=message)
+
     def _unreachable(self, action: str, target: str, fault: TransportFault) -> Unreachable:
         """The family's error for a request without an answer."""
         return Unreachable(action, target, f"no answer from {self.host}: {fault.cause}", fault.retryable)
@@ -297,13 +308,6 @@ def _present(query: Query | None) -> list[tuple[str, str]]:
     return [
         (name, words[value] if isinstance(value, bool) else str(value)) for name, value in pairs if value is not None
     ]
-
-
-def _error(action: str, target: str, answer: Response) -> ApiError:
-    """The family's error for an answer that is not a success."""
-    text = (answer.headers.get("Retry-After") or "").strip()
-    seconds = float(text) if text.isdecimal() else None
-    return error_from_response(action, target, answer.status, answer.body, seconds)
 
 
 def connect(

@@ -195,21 +195,31 @@ class Ledger:
 
     # Taking the Lease.
 
-    def acquire(self, timeout: float, on_wait: t.Callable[[str], None] | None = None) -> Epoch | None:
+    def acquire(
+        self,
+        timeout: float,
+        on_wait: t.Callable[[str], None] | None = None,
+        on_trouble: t.Callable[[str], None] | None = None,
+    ) -> Epoch | None:
         """Try for so many seconds (at least once) to become the holder; None when somebody else still is.
 
-        May be called again after None and goes on watching where it stopped. on_wait hears of each new holder.
+        May be called again after None and goes on watching where it stopped. on_wait hears of each new holder,
+        on_trouble of errors that may pass. A server that has never answered is not waited for: its address is wrong.
         """
         if self._epoch is not None:
             raise LostLeadership("acquire", self.terms.target, "this bid was used already; make a new one")
         end = self._clock() + timeout
-        told = None
+        told = trouble = None
         while True:
             try:
                 epoch = self._try_once()
-            except _TRANSIENT:
-                if self._clock() >= end:
+            except _TRANSIENT as error:
+                never_answered = isinstance(error, Unreachable) and self._client.server_time is None
+                if never_answered or self._clock() >= end:
                     raise
+                if on_trouble is not None and str(error) != trouble:
+                    trouble = str(error)
+                    on_trouble(trouble)
                 epoch = None
             if epoch is not None:
                 return epoch

@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.fields import F
 
 # Facts that decide how fast a run is; two results that differ in one of them measure different machines.
 _CPU_FACTS = ("arch", "vendor", "family", "model", "level")
-_LIMIT_FACTS = ("cpu", "memory_bytes", "cpuset")
+_LIMIT_FACTS = ("cpu", "memory_bytes")
 _GPU_FACTS = ("vendor", "product", "memory_bytes")
 _NAME_KEYS = ("name", "inspection_id", "id", "identifier")
 
@@ -44,8 +44,7 @@ def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:
     failed: list[int] = []
     missing: list[int] = []
     hardware: dict[str, set[str]] = {}
-    for place, data in enumerate(fields.sequence("items")):
-        item = Fields(data, f"result {name}: items[{place}]")
+    for place, item in enumerate(read_runs(fields, f"result {name}")):
         index = place if item.get("index") is None else item.whole("index", 0, 2**31)
         if item.get("reason") is not None or item.get("exit_code") != 0:
             failed.append(index)
@@ -59,6 +58,12 @@ def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:
             hardware.setdefault(fact, set()).add(found)
     facts = {fact: tuple(sorted(found)) for fact, found in sorted(hardware.items())}
     return Measurement(name, tuple(values), tuple(failed), tuple(missing), facts)
+
+
+def read_runs(result: Fields, where: str) -> list[Fields]:
+    """The runs of a result; results of earlier releases call them items."""
+    key = "runs" if "runs" in result.data else "items"
+    return [Fields(data, f"{where}: {key}[{place}]") for place, data in enumerate(result.sequence(key))]
 
 
 def value_at(data: t.Any, path: str) -> t.Any:
@@ -87,11 +92,27 @@ def hardware_facts(hwinfo: t.Any) -> dict[str, str]:
         return {}
     facts = {f"cpu.{fact}": value for fact, value in _known(hwinfo.get("cpu"), _CPU_FACTS).items()}
     facts.update({f"limits.{fact}": value for fact, value in _known(hwinfo.get("limits"), _LIMIT_FACTS).items()})
+    cpus = _known(hwinfo.get("limits"), ("cpuset",)).get("cpuset")
+    if cpus:
+        # With exclusive CPUs each pod has others, and only their number decides.
+        facts["limits.cpuset"] = _cpu_count(cpus)
     gpus = hwinfo.get("gpus")
     if isinstance(gpus, Sequence) and not isinstance(gpus, str):
         shown = sorted(" ".join(_known(gpu, _GPU_FACTS).values()) for gpu in gpus)
         facts["gpus"] = ", ".join(shown) or "none"
     return facts
+
+
+def _cpu_count(cpuset: str) -> str:
+    """How many CPUs a list such as 0-3,8 names; a text that is none stays as it is."""
+    count = 0
+    for part in cpuset.strip().split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
+            return cpuset
+        count += int(last) - int(first) + 1
+    return str(count)
 
 
 def _known(data: t.Any, names: Sequence[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import INT32, Data, Fields, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.past_waits import past_wait, read_waits
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Key
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_micros
 
@@ -95,6 +96,7 @@ _KEYS = (
     "steering",
     "verdict",
     "transitions",
+    "waits",
     "packed",
 )
 # What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
@@ -127,8 +129,9 @@ class GangState:
     steering maps podsets to the hosts they are confined to. then is what an undo leads to, left lists the objects it
     has to remove; a holding gang has all its items done while pods are left. outcomes says of this attempt's objects,
     by their place, how they ended when they were last seen: objects may go before anybody looks again. made is how many
-    of them had been created when the start had to wait: those that end by themselves are never created again. unknown
-    holds keys of a later version, to be written back as they are.
+    of them had been created when the start had to wait: those that end by themselves are never created again. waits
+    tells for people what it waited for each time before it left the queue. unknown holds keys of a later version, to be
+    written back as they are.
     """
 
     phase: Phase
@@ -151,6 +154,7 @@ class GangState:
     outcomes: dict[int, Outcome] = dataclasses.field(default_factory=dict)
     left: tuple[Key, ...] = ()
     made: int = 0
+    waits: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
 
 
@@ -192,11 +196,15 @@ def advance(
     if changes.get("attempt", state.attempt) != state.attempt:
         changes.setdefault("outcomes", {})
         changes.setdefault("made", 0)
-    transitions = state.transitions
+    transitions, waits = state.transitions, state.waits
     if phase != state.phase:
+        wait = past_wait(state.verdict, at) if state.phase == "queued" else None
+        waits = waits if wait is None else (*waits, wait)[-MOST_TRANSITIONS:]
         short = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
         transitions = (*transitions, Transition(phase, at, reason, short))[-MOST_TRANSITIONS:]
-    return dataclasses.replace(state, phase=phase, transitions=transitions, write_id=write_id, **changes)
+    return dataclasses.replace(
+        state, phase=phase, transitions=transitions, waits=waits, write_id=write_id, **changes
+    )
 
 
 def why_undone(state: GangState) -> Transition | None:
@@ -207,7 +215,7 @@ def why_undone(state: GangState) -> Transition | None:
 def state_text(state: GangState) -> str:
     """The annotation's text, reduced to what an annotation may hold.
 
-    First the verdict loses its podsets, then it goes, then what an undo has to remove, then the oldest transitions,
+    First the verdict loses its podsets, then it goes, then past waits, what an undo has to remove, the oldest transitions,
     then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything that decides
     what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to nothing; if
     even that is too much the gang cannot be kept.
@@ -250,6 +258,9 @@ def _shrunk(state: GangState) -> Iterator[GangState]:
             yield dataclasses.replace(state, verdict={**state.verdict, "layers": kept})
         state = dataclasses.replace(state, verdict=None)
         yield state
+    if state.waits:
+        state = dataclasses.replace(state, waits=())
+        yield state
     if state.left:
         state = dataclasses.replace(state, left=())
         yield state
@@ -288,6 +299,7 @@ def _state_data(state: GangState) -> Data:
         **({"outcomes": outcomes} if outcomes else {}),
         "verdict": state.verdict,
         "transitions": [dataclasses.astuple(item) for item in state.transitions],
+        **({"waits": state.waits} if state.waits else {}),
         **({"left": state.left} if state.left else {}),
         **({"made": state.made} if state.made else {}),
     }
@@ -360,6 +372,7 @@ def _state_from(value: t.Any) -> GangState:
         outcomes=dict(_outcome(fields, place, value) for place, value in fields.mapping("outcomes").items()),
         left=tuple(_key(fields, index, item) for index, item in enumerate(fields.sequence("left"))),
         made=fields.whole("made", 0, INT32 - 1),
+        waits=read_waits(fields.get("waits"), MOST_TRANSITIONS),
         unknown=fields.unknown(_KEYS),
     )
 

@@ -6,7 +6,8 @@
 """Tell whether one set of runs is better or worse than another, or whether that is noise.
 
 Two questions have to be answered with yes: is the change of the median larger than the threshold, and would chance
-alone seldom order the runs like this (Mann-Whitney test, which asks nothing of the shape of the noise)?
+alone seldom order the runs like this (Mann-Whitney test, which asks nothing of the shape of the noise)? Where the
+answer is no, the runs are the same only if they rule a change beyond the threshold out; else they are unclear.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.measurement imp
 )
 
 Direction = t.Literal["lower", "higher"]
-VerdictWord = t.Literal["better", "same", "worse", "unknown"]
+VerdictWord = t.Literal["better", "same", "worse", "unclear", "unknown"]
 
 DIRECTIONS: tuple[Direction, ...] = t.get_args(Direction)
 SIGNIFICANCE = 0.05
@@ -38,6 +39,8 @@ _SEED = 20260101
 # Up to this many runs the test counts every order there is; the counts fit into the bits below.
 _EXACT_RUNS = 60
 _COUNT_BITS = 64
+# So many standard errors lie beyond the 95 % interval on one side, and so many must be added to be right in 4 of 5 cases.
+_SIGNIFICANT_ERRORS, _POWER_ERRORS = 1.96, 0.84
 _EXPECTATION_KEYS = ("metric", "target", "lower", "upper", "unit")
 
 
@@ -49,11 +52,15 @@ class ComparisonTerms:
     direction: Direction = "lower"
     threshold: float = 5.0
     allow_different_hardware: bool = False
+    allow_unclear: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """How one set of runs differs from another, in percent of the median; None where that cannot be said."""
+    """How one set of runs differs from another, in percent of the median; None where that cannot be said.
+
+    detectable is the smallest change that as many runs with this noise would show in four of five cases.
+    """
 
     verdict: VerdictWord
     percent: float | None
@@ -61,6 +68,7 @@ class Change:
     p_value: float | None
     conclusive: bool
     reason: str | None
+    detectable: float | None = None
 
 
 def compare_results(results: t.Any, terms: ComparisonTerms, expectations: Sequence[t.Any] = ()) -> Data:
@@ -84,8 +92,13 @@ def compare_results(results: t.Any, terms: ComparisonTerms, expectations: Sequen
         "comparisons": [{"name": name, "baseline": first.name, **_change_data(change)} for name, change in changes],
         "assertions": checked,
         "passed": all(entry["ok"] for entry in checked)
-        and all(change.verdict in ("better", "same") for _name, change in changes),
+        and all(change.verdict in _passing(terms) for _name, change in changes),
     }
+
+
+def _passing(terms: ComparisonTerms) -> tuple[VerdictWord, ...]:
+    """The verdicts that a check accepts."""
+    return ("better", "same", "unclear") if terms.allow_unclear else ("better", "same")
 
 
 def compare(baseline: Sequence[float], other: Sequence[float], terms: ComparisonTerms) -> Change:
@@ -94,17 +107,24 @@ def compare(baseline: Sequence[float], other: Sequence[float], terms: Comparison
     if obstacle is not None:
         return Change("unknown", None, None, None, False, obstacle)
     if max(*baseline, *other) == 0:
-        return Change("same", 0.0, (0.0, 0.0), 1.0, True, None)
+        return Change("same", 0.0, (0.0, 0.0), 1.0, True, None, terms.threshold)
     verdict, percent, p_value = judge(baseline, other, terms)
     interval = median_change_interval(baseline, other)
     limit = terms.threshold
+    detectable = detectable_percent(interval, limit)
     if verdict != "same" or (-limit <= interval[0] and interval[1] <= limit):
-        return Change(verdict, percent, interval, p_value, True, None)
+        return Change(verdict, percent, interval, p_value, True, None, detectable)
     reason = (
         f"a change beyond {limit:g} % is not ruled out (between {interval[0]:+.1f} % and {interval[1]:+.1f} %); "
         "more repetitions would tell"
     )
-    return Change("same", percent, interval, p_value, False, reason)
+    return Change("unclear", percent, interval, p_value, False, reason, detectable)
+
+
+def detectable_percent(interval: tuple[float, float], threshold: float) -> float:
+    """The smallest change, in percent, that would be called one in four of five cases, by the noise of the medians."""
+    error = (interval[1] - interval[0]) / (2 * _SIGNIFICANT_ERRORS)
+    return max(threshold, _SIGNIFICANT_ERRORS * error) + _POWER_ERRORS * error
 
 
 def judge(
@@ -270,6 +290,7 @@ def _change_data(change: Change) -> Data:
         "change_percent": change.percent,
         "interval_percent": None if change.interval is None else list(change.interval),
         "p_value": change.p_value,
+        "detectable_percent": change.detectable,
         "conclusive": change.conclusive,
         "reason": change.reason,
     }
@@ -328,4 +349,5 @@ def read_terms(data: Mapping[str, t.Any]) -> ComparisonTerms:
         direction=fields.choice("direction", DIRECTIONS, "lower"),
         threshold=threshold,
         allow_different_hardware=fields.flag("allow_different_hardware"),
+        allow_unclear=fields.flag("allow_unclear"),
     )

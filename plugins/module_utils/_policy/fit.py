@@ -329,7 +329,11 @@ def _refusal(case: Case, base: Verdict) -> Verdict:
     joined = [podset.name for podset, wish in case.pairs if wish.affinity and _has_friends(case.room, wish)]
     empty = open_case(case.gang, case.room.emptied(), without_affinity=joined)
     if _hopeless(empty.board):
-        return dataclasses.replace(base, answer="never", reason=_reason(empty, _measured(empty), _totals(empty)))
+        # Its numbers are those of empty nodes: what runs now makes no difference.
+        podsets, totals = _measured(empty), _totals(empty)
+        return dataclasses.replace(
+            base, answer="never", reason=_reason(empty, podsets, totals), podsets=podsets, totals=totals
+        )
     return dataclasses.replace(base, answer="waits", reason=_reason(case, base.podsets, base.totals))
 
 

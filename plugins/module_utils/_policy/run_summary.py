@@ -26,6 +26,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
 # Failures that say nothing about the script: the same run may well succeed next time.
 _CIRCUMSTANCES = (CANCELLED, EVICTED, IMAGE_PULL, LOST_RESULT, QUOTA, UNSCHEDULABLE)
 
+# How much of a failed run's stderr is told.
+_LAST_LINES, _LAST_LETTERS = 5, 500
+
 
 def summarize(items: Sequence[Data]) -> Data:
     """How many succeeded, and the spread of their wall times; failed runs have no time worth comparing."""
@@ -42,6 +45,19 @@ def all_verified(items: Sequence[Data]) -> bool | None:
     return None if not known or None in known else True
 
 
+def telling_failure(failed: Sequence[Data]) -> Data:
+    """Of the runs that failed the one that explains most."""
+    return min(failed, key=lambda item: (item["reason"] == CANCELLED, item["reason"] == SCRIPT_FAILED))
+
+
+def last_words(item: t.Mapping[str, t.Any]) -> str:
+    """The end of what a run wrote to stderr: mostly that says why it failed."""
+    text = item.get("stderr")
+    lines = text.strip().splitlines() if isinstance(text, str) else []
+    end = "\n".join(lines[-_LAST_LINES:])
+    return end if len(end) <= _LAST_LETTERS else f"…{end[-_LAST_LETTERS:]}"
+
+
 def failure_of(items: Sequence[Data], allowed: int) -> tuple[str | None, str]:
     """The reason of the whole inspection and a message: none when no more failed than is allowed.
 
@@ -50,7 +66,7 @@ def failure_of(items: Sequence[Data], allowed: int) -> tuple[str | None, str]:
     failed = [item for item in items if item.get("reason") is not None]
     if len(failed) <= allowed:
         return None, ""
-    first = min(failed, key=lambda item: (item["reason"] == CANCELLED, item["reason"] == SCRIPT_FAILED))
+    first = telling_failure(failed)
     message = (
         f"{len(failed)} of {len(items)} runs failed; run {first['index']}: {first.get('message') or first['reason']}"
     )

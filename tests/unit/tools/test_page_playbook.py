@@ -30,6 +30,21 @@ def test_a_page_without_a_play_is_an_error():
         page_playbook.plays_of("```yaml\ncollections: []\n```\n")
 
 
+def test_plays_that_bring_a_cluster_can_be_left_out():
+    own = "- name: y\n  hosts: all\n  tasks:\n    - muster.kube.local_cluster:\n        name: guide\n"
+    text = f"```yaml\n{own}```\n\n```yaml\n{PLAY}```\n"
+    assert yaml.safe_load(page_playbook.plays_of(text, own_cluster=True)) == [{"name": "x", "hosts": "all"}]
+
+
+@pytest.mark.parametrize("page", ["docs/first_gang.md", "docs/inspect.md"])
+def test_the_guides_work_without_their_own_cluster_too(page):
+    """Who leaves the first play out has no variable cluster; the connection then comes from the environment."""
+    plays = yaml.safe_load(page_playbook.plays_of((REPOSITORY / page).read_text(), own_cluster=True))
+    assert {play["module_defaults"]["group/muster.kube.kube"]["kubeconfig"] for play in plays} == {
+        "{{ cluster.kubeconfig | default(omit) }}"
+    }
+
+
 @pytest.mark.parametrize(("page", "plays"), [("README.md", 1), ("docs/first_gang.md", 5)])
 def test_the_pages_hold_what_they_should(page, plays):
     found = yaml.safe_load(page_playbook.plays_of((REPOSITORY / page).read_text()))

@@ -40,6 +40,7 @@ class BuildQuestion:
     image: str | None = None
     labels: str | None = None
     log: bool = True
+    images: frozenset[str] | None = None
 
 
 def answer_builds(client: KubeClient, question: BuildQuestion) -> Data:
@@ -55,6 +56,7 @@ def _wanted(record: Record, question: BuildQuestion) -> bool:
     return (
         question.name in (None, record.name)
         and (question.spec_hash is None or str(spec.get("spec_hash", "")).startswith(question.spec_hash))
+        and (question.images is None or spec.get("image") in question.images)
         and question.image in (None, spec.get("image"), str(spec.get("image", "")).rpartition(":")[0])
     )
 

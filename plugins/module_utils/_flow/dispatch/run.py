@@ -233,6 +233,7 @@ class _Run:
         except (Unreachable, ServerFault, TooManyRequests, Unauthorized, Gone) as error:
             if str(error) not in self.result.warnings:
                 self.result.warnings.append(str(error))
+                self.report(f"trying again: {error}")
             return None
 
     def _one_cycle(self, office: Office) -> Cycle:
@@ -295,7 +296,11 @@ class _Run:
         while True:
             ledger = Ledger(self.client, lease, identity, renewal_client=self.renewal_client)
             try:
-                epoch = ledger.acquire(patience, lambda holder: self.report(f"waiting for the Lease, held by {holder}"))
+                epoch = ledger.acquire(
+                    patience,
+                    lambda holder: self.report(f"waiting for the Lease, held by {holder}"),
+                    lambda trouble: self.report(f"trying again: {trouble}"),
+                )
             except KubeError as error:
                 lease = self._other_lease(lease, error)
                 continue

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.hopeless import with_warnings
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
     list_records,
     positions,
@@ -36,6 +37,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.fields import D
 
 Connect = t.Callable[[], KubeClient]
 Phases = t.Mapping[str, str]
+
+_NOBODY_LOOKED = "no dispatcher has looked at it: run muster.kube.dispatch, or set dispatch: true in this task"
 
 
 class NotReached(MusterError):
@@ -161,7 +164,7 @@ class _Pursuit:
         if self._terms.state == "suspended":
             goal = "suspended" if self._terms.dispatch else None
         if goal is None or self._all_there(goal, outcomes):
-            return GangAnswer(tuple(outcomes))
+            return GangAnswer(tuple(with_warnings(self._client, outcomes)))
         if not self._terms.dispatch:
             return GangAnswer(tuple(self._watch(goal, outcomes)))
         self._fail_early(GangAnswer(tuple(outcomes)))
@@ -188,7 +191,7 @@ class _Pursuit:
         started = frozenset(
             decision.uid for decision in result.decisions if decision.action == "start" and decision.uid in before
         )
-        answer = GangAnswer(tuple(self._with_places(told)), result, started)
+        answer = GangAnswer(tuple(with_warnings(self._client, self._with_places(told))), result, started)
         self._fail_early(answer)
         if self._terms.wait and self._terms.wait_for not in (None, "queued") and self._terms.state == "present":
             self._require(goal, answer)
@@ -259,6 +262,8 @@ class _Pursuit:
                     if holder
                     else ""
                 )
+                if holder is None and words is None and outcome.record.phase == "queued":
+                    cause += f"; {_NOBODY_LOOKED}"
                 raise NotReached(_target(outcome), f"{cause}\n{words}" if words else cause, answer.entries())
 
 

@@ -36,6 +36,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import 
     spec_of_wrapper,
     wrap,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.wrapper_components import (
+    gang_of_components,
+    is_component_wrapper,
+)
 
 # What read_gang turns into objects; the rest of a gang's options are fields of its specification.
 _SOURCES = ("name", "namespace", "definition", "src", "podsets")
@@ -85,8 +89,10 @@ def _one(raw: t.Mapping[str, t.Any], index: int, suspended: bool) -> Wanted:
     if request.podsets is not None:
         options["podsets"] = list(request.podsets)
     wrapper = _only_wrapper(request.objects)
-    if wrapper is None:
-        base: Data = {"objects": list(request.objects)}
+    if len(request.objects) == 1 and is_component_wrapper(request.objects[0]):
+        base: Data = gang_of_components(request.objects[0], request.namespace)
+    elif wrapper is None:
+        base = {"objects": list(request.objects)}
     else:
         wrapper["metadata"] = {**wrapper["metadata"], "name": request.name, "namespace": request.namespace}
         base = spec_data(spec_of_wrapper(wrapper))

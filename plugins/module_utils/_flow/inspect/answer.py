@@ -12,7 +12,12 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import words_of
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import CANCELLED, RunState
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import all_verified, summarize
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import (
+    all_verified,
+    last_words,
+    summarize,
+    telling_failure,
+)
 
 _PHASES = {"pending": "Pending", "running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
 _BUILD_KEYS = (
@@ -29,7 +34,7 @@ def empty_answer(namespace: str | None, ignored: t.Sequence[str] = ()) -> Data:
         "phase": "Pending",
         "status": {"build": None, "run": None},
         "attempt": None,
-        "items": [],
+        "runs": [],
         "placements": [],
         "summary": summarize([]),
         "hwinfo": None,
@@ -63,15 +68,22 @@ def with_outcome(answer: Data, state: RunState, outcome: t.Mapping[str, t.Any] |
         **answer,
         "phase": run_phase(state),
         "status": {**answer["status"], "run": state.as_dict()},
-        "items": items,
+        "runs": items,
         "placements": list(known.get("placements") or ()),
         "summary": summarize(items),
         "hwinfo": items[0]["hwinfo"] if items else None,
         "placement_verified": all_verified(items),
         "image_digest": answer["image_digest"] or (digests[0] if digests else None),
         "reason": state.reason,
-        "message": state.message or None,
+        "message": _message(state, items),
     }
+
+
+def _message(state: RunState, items: t.Sequence[Data]) -> str | None:
+    """The reason in words; of runs that failed with what the most telling of them wrote last."""
+    failed = [item for item in items if item.get("reason") is not None]
+    words = last_words(telling_failure(failed)) if state.reason is not None and failed else ""
+    return "\n".join(part for part in (state.message, words) if part) or None
 
 
 def with_verdict(answer: Data, verdict: Data | None) -> Data:

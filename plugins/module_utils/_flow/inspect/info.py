@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import empty_answer, with_outcome
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import (
+    empty_answer,
+    run_phase,
+    with_outcome,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
@@ -45,8 +50,25 @@ class InspectionQuestion:
     inspection_id: str | None = None
     identifier: str | None = None
     labels: str | None = None
-    logs: bool = True
+    phases: frozenset[str] = frozenset()
+    limit: int | None = None
+    logs: bool = False
     log_bytes: int = 65536
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Known:
+    """A record with what its outcome or its Job tells."""
+
+    record: Record
+    outcome: Data | None
+    facts: RunFacts
+    state: RunState
+
+    @property
+    def built(self) -> Data:
+        """What the record tells of its image."""
+        return self.record.spec.get("build") or {}
 
 
 def answer_inspections(client: KubeClient, question: InspectionQuestion) -> Data:
@@ -54,18 +76,53 @@ def answer_inspections(client: KubeClient, question: InspectionQuestion) -> Data
     own = f"{INSPECTION_LABEL}={question.inspection_id}" if question.inspection_id else INSPECTION_LABEL
     by_identifier = f"{IDENTIFIER_LABEL}={question.identifier}" if question.identifier else None
     selector = ",".join(part for part in (own, by_identifier, question.labels) if part)
-    records = list_records(client, question.namespace, selector)
-    return {"inspections": [_entry(client, record, question) for record in records]}
+    found = _chosen(client, list_records(client, question.namespace, selector), question)
+    builds = _builds(client, found, question)
+    return {"inspections": [_entry(client, known, builds, question) for known in found]}
 
 
-def _entry(client: KubeClient, record: Record, question: InspectionQuestion) -> Data:
-    """One inspection, with the keys the module inspection returns, and what only this module tells."""
+def _chosen(client: KubeClient, records: list[Record], question: InspectionQuestion) -> list[_Known]:
+    """The inspections of the phases asked for, of these the latest so many, by namespace and name."""
+    found: list[_Known] = []
+    for record in sorted(records, key=lambda record: record.created or "", reverse=True):
+        if question.limit is not None and len(found) >= question.limit:
+            break
+        known = _known(client, record)
+        if not question.phases or run_phase(known.state) in question.phases:
+            found.append(known)
+    return sorted(found, key=lambda known: (known.record.namespace, known.record.name))
+
+
+def _known(client: KubeClient, record: Record) -> _Known:
+    """One record with its outcome, or where it stands."""
     outcome = read_outcome(client, record)
     facts = RunFacts(None) if outcome is not None else _facts(client, record)
     state = outcome_state(outcome) if outcome is not None else _running_state(client, facts)
-    built = record.spec.get("build") or {}
+    return _Known(record, outcome, facts, state)
+
+
+def _builds(client: KubeClient, found: list[_Known], question: InspectionQuestion) -> dict[tuple[str, str, str], Data]:
+    """What the records of the builds tell, by namespace, image and hash: all are read with one list."""
+    wanted = [known for known in found if known.built.get("spec_hash") is not None]
+    if not wanted:
+        return {}
+    spaces = {known.record.namespace for known in wanted}
+    asked = BuildQuestion(
+        namespace=next(iter(spaces)) if len(spaces) == 1 else question.namespace,
+        images=frozenset(str(known.built.get("image")) for known in wanted),
+        log=question.logs,
+    )
+    builds: list[Data] = answer_builds(client, asked)["builds"]
+    return {(build["namespace"], build["image"], build["spec_hash"]): build for build in reversed(builds)}
+
+
+def _entry(
+    client: KubeClient, known: _Known, builds: t.Mapping[tuple[str, str, str], Data], question: InspectionQuestion
+) -> Data:
+    """One inspection, with the keys the module inspection returns, and what only this module tells."""
+    record, outcome, built = known.record, known.outcome, known.built
     answer = empty_answer(record.namespace)
-    build = _build(client, record, built.get("spec_hash"), question)
+    build = builds.get((record.namespace, str(built.get("image")), str(built.get("spec_hash"))))
     answer |= {
         "inspection_id": record.name,
         "attempt": record.attempt,
@@ -73,32 +130,23 @@ def _entry(client: KubeClient, record: Record, question: InspectionQuestion) -> 
         "run_hash": record.identity,
         "status": {"build": build, "run": None},
     }
-    logs = _item_logs(client, record, facts, outcome, question) if question.logs else None
-    told = with_outcome(answer, state, outcome)
+    logs = _item_logs(client, record, known.facts, outcome, question) if question.logs else None
+    told = with_outcome(answer, known.state, outcome)
     dropped = ("cached", "changed", "verdict", "verdict_text", "ignored")
     return {
         **{key: value for key, value in told.items() if key not in dropped},
         "labels": labels_of(record),
         "specification": {"run": record.spec.get("run"), "script": record.spec.get("script"), "stack": _stack(build)},
+        "created": record.created,
         "finished": None if record.finished is None else time_text(record.finished),
         "ttl": record.ttl,
-        "logs": {"build": ((build or {}).get("outcome") or {}).get("log"), "items": logs} if question.logs else None,
+        "logs": {"build": ((build or {}).get("outcome") or {}).get("log"), "runs": logs} if question.logs else None,
     }
 
 
 def _stack(build: Data | None) -> Data | None:
     """The stack behind the image, as far as the record of its build tells."""
     return None if build is None else build.get("specification")
-
-
-def _build(client: KubeClient, record: Record, spec_hash: str | None, question: InspectionQuestion) -> Data | None:
-    """What the record of the build tells; None for a ready image, or when it was removed."""
-    if spec_hash is None:
-        return None
-    asked = BuildQuestion(namespace=record.namespace, spec_hash=spec_hash, log=question.logs)
-    builds: list[Data] = answer_builds(client, asked)["builds"]
-    image = (record.spec.get("build") or {}).get("image")
-    return next((build for build in builds if build["image"] == image), None)
 
 
 def _facts(client: KubeClient, record: Record) -> RunFacts:

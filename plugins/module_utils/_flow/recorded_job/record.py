@@ -38,6 +38,8 @@ MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "muster.kube"
 # Records that may be swept away carry it, so that a sweep reads no others.
 EXPIRES_LABEL = "muster.kube/expires"
+# What goes with a record (contents, parts of results) carries it, so that listing records reads none of it.
+PART_LABEL = "muster.kube/part"
 
 # Outcomes up to this size stand in the record itself.
 INLINE_BYTES = 256 * 1024
@@ -82,6 +84,11 @@ class Record:
     def chunks(self) -> tuple[str, ...]:
         """The ConfigMaps that hold the outcome; none when it stands in the record."""
         return tuple((self.stored or {}).get("chunks") or ())
+
+    @property
+    def created(self) -> str | None:
+        """When it was made, as the server wrote it."""
+        return self.raw["metadata"].get("creationTimestamp")
 
     def expired(self, now: float) -> bool:
         """Whether it was to be kept only until before now."""
@@ -144,7 +151,8 @@ def list_records(client: KubeClient, namespace: str | None, selector: str) -> li
         return decode_record(raw) if "attempt" in (raw.get("data") or {}) else None
 
     path = resource_path("v1", "configmaps", namespace)
-    listing = list_objects(client, path, keep=keep, label_selector=f"{selector},{MANAGED_LABEL}={MANAGER}")
+    wanted = f"{selector},{MANAGED_LABEL}={MANAGER},!{PART_LABEL}"
+    listing = list_objects(client, path, keep=keep, label_selector=wanted)
     return sorted(listing.items, key=lambda record: (record.namespace, record.name))
 
 
@@ -233,7 +241,10 @@ def create_owned_map(
         "metadata": {
             "name": name,
             "namespace": record.namespace,
-            "labels": {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL},
+            "labels": {
+                **{key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL},
+                PART_LABEL: "true",
+            },
             "ownerReferences": [owner_of(record)],
         },
         "immutable": True,

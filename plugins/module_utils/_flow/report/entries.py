@@ -155,7 +155,8 @@ def _starts(attempt: int, phase: t.Any) -> int:
 def _transition(item: Fields) -> _Moment:
     """One entry of a timeline."""
     phase: Phase = item.choice("phase", PHASES, None)
-    return _Moment(_time(item, "at"), phase, _words(item, "reason"), _words(item, "message"), None)
+    cause = cause_of(item.get("waited_for"), "")
+    return _Moment(_time(item, "at"), phase, _words(item, "reason"), _words(item, "message"), cause)
 
 
 def _decision(item: Fields) -> _Moment:
@@ -182,7 +183,7 @@ def _spans(moments: Iterable[_Moment]) -> tuple[Span, ...]:
     starts = list(itertools.accumulate((moment.at for moment in dated), max))
     ends: list[float | None] = [*starts[1:], None]
     return tuple(
-        Span(moment.phase or "unknown", start, end, moment.reason, moment.message)
+        Span(moment.phase or "unknown", start, end, moment.reason, moment.message, moment.cause)
         for moment, start, end in zip(dated, starts, ends, strict=False)
     )
 
@@ -209,6 +210,8 @@ def _cause(span: Span, notes: Sequence[_Moment], verdict: Cause | None) -> Cause
         return verdict
     if told:
         return max(told, key=lambda pair: pair[0])[1]
+    if span.cause is not None:
+        return span.cause
     if span.reason in _NO_REASONS:
         return None
     said = f"{reason_words(span.reason)}: {span.message}" if span.message else reason_words(span.reason)

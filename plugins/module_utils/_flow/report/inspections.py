@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.measurement imp
     hardware_facts,
     metric_value,
     read_measurement,
+    read_runs,
     value_at,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import (
@@ -106,7 +107,7 @@ def _names(entries: Iterable[Fields]) -> tuple[str, ...]:
 
 def _items(entry: Fields) -> list[Item]:
     """The runs of one result."""
-    return [Fields(item, f"{entry.where}.items[{place}]").data for place, item in enumerate(entry.sequence("items"))]
+    return [run.data for run in read_runs(entry, entry.where)]
 
 
 def _succeeded(item: Item) -> bool:
@@ -152,7 +153,7 @@ def _changes(
     names: Sequence[str], runs: Sequence[Sequence[Item]], terms: Mapping[str, t.Any]
 ) -> tuple[list[Change | None], str | None]:
     """For each result how it differs from the first; or nothing at all, and why."""
-    results = [{"name": name, "items": list(items)} for name, items in zip(names, runs, strict=True)]
+    results = [{"name": name, "runs": list(items)} for name, items in zip(names, runs, strict=True)]
     try:
         compared = compare_results(results, read_terms(terms))
     except BadInput as error:

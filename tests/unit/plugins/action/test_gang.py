@@ -12,7 +12,7 @@ from ansible_collections.muster.kube.tests.support.play import play_tasks
 ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
 TASKS = {
     "refused": {"muster.kube.gang": {"definition": ROLE}},
-    "both": {"muster.kube.gang": {"definition": ROLE, "src": "/x"}},
+    "both": {"muster.kube.gang": {"definition": ROLE, "src": __file__}},
 }
 
 

@@ -12,7 +12,7 @@ from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 TASKS = {
     "refused": {"muster.kube.inspection": {"image": "i:1", "script": "x", "identifier": "No!"}},
-    "both": {"muster.kube.inspection": {"image": "i:1", "script": "x", "src": "/x"}},
+    "both": {"muster.kube.inspection": {"image": "i:1", "script": "x", "src": __file__}},
     "unread": {"muster.kube.inspection": {"image": "i:1", "src": "/nowhere/script"}},
 }
 
@@ -42,4 +42,4 @@ def test_rules_between_options_hold_in_place_too(results):
 
 
 def test_files_are_read_on_the_controller(results):
-    assert "src /nowhere/script: No such file" in results["unread"]["msg"]
+    assert "Cannot find the file /nowhere/script (src)" in results["unread"]["msg"]

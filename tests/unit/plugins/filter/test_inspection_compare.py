@@ -14,7 +14,7 @@ from ansible_collections.muster.kube.plugins.filter.inspection_compare import Fi
 
 
 def result(name: str, values: t.Sequence[float]) -> dict[str, t.Any]:
-    return {"name": name, "items": [{"exit_code": 0, "stdout": {"rate": value}} for value in values]}
+    return {"name": name, "runs": [{"exit_code": 0, "stdout": {"rate": value}} for value in values]}
 
 
 OLD, NEW = result("old", [10, 11, 12, 13]), result("new", [20, 21, 22, 23])

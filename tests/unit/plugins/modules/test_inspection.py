@@ -47,10 +47,10 @@ def test_options_reach_the_flow_and_its_result_is_returned(call, check_mode):
 
 
 def test_a_failed_inspection_fails_with_its_results(call):
-    told = {"failed": True, "msg": "Cannot finish it: oom", "items": [{"index": 0}], "changed": True}
+    told = {"failed": True, "msg": "Cannot finish it: oom", "runs": [{"index": 0}], "changed": True}
     answer, _calls, _module = call(OPTIONS, answer=told)
     assert answer["failed"]
-    assert (answer["msg"], answer["items"], answer["ran"]) == ("Cannot finish it: oom", [{"index": 0}], "module")
+    assert (answer["msg"], answer["runs"], answer["ran"]) == ("Cannot finish it: oom", [{"index": 0}], "module")
 
 
 def test_a_failure_names_action_object_and_cause(call):

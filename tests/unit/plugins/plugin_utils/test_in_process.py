@@ -15,7 +15,8 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.plugin_utils._in_process import plain
+from ansible.parsing.vault import VaultLib, VaultSecret
+from ansible_collections.muster.kube.plugins.plugin_utils._checked import plain
 
 ACTION = """
 import json, os
@@ -27,7 +28,9 @@ class ActionModule(InProcessAction):
     def argument_spec(self):
         return {"text": {"type": "str", "default": "none"}, "token": {"type": "str", "no_log": True},
                 "more": {"type": "dict"}, "number": {"type": "int"}, "fail": {"type": "bool"},
-                "other": {"type": "str"}, "hidden": {"type": "str"}}
+                "other": {"type": "str"}, "hidden": {"type": "str"}, "src": {"type": "path"},
+                "kubeconfig": {"type": "raw"},
+                "gangs": {"type": "list", "elements": "dict", "options": {"src": {"type": "path"}}}}
     def argument_rules(self):
         return {"mutually_exclusive": [["number", "other"]]}
     def check_libraries(self):
@@ -42,6 +45,11 @@ class ActionModule(InProcessAction):
         if params["fail"]:
             raise MusterError("do", "it", f"not with {params['token']}")
         json.dumps(params)
+        read = lambda path: open(path).read() if path else None
+        if params["src"] or params["gangs"]:
+            return {"src": read(params["src"]), "gangs": [read(gang["src"]) for gang in params["gangs"] or ()],
+                    "kubeconfig": params["kubeconfig"] if isinstance(params["kubeconfig"], dict) else
+                    [read(path) for path in (params["kubeconfig"] or "").split(":") if path]}
         types = sorted({type(params["text"]).__name__, *(type(v).__name__ for v in (params["more"] or {}).values())})
         return {"changed": True, "text": params["text"], "seen": f"{params['token']} {params['hidden']}",
                 "types": types, "checked": bool(self._task.check_mode), "variable": os.environ.get("TASK_VARIABLE")}
@@ -90,6 +98,26 @@ PLAYBOOK = """
       trial: {number: 1, other: x}
       ignore_errors: true
       register: rule
+    - name: Files
+      trial: {src: gang.yml, kubeconfig: "config:vaulted", gangs: [{src: gang.yml}, {src: beside.yml}]}
+      register: files
+    - name: A kubeconfig that is no file
+      trial: {src: "{{ playbook_dir }}/beside.yml", kubeconfig: {users: []}}
+      register: mapping
+    - name: Missing
+      trial: {src: nowhere.yml}
+      ignore_errors: true
+      register: missing
+    - name: Missing kubeconfig
+      trial: {kubeconfig: /nowhere/config}
+      ignore_errors: true
+      register: missing_config
+    - name: Unknown option elsewhere
+      trial: {numbr: 1}
+      async: 30
+      poll: 1
+      ignore_errors: true
+      register: bad_module
     - name: Silent
       trial: {text: unspoken}
       no_log: true
@@ -119,9 +147,21 @@ PLAYBOOK = """
         dest: "{{ out }}"
         content: "{{ {'plain': plain, 'default': default, 'with_variable': with_variable, 'afterwards': afterwards,
           'check': check, 'failure': failure, 'bad': bad, 'rule': rule, 'silent': silent, 'become': become,
-          'background': background, 'delegated': delegated,
+          'files': files, 'mapping': mapping, 'missing': missing, 'missing_config': missing_config,
+          'bad_module': bad_module, 'background': background, 'delegated': delegated,
           'loop': loop.results | map(attribute='text') | list} | to_json }}"
 """
+
+
+def write_files(root: pathlib.Path) -> None:
+    """What tasks name without a directory: beside the playbook, in files, and one that is encrypted."""
+    (root / "files").mkdir()
+    (root / "files" / "gang.yml").write_text("from files")
+    (root / "beside.yml").write_text("from beside")
+    (root / "files" / "config").write_text("plain config")
+    (root / "password").write_text("a password")
+    secret = VaultSecret(b"a password")
+    (root / "files" / "vaulted").write_bytes(VaultLib([("default", secret)]).encrypt("vaulted config", secret))
 
 
 @pytest.fixture(scope="module")
@@ -135,10 +175,11 @@ def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
     (root / "hosts.yml").write_text(
         json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local", "greeting": "hello"}}}})
     )
+    write_files(root)
     variables = {"out": str(root / "out.json"), "as_root": os.getuid() == 0 and shutil.which("sudo") is not None}
     playbook = pathlib.Path(sys.executable).with_name("ansible-playbook")
     answer = subprocess.run(
-        [playbook, "-vvv", "-i", "hosts.yml", "site.yml", "-e", json.dumps(variables)],
+        [playbook, "-vvv", "--vault-password-file", "password", "-i", "hosts.yml", "site.yml", "-e", json.dumps(variables)],
         cwd=root,
         env={
             **os.environ,
@@ -206,6 +247,28 @@ def test_options_are_validated(played):
     assert unknown.startswith("Unsupported parameters for (trial) module: nonsense (supported are ")
     assert rest.startswith("numbr (did you mean number?)")
     assert played[0]["rule"]["msg"] == "parameters are mutually exclusive: number|other"
+
+
+def test_files_are_found_beside_the_playbook_and_in_files(played):
+    found = played[0]["files"]
+    assert (found["src"], found["gangs"]) == ("from files", ["from files", "from beside"])
+    assert played[0]["mapping"]["src"] == "from beside"
+
+
+def test_a_kubeconfig_is_found_alike_and_decrypted(played):
+    assert played[0]["files"]["kubeconfig"] == ["plain config", "vaulted config"]
+    assert played[0]["mapping"]["kubeconfig"] == {"users": []}
+
+
+def test_a_file_that_is_nowhere_is_named(played):
+    missing, config = played[0]["missing"], played[0]["missing_config"]
+    assert missing["failed"]
+    assert missing["msg"].startswith("Cannot find the file nowhere.yml (src): it is in none of ")
+    assert config["msg"] == "Cannot find the file /nowhere/config (kubeconfig): there is no such file"
+
+
+def test_the_nearest_name_is_told_of_modules_that_run_elsewhere_too(played):
+    assert "numbr (did you mean number?)" in played[0]["bad_module"]["msg"]
 
 
 def test_hidden_tasks_show_nothing(played):

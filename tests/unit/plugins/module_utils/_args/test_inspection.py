@@ -104,8 +104,11 @@ def test_nothing_is_needed_to_remove():
 
 
 def test_the_question_of_inspection_info():
-    params = {"namespace": None, "inspection_id": "a", "identifier": None, "logs": True}
+    params = {"namespace": None, "inspection_id": "a", "identifier": None, "logs": True, "phase": ["Failed"], "limit": 3}
     found = inspection_info_terms({**params, "label_selectors": ["a=b", "c"], "log_bytes": 10})
     assert (found["labels"], found["inspection_id"]) == ("a=b,c", "a")
+    assert (found["phases"], found["limit"]) == (frozenset({"Failed"}), 3)
     with pytest.raises(BadInput, match="log_bytes"):
         inspection_info_terms({**params, "label_selectors": None, "log_bytes": -1})
+    with pytest.raises(BadInput, match="limit"):
+        inspection_info_terms({**params, "label_selectors": None, "log_bytes": 1, "limit": 0})

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang_info import GangQuestion, answer_gangs, timeline
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
@@ -66,6 +68,14 @@ def test_the_timeline_has_seconds_in_each_phase(api):
     (gang,) = ask(api, name="third")
     assert [(item["phase"], item["seconds"]) for item in gang["timeline"]] == [("queued", 1800.0), ("running", 1800.0)]
     assert gang["timeline"][1]["reason"] == "Because"
+
+
+def test_the_timeline_tells_what_a_finished_gang_had_waited_for(api):
+    wait = {"until": "2026-11-16T03:30:00Z", "answer": "waits", "reason": "insufficient"}
+    ended = add_record(api, "ended", phase="complete")
+    ended = dataclasses.replace(ended, state=dataclasses.replace(ended.state, waits=(wait,)))
+    told = timeline(ended, NOW)
+    assert [item["waited_for"] for item in told] == [{"answer": "waits", "reason": "insufficient"}, None]
 
 
 def test_a_finished_gang_ends_its_timeline(api):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube import adapter
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection, MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection, MissingLibrary, Unauthorized
 
 kubernetes = pytest.importorskip("kubernetes", reason="the kubernetes package is what is adapted here")
 
@@ -108,8 +108,10 @@ def test_host_alone_is_enough(home: Path) -> None:
 @pytest.mark.parametrize(
     ("auth", "cause"),
     [
-        ({}, "Invalid kube-config file"),
-        ({"kubeconfig": "/nowhere/config"}, "Invalid kube-config file"),
+        ({}, "the kubeconfig ~/.kube/config: there is no such file, and neither kubeconfig nor KUBECONFIG names another"),
+        ({"kubeconfig": "/nowhere/config"}, "the kubeconfig /nowhere/config: there is no such file"),
+        ({"kubeconfig": "/nowhere/a:/nowhere/b"}, "the kubeconfig /nowhere/a:/nowhere/b: there is no such file"),
+        ({"kubeconfig": "TEXT"}, "the kubeconfig .*/text: it is not a kubeconfig"),
         ({"kubeconfig": kubeconfig("http://h:1"), "context": "third"}, "third"),
         ({"kubeconfig": {"kind": "Config"}}, "current-context"),
         ({"kubeconfig": "BROKEN"}, "while parsing"),
@@ -117,10 +119,37 @@ def test_host_alone_is_enough(home: Path) -> None:
 )
 def test_unusable_options_are_told(home: Path, auth: dict[str, t.Any], cause: str) -> None:
     (home / "broken").write_text("a: [")
-    if auth.get("kubeconfig") == "BROKEN":
-        auth = {"kubeconfig": str(home / "broken")}
+    (home / "text").write_text("just words")
+    if auth.get("kubeconfig") in ("BROKEN", "TEXT"):
+        auth = {"kubeconfig": str(home / auth["kubeconfig"].lower())}
     with pytest.raises(BadConnection, match=cause):
         adapter.open_transport(auth, {})
+
+
+def test_a_missing_kubeconfig_of_the_environment_is_named(home: Path) -> None:
+    with pytest.raises(BadConnection, match="the kubeconfig /nowhere/c of KUBECONFIG: there is no such file"):
+        adapter.open_transport({}, {"KUBECONFIG": "/nowhere/c"})
+
+
+@pytest.mark.parametrize(
+    ("auth", "environ", "words"),
+    [
+        ({"host": "URL", "api_key": "k"}, {}, "the token of the option api_key"),
+        ({"host": "URL"}, {"K8S_AUTH_API_KEY": "k"}, "the token of K8S_AUTH_API_KEY"),
+        ({"host": "URL", "username": "u", "password": "p"}, {}, "the user name and password"),
+        ({"host": "URL"}, {}, "a request without credentials"),
+        ({"kubeconfig": "CONFIG"}, {}, "the token of the kubeconfig .*/config"),
+    ],
+)
+def test_refused_credentials_are_named(
+    stub: t.Any, reply: t.Any, home: Path, auth: dict[str, t.Any], environ: dict[str, str], words: str
+) -> None:
+    status = {"kind": "Status", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}
+    stub.answer("GET", NODES, reply(status, 401))
+    (home / "config").write_text(json.dumps(kubeconfig(stub.url)))
+    places = {"URL": stub.url, "CONFIG": str(home / "config")}
+    with pytest.raises(Unauthorized, match=f"{stub.url} does not accept {words}"):
+        connect({key: places.get(value, value) for key, value in auth.items()}, environ=environ).request("GET", NODES)
 
 
 @pytest.mark.parametrize("option", ["ca_cert", "client_cert", "client_key"])

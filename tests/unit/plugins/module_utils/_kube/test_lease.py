@@ -274,6 +274,23 @@ def test_lost_answer_to_the_acquisition(server: LeaseServer, ledger: Make, when:
     assert server.writes == [anna.identity, "", ben.identity]
 
 
+def test_a_server_that_never_answered_is_not_waited_for(server: LeaseServer, ledger: Make, clock: t.Any) -> None:
+    server.faults = {"GET": ["before"] * 1000}
+    began = clock()
+    with pytest.raises(Unreachable):
+        ledger().acquire(3600)
+    assert clock() - began < 60
+
+
+def test_one_that_has_answered_is_waited_for_and_told(server: LeaseServer, client: KubeClient, ledger: Make) -> None:
+    client.request("GET", "/version")
+    server.faults = {"GET": ["before"] * 20}
+    told: list[str] = []
+    assert ledger().acquire(3600, on_trouble=told.append) == Epoch("uid-1", 0)
+    assert len(told) == 1
+    assert "no answer from" in told[0]
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 def test_acquisition_read_back_under_another_name_is_none(
     server: LeaseServer, stub: t.Any, ledger: Make, method: str
@@ -312,7 +329,8 @@ def test_write_read_back_under_another_name_is_a_loss(server: LeaseServer, stub:
     assert anna.must_stop()
 
 
-def test_unreachable_server_is_waited_for(server: LeaseServer, ledger: Make, clock: t.Any) -> None:
+def test_unreachable_server_is_waited_for(server: LeaseServer, client: KubeClient, ledger: Make) -> None:
+    client.request("GET", "/version")
     server.faults = {"GET": ["before"] * 12}
     assert ledger().acquire(120) == Epoch("uid-1", 0)
     server.faults = {"GET": ["before"] * 12}

@@ -37,7 +37,7 @@ def test_values_of_runs_that_succeeded() -> None:
         item(None, index=8),
         {"exit_code": 0, "reason": None},
     ]
-    assert read_measurement({"id": "a", "items": items}, "wall_seconds", 1) == Measurement(
+    assert read_measurement({"id": "a", "runs": items}, "wall_seconds", 1) == Measurement(
         "a",
         (1.5, 2.0),
         (5, 6, 7),
@@ -56,11 +56,22 @@ def test_values_of_runs_that_succeeded() -> None:
 
 
 def test_a_result_without_a_name_has_its_number() -> None:
-    assert read_measurement({"items": []}, "x", 2).name == "2"
-    assert read_measurement({"items": [], "inspection_id": "i", "identifier": "j"}, "x", 2).name == "i"
+    assert read_measurement({"runs": []}, "x", 2).name == "2"
+    assert read_measurement({"runs": [], "inspection_id": "i", "identifier": "j"}, "x", 2).name == "i"
 
 
-@pytest.mark.parametrize("bad", [None, "x", {"items": "x"}, {"items": ["x"]}])
+@pytest.mark.parametrize(
+    ("cpuset", "fact"), [("0-3", "4"), ("4-5,10,12", "4"), ("7", "1"), ("0-", "0-"), ("all", "all"), ("", None)]
+)
+def test_of_exclusive_cpus_the_number_counts(cpuset: str, fact: str | None) -> None:
+    assert hardware_facts({"limits": {"cpuset": cpuset}}).get("limits.cpuset") == fact
+
+
+def test_results_of_earlier_releases_called_their_runs_items():
+    assert read_measurement({"name": "a", "items": [item(1)]}, "wall_seconds", 1).values == (1.0,)
+
+
+@pytest.mark.parametrize("bad", [None, "x", {"runs": "x"}, {"runs": ["x"]}])
 def test_what_is_no_result_is_refused(bad: t.Any) -> None:
     with pytest.raises(BadInput, match="Cannot read result"):
         read_measurement(bad, "wall_seconds", 1)
@@ -95,7 +106,7 @@ def test_gpus_are_told_apart() -> None:
 
 def measured(name: str, *models: int) -> Measurement:
     items = [item(1, hwinfo={"cpu": {**CPU, "model": model}}) for model in models]
-    return read_measurement({"name": name, "items": items}, "wall_seconds", 1)
+    return read_measurement({"name": name, "runs": items}, "wall_seconds", 1)
 
 
 def test_differences_are_named() -> None:
@@ -107,6 +118,6 @@ def test_differences_are_named() -> None:
 
 
 def test_what_is_not_known_is_no_difference_but_told() -> None:
-    silent = read_measurement({"name": "c", "items": [item(1, hwinfo=None)]}, "wall_seconds", 1)
+    silent = read_measurement({"name": "c", "runs": [item(1, hwinfo=None)]}, "wall_seconds", 1)
     assert hardware_differences([measured("a", 85), silent]) == []
     assert hardware_unknown([measured("a", 85), silent]) == ["c"]

@@ -94,12 +94,13 @@ states = st.builds(
     outcomes=st.dictionaries(st.integers(0, 2000), st.sampled_from(OUTCOMES), max_size=3),
     made=st.integers(0, 9),
     left=st.lists(st.tuples(*[st.text(min_size=1, max_size=30)] * 4), max_size=4).map(tuple),
+    waits=st.lists(st.just({"until": AT, "answer": "waits", "reason": "insufficient"}), max_size=3).map(tuple),
 )
 
 
 def test_everything_but_phase_transitions_and_write_id_may_change():
     fields = {item.name: item.type for item in dataclasses.fields(GangState)}
-    for name in ("phase", "transitions", "write_id", "unknown"):
+    for name in ("phase", "transitions", "waits", "write_id", "unknown"):
         fields.pop(name)
     assert {name: kind.__forward_arg__ for name, kind in Changes.__annotations__.items()} == fields
 
@@ -113,11 +114,51 @@ def test_a_state_comes_back_and_never_outgrows_its_annotation(state):
     assert state_problem({STATE_ANNOTATION: text}) is None
     dropped = len(state.transitions) - len(back.transitions)
     assert back.transitions == state.transitions[dropped:]
-    same = dataclasses.replace(back, verdict=state.verdict, transitions=state.transitions, left=state.left)
+    same = dataclasses.replace(
+        back, verdict=state.verdict, transitions=state.transitions, left=state.left, waits=state.waits
+    )
     assert same == state
     assert back.left in (state.left, ())
     if dropped:
         assert (back.verdict, back.left) == (None, ())
+
+
+def waiting(short="4"):
+    """A verdict of a gang that waits for GPUs."""
+    totals = {"cpu": {"requested": "6", "free": "9", "short": "0"}, "nvidia.com/gpu": {"free": "2", "short": short}}
+    return {"answer": "waits", "reason": "insufficient", "detail": None, "layers": [layer("slots", 5), totals_of(totals)]}
+
+
+def totals_of(totals):
+    """The layer of slots with these totals."""
+    return {"layer": "slots", "passed": False, "totals": totals, "podsets": ["x" * 1000]}
+
+
+def test_what_a_gang_waited_for_is_kept_when_it_leaves_the_queue():
+    state = advance(new_state(AT, "h/e/1"), "queued", AT, "", "", "h/e/2", verdict=waiting())
+    assert state.waits == ()
+    later = "2026-01-01T00:01:00Z"
+    started = advance(state, "dispatching", later, "Fits", "", "h/e/3", verdict={"answer": "fits"})
+    short = {"layer": "slots", "totals": {"nvidia.com/gpu": {"short": "4"}}}
+    assert started.waits == ({"until": later, "answer": "waits", "reason": "insufficient", "layers": [short]},)
+    assert read_state(annotated(started)) == started
+    over = advance(started, "complete", later, "Completed", "", "h/e/4", verdict=None)
+    assert over.waits == started.waits
+    assert advance(new_state(AT, "h/e/1"), "dispatching", later, "Fits", "", "h/e/3").waits == ()
+
+
+def test_waits_go_before_transitions_and_are_forgotten_with_them():
+    steps = tuple(Transition("queued", AT, "Reason", str(number) * 500) for number in range(10))
+    waits = tuple({"until": AT, "answer": "waits", "reason": "x" * 200} for _number in range(20))
+    state = dataclasses.replace(new_state(AT, "h/e/1"), transitions=steps, waits=waits)
+    much = ({"name": "x" * 25_000, "count": 1, "requests": {}},)
+    crowded = read_state(annotated(dataclasses.replace(state, reserved=much)))
+    assert (crowded.waits, crowded.transitions) == ((), steps)
+
+
+@pytest.mark.parametrize("damaged", [5, "x", [5], [{}], [{"until": 3}], {"until": AT}])
+def test_damaged_waits_make_no_difference(damaged):
+    assert read_state({STATE_ANNOTATION: forged(waits=damaged)}).waits == ()
 
 
 def test_the_verdict_is_reduced_before_it_is_dropped_and_transitions_go_last():

@@ -91,7 +91,9 @@ def test_the_verdict_is_the_one_judged() -> None:
     for factor in (0.9, 1.0, 1.05, 1.1):
         first, second = ([normal(chance) * scale for _run in range(10)] for scale in (1.0, factor))
         change = compare(first, second, TERMS)
-        assert (change.verdict, change.percent, change.p_value) == judge(first, second, TERMS)
+        verdict, percent, p_value = judge(first, second, TERMS)
+        assert (change.percent, change.p_value) == (percent, p_value)
+        assert change.verdict == ("unclear" if verdict == "same" and not change.conclusive else verdict)
 
 
 def test_a_change_below_the_threshold_is_the_same_however_sure() -> None:
@@ -105,12 +107,43 @@ def test_a_change_below_the_threshold_is_the_same_however_sure() -> None:
     assert compare(first, second, ComparisonTerms(threshold=2.0)).verdict == "worse"
 
 
-def test_a_same_that_is_not_sure_says_so() -> None:
-    change = compare([1.0, 1.2, 0.9, 1.1], [1.1, 1.3, 0.9, 1.2], TERMS)
-    assert (change.verdict, change.conclusive) == ("same", False)
+@pytest.mark.parametrize("second", [[1.1, 1.3, 0.9, 1.2], [1.0, 3.0, 0.9, 2.5]])
+def test_what_cannot_be_told_is_unclear_and_not_the_same(second: list[float]) -> None:
+    change = compare([1.0, 1.2, 0.9, 1.1], second, TERMS)
+    assert (change.verdict, change.conclusive) == ("unclear", False)
     assert change.reason is not None
     assert change.reason.startswith("a change beyond 5 % is not ruled out (between ")
     assert change.reason.endswith("more repetitions would tell")
+
+
+def test_quiet_runs_are_the_same_for_certain() -> None:
+    change = compare([1.0, 1.01, 0.99, 1.0, 1.0], [1.0, 0.99, 1.01, 1.0, 1.0], TERMS)
+    assert (change.verdict, change.conclusive, change.reason) == ("same", True, None)
+
+
+@pytest.mark.parametrize(("noise", "runs"), [(0.02, 10), (0.05, 10), (0.05, 30), (0.15, 20)])
+def test_a_change_called_detectable_is_detected_in_most_cases(noise: float, runs: int) -> None:
+    chance = random.Random(f"{noise} {runs}")
+    promised = statistics.median(
+        compare(*([chance.gauss(1.0, noise) for _run in range(runs)] for _side in range(2)), TERMS).detectable or 0.0
+        for _trial in range(25)
+    )
+    found = 0
+    for _trial in range(200):
+        first = [chance.gauss(1.0, noise) for _run in range(runs)]
+        second = [chance.gauss(1.0, noise) * (1 + promised / 100) for _run in range(runs)]
+        found += judge(first, second, TERMS)[0] == "worse"
+    assert found / 200 >= 0.7
+    assert promised >= TERMS.threshold
+
+
+def test_an_unclear_comparison_does_not_pass_unless_allowed() -> None:
+    noisy = [result("old", [1.0, 1.2, 0.9, 1.1]), result("new", [1.1, 1.3, 0.9, 1.2])]
+    answer = compare_results(noisy, TERMS)
+    (change,) = answer["comparisons"]
+    assert (change["verdict"], answer["passed"]) == ("unclear", False)
+    assert change["detectable_percent"] > 5
+    assert compare_results(noisy, ComparisonTerms(allow_unclear=True))["passed"] is True
 
 
 @pytest.mark.parametrize(
@@ -186,7 +219,7 @@ CPU = {"vendor": "AuthenticAMD", "family": 25, "model": 1, "level": 3}
 
 def result(name: str, seconds: t.Sequence[t.Any], **cpu: t.Any) -> dict[str, t.Any]:
     hwinfo = {"cpu": {**CPU, **cpu}}
-    return {"name": name, "items": [{"exit_code": 0, "wall_seconds": value, "hwinfo": hwinfo} for value in seconds]}
+    return {"name": name, "runs": [{"exit_code": 0, "wall_seconds": value, "hwinfo": hwinfo} for value in seconds]}
 
 
 OLD = result("old", [10.0, 10.2, 10.1, 10.3, 9.9])
@@ -194,7 +227,7 @@ NEW = result("new", [12.0, 12.2, 12.1, 12.3, 11.9])
 
 
 def test_the_whole_answer() -> None:
-    new = {**NEW, "items": [*NEW["items"], {"exit_code": 1, "wall_seconds": 1}, {"exit_code": 0}]}
+    new = {**NEW, "runs": [*NEW["runs"], {"exit_code": 1, "wall_seconds": 1}, {"exit_code": 0}]}
     answer = compare_results([OLD, new], TERMS)
     assert answer["baseline"] == "old"
     assert answer["hardware"] == {"same": True, "differences": []}
@@ -236,12 +269,12 @@ def test_different_hardware_is_refused_unless_allowed() -> None:
 
 
 def test_unknown_hardware_is_told() -> None:
-    silent = {"name": "new", "items": [{"exit_code": 0, "wall_seconds": 1.0}]}
+    silent = {"name": "new", "runs": [{"exit_code": 0, "wall_seconds": 1.0}]}
     assert compare_results([OLD, silent], TERMS)["hardware"] == {"same": None, "differences": []}
 
 
 def test_results_without_runs_are_unknown_and_do_not_pass() -> None:
-    answer = compare_results([OLD, {"name": "new", "items": []}], TERMS)
+    answer = compare_results([OLD, {"name": "new", "runs": []}], TERMS)
     assert answer["comparisons"][0]["verdict"] == "unknown"
     assert answer["results"][1]["median"] is None
     assert answer["passed"] is False
@@ -255,7 +288,7 @@ def test_results_without_runs_are_unknown_and_do_not_pass() -> None:
     [
         ([OLD], "a list of at least two results is needed"),
         ("x", "a list of at least two results is needed"),
-        ([{"items": [{"exit_code": 0}]}] * 2, "no run has a number called wall_seconds"),
+        ([{"runs": [{"exit_code": 0}]}] * 2, "no run has a number called wall_seconds"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(results: t.Any, complaint: str) -> None:

@@ -101,6 +101,16 @@ def test_fragmentation_names_the_largest_hole():
     assert "425m" in verdict_text(verdict.as_dict())
 
 
+def test_the_numbers_of_never_are_those_of_empty_nodes():
+    nodes = [node(name, cpu="16", memory="64Gi", nvidia_com__gpu="4") for name in ("a", "b")]
+    for item in nodes:
+        item["status"]["allocatable"]["nvidia.com/gpu"] = item["status"]["allocatable"].pop("nvidia_com/gpu")
+    busy = pod("busy", on="a", requests={"nvidia.com/gpu": "4"})
+    verdict = judge(room(nodes, [busy]), gang(job("large", 20, requests={"nvidia.com/gpu": "1"})))
+    assert "short in all: 12 nvidia.com/gpu" in verdict_text(verdict.as_dict())
+    assert slots(verdict)["podsets"][0]["found"] == 8
+
+
 def test_never_when_no_empty_node_could_hold_the_pod():
     verdict = judge(two_halves(), gang(job("huge", 1, requests={"cpu": "100"})))
     assert verdict.answer == "never"

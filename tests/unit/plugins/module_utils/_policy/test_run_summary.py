@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import (
     all_verified,
     failure_of,
+    last_words,
     summarize,
     worth_repeating,
 )
@@ -54,6 +55,20 @@ def test_a_special_cause_explains_more_than_an_exit_code():
     reason, message = failure_of([item(0, "script_failed"), item(1, "oom"), item(2)], 1)
     assert reason == "oom"
     assert message == "2 of 3 runs failed; run 1: why"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "told"),
+    [
+        ("", ""),
+        (None, ""),
+        ("Traceback\n  line 1\nValueError: no\n\n", "Traceback\n  line 1\nValueError: no"),
+        ("\n".join(f"line {number}" for number in range(9)), "\n".join(f"line {number}" for number in range(4, 9))),
+        ("x" * 5000, "…" + "x" * 500),
+    ],
+)
+def test_the_end_of_what_a_script_complained_of(stderr, told):
+    assert last_words({"stderr": stderr}) == told
 
 
 def test_a_run_that_was_left_out_explains_nothing():

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang import run
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import NotReached, run_gangs
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.tests.support.cluster_model import job
+from ansible_collections.muster.kube.tests.support.cluster_model import job, node, pod
 from ansible_collections.muster.kube.tests.support.gang_records import (
     RECORDS,
     add_record,
@@ -22,6 +22,13 @@ from ansible_collections.muster.kube.tests.support.gang_records import (
     start,
     terms,
 )
+
+
+NEVER = {
+    **{"gang": "train", "namespace": "team", "answer": "never", "how": None, "reason": "insufficient"},
+    **{"detail": None, "advice": [], "steering": {}, "not_modelled": [], "may_preempt": [], "placement": None},
+    "layers": [{"layer": "namespace", "passed": True, "quotas": [], "problems": []}],
+}
 
 
 def perform(api, asked):
@@ -164,6 +171,59 @@ class TestWaiting:
     def test_without_wait_nobody_waits(self, api):
         answer, _told = perform(api, terms(wait_for="running", wait=False))
         assert answer.entries()[0]["phase"] == "queued"
+
+
+class TestHints:
+    """What somebody should know who has forgotten the dispatcher, or asks for more than there is."""
+
+    def test_a_gang_that_no_dispatcher_looked_at_says_so(self, api):
+        with pytest.raises(NotReached, match="no dispatcher has looked at it") as caught:
+            perform(api, terms(wait_for="running", wait_timeout=5.0))
+        assert "muster.kube.dispatch" in str(caught.value)
+        assert "dispatch: true" in str(caught.value)
+
+    def test_one_with_a_verdict_does_not(self, api):
+        verdict = {**NEVER, "answer": "waits"}
+        api.on_sleep = lambda: set_phase(api, "queued", verdict=verdict)
+        with pytest.raises(NotReached) as caught:
+            perform(api, terms(wait_for="running", wait_timeout=5.0))
+        assert "no dispatcher" not in str(caught.value)
+
+    def test_queueing_more_than_all_nodes_have_is_warned_of(self, api):
+        api.put("/api/v1/nodes/a", node("a", cpu="1", memory="1Gi"))
+        answer, _told = perform(api, terms())
+        (warning,) = answer.as_result()["warnings"]
+        assert warning.startswith("gang team/train stays in the queue: never fits, not even on empty nodes")
+        assert "short in all" in warning
+
+    def test_what_only_waits_is_not(self, api):
+        api.put("/api/v1/nodes/a", node("a", cpu="64", memory="64Gi"))
+        api.put("/api/v1/namespaces/team/pods/p", pod("p", on="a", namespace="team", requests={"cpu": "63"}))
+        answer, _told = perform(api, terms())
+        assert "warnings" not in answer.as_result()
+        assert not [path for _method, path, _dry in api.asked if path.startswith("/api/v1/pods")]
+
+    def test_pods_that_want_to_join_others_are_not_judged_without_them(self, api):
+        api.put("/api/v1/nodes/a", node("a", cpu="64", memory="64Gi"))
+        friend = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "other"}}}
+        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [friend]}}
+        answer, _told = perform(api, terms(gang(definition=job("train", 1, requests={"cpu": "1"}, affinity=affinity))))
+        assert "warnings" not in answer.as_result()
+
+    @pytest.mark.parametrize("status", [403, 500])
+    def test_who_may_not_see_the_nodes_queues_without_a_word(self, api, status):
+        api.fixed[("GET", "/api/v1/nodes")] = [(status, {"message": "no", "code": status})]
+        answer, _told = perform(api, terms())
+        assert (answer.changed, "warnings" in answer.as_result()) == (True, False)
+
+    def test_what_the_dispatcher_found_out_is_warned_of_too(self, api, dispatcher):
+        def work():
+            set_phase(api, "queued", verdict=NEVER)
+            return Result()
+
+        dispatcher(work)
+        warnings = perform(api, terms(dispatch=True))[0].as_result()["warnings"]
+        assert [text for text in warnings if "never fits" in text]
 
 
 class TestDispatching:

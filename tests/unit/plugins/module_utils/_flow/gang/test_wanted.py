@@ -55,6 +55,67 @@ def test_kinds_decide_on_completion_unless_told_otherwise():
     assert one(completion=[]).spec.completion == ()
 
 
+RAY = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "ray"},
+    "spec": {
+        "headGroupSpec": {"template": job("h", 1, requests={"cpu": "1"})["spec"]["template"]},
+        "workerGroupSpecs": [
+            {"groupName": "w", "replicas": 2, "template": job("w", 1, requests={"cpu": "2"})["spec"]["template"]}
+        ],
+    },
+}
+
+
+def component_wrapper(*components, **metadata):
+    """An AppWrapper of the second generation."""
+    return {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "sdk", "labels": {"kueue.x-k8s.io/queue-name": "team-a"}, **metadata},
+        "spec": {"suspend": True, "components": list(components)},
+    }
+
+
+class TestComponents:
+    """AppWrappers as codeflare-sdk writes them."""
+
+    def test_their_objects_become_the_gang(self):
+        wanted = one(definition=component_wrapper({"template": RAY, "podSets": []}, {"template": TRAIN}))
+        assert (wanted.name, wanted.namespace, wanted.wrapper) == ("sdk", "team", None)
+        assert wanted.spec.objects == (RAY, TRAIN)
+        assert (wanted.spec.podsets, wanted.spec.queue, wanted.spec.suspended) == (None, "team-a", False)
+        assert wanted.spec.labels == {"kueue.x-k8s.io/queue-name": "team-a"}
+
+    def test_options_of_the_task_win(self):
+        wanted = one(definition=component_wrapper({"template": TRAIN}), queue="other", name="mine")
+        assert (wanted.spec.queue, wanted.spec.name) == ("other", "mine")
+
+    def test_pods_of_unknown_kinds_are_taken_from_their_pod_sets(self):
+        thing = {
+            "apiVersion": "example.com/v1",
+            "kind": "Thing",
+            "metadata": {"name": "thing"},
+            "spec": {"main": TRAIN["spec"]["template"]},
+        }
+        pods = [{"replicas": 3, "path": "template.spec.main"}]
+        wanted = one(definition=component_wrapper({"template": thing, "podSets": pods}, {"template": TRAIN}))
+        declared = [(podset["name"], podset["count"]) for podset in wanted.spec.podsets]
+        assert declared == [("thing", 3), ("train", 2)]
+
+    def test_an_empty_one_is_refused_by_its_own_field(self):
+        with pytest.raises(BadInput, match=r"AppWrapper team/sdk: spec: components: the AppWrapper wraps nothing"):
+            one(definition=component_wrapper())
+        with pytest.raises(BadInput, match=r"components\[0\]: template: the component holds no object"):
+            one(definition=component_wrapper({}))
+
+    def test_what_no_gang_may_hold_is_refused_inside_too(self):
+        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
+        with pytest.raises(BadInput, match="cannot grant rights"):
+            one(definition=component_wrapper({"template": role}))
+
+
 def test_suspended_is_part_of_the_specification():
     (wanted,) = read_wanted(terms(gang(), state="suspended"))
     assert wanted.spec.suspended

@@ -53,6 +53,8 @@ def test_phases_of_the_run(state, phase):
 
 def test_results_are_summed_up():
     answer = with_outcome(EMPTY, RunState("succeeded"), {"items": [ITEM]})
+    # Jinja takes the name items for the method of a dictionary.
+    assert (answer["runs"], "items" in answer) == ([ITEM], False)
     assert (answer["hwinfo"], answer["placement_verified"], answer["image_digest"]) == ({"cpu": {}}, True, "sha256:a")
     assert answer["summary"]["wall_seconds"]["median"] == 2.0
 
@@ -80,6 +82,15 @@ def test_a_failed_inspection_fails_the_task_unless_it_shall_not():
     assert failed["msg"] == "Cannot finish inspection team/inspection-1: oom: too much"
     assert failed["error"] == {"action": "finish", "object": "inspection team/inspection-1", "cause": "oom: too much"}
     assert finished_answer(answer, fail_when_failed=False) == answer
+
+
+def test_a_failed_script_is_told_with_its_last_words():
+    item = {**ITEM, "index": 0, "reason": "script_failed", "stderr": "Traceback\nValueError: no\n"}
+    answer = with_outcome(EMPTY, RunState("failed", "script_failed", "run 0: exit code 1"), {"items": [item]})
+    assert answer["message"] == "run 0: exit code 1\nTraceback\nValueError: no"
+    assert finished_answer(answer, fail_when_failed=True)["msg"].endswith("ValueError: no")
+    allowed = with_outcome(EMPTY, RunState("succeeded"), {"items": [item]})
+    assert allowed["message"] is None
 
 
 def test_an_inspection_that_goes_on_does_not_fail():

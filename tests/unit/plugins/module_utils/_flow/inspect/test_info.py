@@ -11,7 +11,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info imp
     InspectionQuestion,
     answer_inspections,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import new_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+    create_owned_map,
+    decode_record,
+    new_record,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, JobApi
 
@@ -53,11 +57,11 @@ def test_a_pod_that_runs_shows_its_log(api):
     api.put(f"{JOBS}/inspection-a", job)
     api.run_pod(containerStatuses=[{"name": "run", "state": {"running": {"startedAt": "2026-11-16T04:00:00Z"}}}])
     api.logs["p-0"] = b"so far"
-    (told,) = ask(api)
+    (told,) = ask(api, logs=True)
     assert told["phase"] == "Running"
-    assert told["logs"]["items"][0]["pod"] == "p-0"
-    assert "so far" in told["logs"]["items"][0]["stdout"]
-    assert ask(api, logs=False)[0]["logs"] is None
+    assert told["logs"]["runs"][0]["pod"] == "p-0"
+    assert "so far" in told["logs"]["runs"][0]["stdout"]
+    assert ask(api)[0]["logs"] is None
 
 
 def test_stored_results_are_told_with_their_failure(api):
@@ -76,7 +80,55 @@ def test_the_build_behind_the_image_is_told(api):
     record = new_record("team", "build-a", {"muster.kube/build": "h"}, spec, "hash", None)
     record["data"]["outcome"] = canonical_json({"reason": None, "log": "STEP 1"})
     api.put(f"{MAPS}/build-a", record)
-    (told,) = ask(api)
+    (told,) = ask(api, logs=True)
     assert told["status"]["build"]["phase"] == "succeeded"
     assert told["specification"]["stack"] == {"base": "b"}
     assert told["logs"]["build"] == "STEP 1"
+    assert ask(api)[0]["status"]["build"]["outcome"] == {"reason": None}
+
+
+def put_stacks(api, count):
+    """As many inspections that are over, each with a build of its own, made one after the other."""
+    for number in range(count):
+        build = {"spec_hash": f"{number:064}", "image": f"r/x:{number}", "image_digest": None, "dockerfile": "FROM b"}
+        outcome = {"items": [], "placements": [], "reason": None if number % 2 else "oom", "message": ""}
+        made = put_record(
+            api, f"inspection-{number:03}", {"run": {}, "script": "x", "build": build}, outcome=canonical_json(outcome)
+        )
+        made["metadata"]["creationTimestamp"] = f"2026-11-16T{number // 60:02}:{number % 60:02}:00Z"
+        spec = {"image": f"r/x:{number}", "spec_hash": f"{number:064}", "stack": {"base": f"b{number}"}}
+        record = new_record("team", f"build-{number:03}", {"muster.kube/build": f"{number:020}"}, spec, "hash", None)
+        record["data"]["outcome"] = canonical_json({"reason": None, "log": "STEP 1"})
+        api.put(f"{MAPS}/build-{number:03}", record)
+
+
+@pytest.mark.parametrize("count", [1, 50, 200])
+def test_the_builds_of_all_inspections_are_listed_once(api, count):
+    put_stacks(api, count)
+    told = ask(api)
+    assert [entry["specification"]["stack"] for entry in told] == [{"base": f"b{number}"} for number in range(count)]
+    assert len(api.asked) == 2
+
+
+def test_without_builds_none_are_listed(api):
+    put_record(api, "inspection-a", outcome=canonical_json({"items": [], "reason": None, "message": ""}))
+    ask(api)
+    assert len(api.asked) == 1
+
+
+def test_those_of_a_phase_are_told_and_the_latest_of_them(api):
+    put_stacks(api, 10)
+    assert {entry["phase"] for entry in ask(api, phases=frozenset({"Failed"}))} == {"Failed"}
+    latest = ask(api, phases=frozenset({"Failed"}), limit=2)
+    assert [entry["inspection_id"] for entry in latest] == ["inspection-006", "inspection-008"]
+    assert [entry["created"] for entry in latest] == ["2026-11-16T00:06:00Z", "2026-11-16T00:08:00Z"]
+
+
+def test_scripts_and_parts_of_results_are_not_read_to_list_inspections(api):
+    record = decode_record(put_record(api, "inspection-a"))
+    create_owned_map(api.client(), record, "inspection-a-c", {"script": "x" * 1000}, {})
+    listed = []
+    answer = api.answer
+    api.answer = lambda *request: listed.append(answer(*request)) or listed[-1]
+    ask(api)
+    assert [item["metadata"]["name"] for item in listed[0][1]["items"]] == ["inspection-a"]

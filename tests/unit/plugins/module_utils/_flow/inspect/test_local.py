@@ -96,7 +96,7 @@ def test_results_are_kept_until_they_are_removed_or_forced(podman):
     first = inspect(identifier="mine")
     assert inspect(check_mode=True, identifier="mine")["would_run"] is False
     second = inspect(identifier="mine")
-    assert (second["changed"], second["cached"], second["items"]) == (False, True, first["items"])
+    assert (second["changed"], second["cached"], second["runs"]) == (False, True, first["runs"])
     assert len(podman.calls("run")) == 1
     inspect(identifier="mine", force=True)
     assert len(podman.calls("run")) == 2
@@ -123,7 +123,7 @@ def test_another_image_of_the_same_name_is_another_inspection(podman):
 def test_runs_stop_after_too_many_failures(podman):
     podman.answer(3)
     answer = inspect(repetitions=3, allowed_failures=1)
-    assert [item["reason"] for item in answer["items"]] == ["script_failed", "script_failed", "cancelled"]
+    assert [item["reason"] for item in answer["runs"]] == ["script_failed", "script_failed", "cancelled"]
     assert len(podman.calls("run")) == 2
     assert answer["failed"]
 

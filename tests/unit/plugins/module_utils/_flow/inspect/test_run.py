@@ -72,7 +72,7 @@ def test_a_run_writes_in_order_and_a_second_task_reads_only(stage):
     count = len(stage.writes)
     second = stage.inspect(identifier="mine")
     assert (len(stage.writes), second["changed"], second["cached"]) == (count, False, True)
-    assert second["items"] == first["items"]
+    assert second["runs"] == first["runs"]
 
 
 def test_check_mode_writes_nothing_before_and_after(stage):
@@ -107,7 +107,7 @@ def test_a_failed_script_fails_the_task_with_its_results_and_is_stored(stage):
     answer = stage.inspect()
     assert (answer["failed"], answer["reason"]) == (True, "script_failed")
     assert answer["msg"].startswith(f"Cannot finish inspection team/{answer['inspection_id']}: script_failed: ")
-    assert answer["items"][0]["exit_code"] == 3
+    assert answer["runs"][0]["exit_code"] == 3
     count = len(stage.writes)
     again = stage.inspect(fail_when_failed=False)
     assert ("failed" in again, again["reason"], len(stage.writes)) == (False, "script_failed", count)
@@ -137,7 +137,7 @@ def test_hardware_that_no_node_has_is_refused_before_anything_is_written(stage):
 
 def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
     first = stage.inspect(wait=False)
-    assert (first["phase"], first["items"], first["changed"]) == ("Pending", [], True)
+    assert (first["phase"], first["runs"], first["changed"]) == ("Pending", [], True)
     told = answer_inspections(stage.client(), InspectionQuestion(namespace="team"))["inspections"]
     assert [entry["phase"] for entry in told] == ["Pending"]
     stage.steps = [stage.succeed]
@@ -147,10 +147,10 @@ def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
 def test_inspections_are_told_and_removed_by_identifier(stage):
     stage.steps = [lambda: stage.succeed(framed({"exit_code": 0, "stdout": {"bytes": 2, "half": 9, "head": "aGk="}}))]
     made = stage.inspect(identifier="mine", labels={"team": "a"})
-    (told,) = answer_inspections(stage.client(), InspectionQuestion(identifier="mine"))["inspections"]
+    (told,) = answer_inspections(stage.client(), InspectionQuestion(identifier="mine", logs=True))["inspections"]
     assert (told["inspection_id"], told["labels"]["team"]) == (made["inspection_id"], "a")
     assert told["specification"]["script"] == "true"
-    assert told["logs"] == {"build": None, "items": [{"index": 0, "stdout": "hi", "stderr": "", "pod": None}]}
+    assert told["logs"] == {"build": None, "runs": [{"index": 0, "stdout": "hi", "stderr": "", "pod": None}]}
     gone = {"state": "absent", "image": None, "script": None, "identifier": "mine"}
     assert stage.inspect(check_mode=True, **gone)["removed"] == [made["inspection_id"]]
     assert stage.inspect(**gone)["removed"] == [made["inspection_id"]]
@@ -222,7 +222,7 @@ def test_a_built_stack_is_run_by_its_digest(stage, build):
 def test_without_a_script_the_stack_is_only_built(stage, build):
     build({**BUILT, "cached": False, "changed": True})
     answer = stage.inspect(**STACKED, script=None)
-    assert (answer["phase"], answer["changed"], answer["items"]) == ("Succeeded", True, [])
+    assert (answer["phase"], answer["changed"], answer["runs"]) == ("Succeeded", True, [])
     assert stage.writes == []
 
 

@@ -86,11 +86,13 @@ def test_job_and_contents_belong_to_the_record_and_carry_its_labels(api):
     assert len(seen) == 2
     for obj in seen.values():
         assert obj["metadata"]["ownerReferences"][0]["uid"] == record["metadata"]["uid"]
-        assert obj["metadata"]["labels"] == {"muster.kube/build": "abc", "app.kubernetes.io/managed-by": "muster.kube"}
+        labels = {key: text for key, text in obj["metadata"]["labels"].items() if key != "muster.kube/part"}
+        assert labels == {"muster.kube/build": "abc", "app.kubernetes.io/managed-by": "muster.kube"}
     job = seen.pop(f"{JOBS}/b-1")
     content = next(iter(seen.values()))
     assert job["spec"]["template"]["spec"]["volumes"] == [content["metadata"]["name"]]
     assert content["immutable"] is True
+    assert content["metadata"]["labels"]["muster.kube/part"] == "true"
 
 
 def test_second_run_returns_the_stored_outcome_and_writes_nothing(api):

@@ -98,6 +98,14 @@ def test_a_clock_that_went_back_gives_no_negative_time():
     ]
 
 
+def test_a_finished_gang_of_gang_info_alone_says_what_it_waited_for():
+    told = {"answer": "waits", "reason": "insufficient"}
+    told["layers"] = [{"layer": "slots", "totals": {"nvidia.com/gpu": {"short": "4"}}}]
+    waited = {**step("queued", 0, "Submitted"), "waited_for": told}
+    (row,) = rows(gang("b", waited, step("running", 14), step("complete", 20), verdict=None))
+    assert row.causes() == (Cause("not enough free resources", ("4 nvidia.com/gpu",)),)
+
+
 def test_decisions_tell_what_each_wait_was_for():
     timeline = [step("queued", 0, "Submitted"), step("running", 50), step("queued", 100), step("running", 150)]
     (row,) = rows(

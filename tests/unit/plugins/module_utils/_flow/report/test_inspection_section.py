@@ -71,7 +71,7 @@ def test_many_failures_are_folded():
 def different():
     """Two results of which the second ran on another CPU with another kernel."""
     other = inspection("other", [1.0, 1.1, 1.2, 1.3])
-    other["items"] = [{**run, "hwinfo": {**hwinfo("node-2", model=17), "kernel": "6.1"}} for run in other["items"]]
+    other["runs"] = [{**run, "hwinfo": {**hwinfo("node-2", model=17), "kernel": "6.1"}} for run in other["runs"]]
     return inspection("one", [1.0, 1.1, 1.2, 1.3]), other
 
 
@@ -85,7 +85,7 @@ def test_different_hardware_stands_out_and_nothing_is_compared():
 
 def test_facts_that_are_the_same_are_folded_with_who_does_not_know_them():
     unknown = inspection("unknown", [1.0])
-    unknown["items"][0]["hwinfo"] = None
+    unknown["runs"][0]["hwinfo"] = None
     tree = draw(inspection("known", [1.0]), unknown)
     (folded,) = tree.find("details")
     assert "CPU limit" in folded.text

@@ -61,7 +61,7 @@ def test_a_metric_nobody_has_is_told():
 def other_machine():
     """A result from another CPU model and kernel."""
     result = inspection("other", [1.0, 1.1, 1.2, 1.3])
-    result["items"] = [{**run, "hwinfo": {**hwinfo("node-2", model=17), "kernel": "6.1"}} for run in result["items"]]
+    result["runs"] = [{**run, "hwinfo": {**hwinfo("node-2", model=17), "kernel": "6.1"}} for run in result["runs"]]
     return result
 
 
@@ -116,7 +116,7 @@ def test_an_inspection_without_runs_tells_why_it_failed():
 
 
 def test_names_are_unique():
-    names = [result.name for result in read(*[inspection("a", [1.0])] * 2, {"items": []}).results]
+    names = [result.name for result in read(*[inspection("a", [1.0])] * 2, {"runs": []}).results]
     assert names == ["a", "a (2)", "3"]
 
 
@@ -126,8 +126,8 @@ def test_names_are_unique():
         (section([]), "sections[0]: inspections: results of muster.kube.inspection are needed"),
         (section([inspection("a", [1.0])], metrics=[{}]), "sections[0].metrics[0]: metric: it is missing"),
         (section(["a"]), "sections[0].inspections[0]: a mapping is needed, this is a str"),
-        (section([{"items": ["x"]}]), "a mapping is needed, this is a str"),
-        (section([{"items": 5}]), "items"),
+        (section([{"runs": ["x"]}]), "a mapping is needed, this is a str"),
+        (section([{"runs": 5}]), "runs"),
     ],
 )
 def test_wrong_data_are_refused(data, cause):

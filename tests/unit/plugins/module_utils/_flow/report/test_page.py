@@ -191,7 +191,7 @@ def hostile_inspections(draw):
     bad = inspection_cases.failed_item(1, f"r{some()}", some())
     build = {"packages": {some(): [], "pip": [{"name": some(), "version": some()}]}}
     one = inspection_cases.inspection(f"n{some()}", [1.0, 2.0], image=some(), image_digest=some())
-    other = {**one, "name": some(), "inspection_id": some(), "items": [item, bad], "status": {"build": build}}
+    other = {**one, "name": some(), "inspection_id": some(), "runs": [item, bad], "status": {"build": build}}
     metrics = [{"metric": "wall_seconds", "title": some(), "unit": some()}, {"metric": f"m{some()}"}]
     return inspection_cases.section([one, other], title=some(), metrics=metrics)
 
@@ -200,7 +200,7 @@ def _known_inspections():
     """Every kind of element that a comparison may have."""
     stacks = inspection_cases.two_stacks()
     other = inspection_cases.inspection("other", [1.0], inspection_cases.failed_item(1))
-    other["items"][0]["hwinfo"] = inspection_cases.hwinfo(model=99)
+    other["runs"][0]["hwinfo"] = inspection_cases.hwinfo(model=99)
     gone = inspection_cases.inspection("gone", [], reason="build_failed")
     many = [inspection_cases.failed_item(index) for index in range(20)]
     metrics = [{"metric": "wall_seconds"}, {"metric": "nonsuch"}]

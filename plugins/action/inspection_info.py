@@ -1,0 +1,20 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""inspection_info with its options checked on the controller."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._args.inspection import inspection_info_argument_spec
+from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction
+
+
+class ActionModule(CheckedAction):
+    """The controller's side of inspection_info."""
+
+    def argument_spec(self) -> dict[str, t.Any]:
+        """The module's options."""
+        return inspection_info_argument_spec()

@@ -1,0 +1,86 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Gangs that were queued though they can never start: the user is told at once, not only by a dispatcher."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit import decide, gang_of, rough_gangs
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import Outcome, words_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._model.constraints import read_constraints
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+
+
+def with_warnings(client: KubeClient, outcomes: t.Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes; those of gangs that can never start as they are warn of it.
+
+    A verdict that a dispatcher wrote counts. Gangs that were queued just now are judged by the nodes and the
+    namespace's rules alone: pods come and go, and listing them all is too much for every task.
+    """
+    fresh = [item for item in outcomes if item.changed and _waits(item) and _told(item) is None]
+    judged = _judged(client, fresh) if fresh else {}
+    return [_warned(item, _told(item) or judged.get(id(item))) if _waits(item) else item for item in outcomes]
+
+
+def _waits(outcome: Outcome) -> bool:
+    """Whether the gang is in the queue and wants to start."""
+    return outcome.record is not None and outcome.record.phase == "queued"
+
+
+def _told(outcome: Outcome) -> Data | None:
+    """The verdict that a dispatcher wrote into the record."""
+    return outcome.record.state.verdict if outcome.record is not None and outcome.record.state is not None else None
+
+
+def _warned(outcome: Outcome, verdict: Data | None) -> Outcome:
+    """The outcome with a warning if its verdict is never."""
+    if verdict is None or verdict.get("answer") != "never":
+        return outcome
+    words = (words_of(verdict) or "never fits").removeprefix(f"{verdict.get('gang')}: ")
+    text = f"gang {outcome.namespace}/{outcome.name} stays in the queue: {words}"
+    return dataclasses.replace(outcome, warnings=(*outcome.warnings, text))
+
+
+def _judged(client: KubeClient, outcomes: t.Sequence[Outcome]) -> dict[int, Data]:
+    """Verdicts by the identity of the outcome; none where the cluster or the gang does not let itself be judged."""
+    found = {}
+    for outcome in outcomes:
+        if outcome.after is None:
+            continue
+        try:
+            verdict = _judge(client, outcome.after)
+        except MusterError:
+            # A hint only: the gang is queued, and a dispatcher will say what is wrong.
+            continue
+        if verdict is not None:
+            found[id(outcome)] = verdict
+    return found
+
+
+def _judge(client: KubeClient, spec: GangSpec) -> Data | None:
+    """The verdict of one gang as if no pod ran; None if that would say nothing."""
+    request = GangRequest(spec.name, spec.namespace, spec.objects, spec.podsets)
+    (rough,) = rough_gangs([request])
+    if _joins_pods(rough):
+        return None
+    snapshot = read_snapshot(client, needs_of([rough]), pods=False).snapshot
+    if snapshot.nodes_visible and not snapshot.nodes:
+        return None
+    (verdict,) = decide(snapshot, [gang_of(request, snapshot)], cumulative=False, advice=False)
+    return verdict.as_dict()
+
+
+def _joins_pods(gang: Gang) -> bool:
+    """Whether pods have to be placed beside others, which cannot be judged without those."""
+    return any(read_constraints(podset.template, gang.namespace).affinity for podset in gang.podsets)
