@@ -92,8 +92,9 @@ options:
       - How much the build is allowed in its pod. V(userns) is root in a user namespace of its own, V(baseline) root
         with the usual rights of a container, V(unconfined) without seccomp and AppArmor profiles, V(privileged)
         everything.
-      - V(auto) takes the strictest one in which a tiny image can be built. This is tried once for each builder image
-        and namespace and remembered. When none works, the error says of each why.
+      - V(auto) takes the strictest one in which a tiny image can be built, but never V(privileged), which has to be
+        asked for. This is tried once for each builder image and namespace and remembered until O(force=true). When
+        none works, the error says of each why.
     type: str
     default: auto
     choices:
@@ -104,10 +105,10 @@ options:
       - privileged
   builder_image:
     description:
-      - Image with buildah and a shell in which the image is built. Sites without access to the default name their own,
-        best by digest.
+      - Image with buildah and a shell in which the image is built. Sites without access to the default name their own.
+      - A tag can be moved. Name the image by digest where that matters; RV(builder_digest) tells the one that was used.
     type: str
-    default: quay.io/buildah/stable:latest
+    default: quay.io/buildah/stable:v1.43.0
   requests:
     description:
       - Resources the build asks for, as Kubernetes quantities by name. By default C(cpu) 500m and C(memory) 512Mi,
@@ -139,7 +140,8 @@ options:
     type: str
   push_secret:
     description:
-      - Name of a Secret of type C(kubernetes.io/dockerconfigjson) for the registry of O(image).
+      - Name of a Secret of type C(kubernetes.io/dockerconfigjson) for the registry of O(image). Only the container that
+        pushes has it, in which nothing of the image runs.
     type: str
   insecure_registries:
     description:
@@ -154,7 +156,8 @@ options:
     default: false
   cache:
     description:
-      - Repository in which layers are kept between builds. By default, and with V(none), no layer is kept.
+      - Repository in which layers are kept between builds. By default, and with V(none), no layer is kept. It is written
+        while the image is built, with the account of O(pull_secret).
     type: str
   push:
     description:
@@ -201,6 +204,9 @@ notes:
   - The account needs the rights to create, get, list, watch, replace and delete ConfigMaps and Jobs, to get, list and
     watch pods and Events, and to get C(pods/log), all in O(namespace). For O(hardware) it should also list nodes.
   - Namespaces with the Pod Security level C(restricted) cannot build images. Build in another one.
+  - What is installed runs with the build secrets of its own step. The values of secrets are masked in the log, the
+    record and the result, and an image that holds one is not pushed. The documentation of stacks says what a hostile
+    package can still do.
 """
 
 EXAMPLES = r"""
@@ -288,8 +294,13 @@ log_truncated:
   returned: when the state is present
   type: int
   sample: 0
+builder_digest:
+  description: Digest of the builder image that was used. None when nothing was built in the cluster.
+  returned: when the state is present and the engine is V(job)
+  type: str
+  sample: sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
 duration:
-  description: Seconds the build took.
+  description: Seconds the build and the push took.
   returned: when the state is present
   type: float
   sample: 41.0

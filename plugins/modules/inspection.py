@@ -200,7 +200,7 @@ options:
         description:
           - The image with buildah that builds in the cluster.
         type: str
-        default: quay.io/buildah/stable:latest
+        default: quay.io/buildah/stable:v1.43.0
       requests:
         description:
           - Amounts the builder requests.
@@ -267,6 +267,7 @@ options:
         description:
           - Amounts by resource name, such as C(cpu) and C(memory). They are the limits as well, so that runs are
             comparable.
+          - Without C(cpu) pods request 500m and without C(memory) 256Mi, and have no limit.
         type: dict
       hardware:
         description:
@@ -366,6 +367,39 @@ options:
     description:
       - RuntimeClass of the pods.
     type: str
+  security:
+    description:
+      - The rights of the script. By default it has no capabilities, cannot gain privileges, makes only the system calls
+        of the runtime's own profile, and runs as the user of the image, which may be root.
+      - In namespaces with the Pod Security level C(restricted) set O(security.run_as_non_root), or
+        O(security.run_as_user) to any user but root.
+    type: dict
+    suboptions:
+      run_as_user:
+        description: Number of the user to run as. Any but 0 is known not to be root.
+        type: int
+      run_as_group:
+        description: Number of the group to run as.
+        type: int
+      run_as_non_root:
+        description: Whether an image that would run as root is refused.
+        type: bool
+      capabilities:
+        description: Capabilities the script needs, such as V(NET_RAW), without C(CAP_).
+        type: list
+        elements: str
+      allow_privilege_escalation:
+        description: Whether programs such as C(sudo) can gain privileges.
+        type: bool
+      seccomp_profile:
+        description: The system calls that are allowed. V(Unconfined) is all of them.
+        type: str
+        choices:
+          - RuntimeDefault
+          - Unconfined
+      privileged:
+        description: Whether the script may do everything on its node. Includes all other rights.
+        type: bool
   wait:
     description:
       - Whether to wait for the results. With V(false) the task only starts what has to be done next; run it again for

@@ -80,9 +80,9 @@ def shorten_time(site):
     def under_way():
         found = list_objects(client, pods, keep=lambda raw: raw).items
         for pod in (item for item in found if item["spec"].get("activeDeadlineSeconds") == LONG):
-            name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
+            name = pod["metadata"]["name"]
             with contextlib.suppress(ApiError):
-                if b"STEP 2/" in read_log(client, NAMESPACE, name, container):
+                if b"STEP 2/" in read_log(client, NAMESPACE, name, "build"):
                     return name
         return None
 
@@ -271,7 +271,8 @@ def test_an_evicted_build_says_so(site):
 
         def running():
             pods = site.cluster.live.pods(NAMESPACE, selector)
-            return pods[0]["metadata"]["name"] if pods and pods[0]["status"]["phase"] == "Running" else None
+            builders = pods[0]["status"].get("initContainerStatuses") if pods else None
+            return pods[0]["metadata"]["name"] if builders and builders[0]["state"].get("running") else None
 
         pod = wait_until("the build to run", running)
         eviction = {

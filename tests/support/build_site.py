@@ -95,6 +95,12 @@ class BuildSite:
                 found[tag] = answer.headers["Docker-Content-Digest"]
         return found
 
+    def repositories(self) -> list[str]:
+        """The repositories of the registry."""
+        with urllib.request.urlopen(f"http://{self.registry}/v2/_catalog") as answer:
+            found: list[str] = json.load(answer)["repositories"]
+        return found
+
     def layers(self, reference: str) -> list[bytes]:
         """The unpacked layers of an image in the registry, those of its base (one in all our bases) left out."""
         repository, _colon, tag = reference.removeprefix(f"{self.registry}/").rpartition(":")

@@ -30,9 +30,16 @@ for word in "$@"; do
     previous=$word
 done
 case $verb in
-    build) for last in "$@"; do :; done; cp -r "$last" "$state/context"; echo "STEP 1" ;;
+    push)
+        case " $* " in *" dir:"*)
+            for last in "$@"; do :; done
+            folder=${last#dir:}
+            mkdir -p "$folder" && printf 'layer %s' "${FAKE_LAYER:-}" > "$folder/blob"
+        esac ;;
+    pull) case " $* " in *" dir:"*) echo noise; echo 1d ;; esac ;;
+    build) [ -z "${FAKE_LEAVES:-}" ] || (sleep 600 &); for last in "$@"; do :; done; cp -r "$last" "$state/context"; echo "STEP 1"; printf '%s\\n' "${FAKE_SAYS:-}" ;;
     from) echo working-container ;;
-    run) printf '@dpkg\\nii  hello 2.10\\n@pip\\nx 1\\n' ;;
+    run) printf '@dpkg\\nii  hello 2.10\\n@pip\\nx 1%s\\n' "${FAKE_LISTS:-}" ;;
     inspect | image) printf 'sha256:ba' ;;
     images) [ ! -f "$state/image" ] || echo sha256:1d ;;
     rmi) rm -f "$state/image" ;;

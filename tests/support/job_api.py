@@ -28,7 +28,7 @@ class Died(BaseException):
 
 
 class JobApi(WritableApi):
-    """Objects, Events by field selector, logs by pod, and steps that happen while somebody rests."""
+    """Objects, Events by field selector, logs by pod or pod/container, and steps that happen while somebody rests."""
 
     def __init__(self) -> None:
         """No Job yet; logs and steps are the test's."""
@@ -46,6 +46,8 @@ class JobApi(WritableApi):
         if method == "GET" and path.endswith("/log"):
             self.asked.append((method, path, False))
             name = path.split("/")[-2]
+            own = f"{name}/{parse_qs(address.query).get('container', [''])[0]}"
+            name = own if own in self.logs else name
             return (200, {"text": self.logs[name].decode()}) if name in self.logs else (404, {"kind": "Status"})
         if method == "GET" and path.endswith("/events"):
             self.asked.append((method, path, False))

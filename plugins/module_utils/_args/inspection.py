@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.amun import fro
 from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.duration import parse_duration
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.run_security import SECCOMP_PROFILES
 
 Spec = dict[str, dict[str, t.Any]]
 Params = t.Mapping[str, t.Any]
@@ -34,12 +35,12 @@ SOURCES = ("script", "src", "url")
 LOCAL_REPOSITORY = "localhost/inspection"
 _DURATIONS = ("timeout", "start_timeout", "ttl")
 # Options of the run that an Amun request may hold, too.
-_FROM_AMUN = ("interpreter", "repetitions", "parallelism", "allowed_failures")
+_FROM_AMUN = ("interpreter", "repetitions", "parallelism", "allowed_failures", "security", "workdir", "home")
 # What describes the run itself, and is handed on as it is.
 _RUN = (
     *("interpreter", "args", "env", "files", "workdir"),
     *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
-    *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class"),
+    *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security"),
 )
 
 
@@ -120,6 +121,20 @@ def _run_spec() -> Spec:
         "tolerations": {"type": "list", "elements": "dict"},
         "priority_class": {"type": "str"},
         "runtime_class": {"type": "str"},
+        "security": {"type": "dict", "options": _security_spec()},
+    }
+
+
+def _security_spec() -> Spec:
+    """The rights of the script's container."""
+    return {
+        "run_as_user": {"type": "int"},
+        "run_as_group": {"type": "int"},
+        "run_as_non_root": {"type": "bool"},
+        "capabilities": {"type": "list", "elements": "str"},
+        "allow_privilege_escalation": {"type": "bool"},
+        "seccomp_profile": {"type": "str", "choices": list(SECCOMP_PROFILES)},
+        "privileged": {"type": "bool"},
     }
 
 

@@ -49,6 +49,9 @@ _PACKAGE_MANAGERS = ("micropipenv", "pipenv")
 _AMOUNTS = ("cpu", "memory")
 _HARDWARE_KEYS = ("cpu_family", "cpu_model", "processor", "physical_cpus")
 _SCRIPT_SCHEMES = ("http://", "https://")
+# Every script ran as this user, in this folder, which anybody could write to.
+AMUN_USER = 1042
+AMUN_HOME = "/home/amun"
 
 
 def from_amun(data: t.Any, script_checksum: str | None = None) -> Data:
@@ -66,6 +69,7 @@ def from_amun(data: t.Any, script_checksum: str | None = None) -> Data:
     script = _script(fields, script_checksum)
     if script is not None:
         options["script"] = script
+        options |= _place(fields)
         if _is_python(script):
             options["interpreter"] = "python3"
     for key, option, least in _COUNT_KEYS:
@@ -122,6 +126,14 @@ def _script(fields: Fields, checksum: str | None) -> Data | None:
     if checksum is None:
         raise fields.fail("script", f"{script} could be anything by tomorrow; give checksum beside the {WHERE}")
     return {"url": script, "checksum": checksum}
+
+
+def _place(fields: Fields) -> Data:
+    """Where and as whom Amun ran the script; files of the request in that folder are not hidden by an empty one."""
+    paths = [file.get("path") for file in fields.sequence("files") if isinstance(file, dict)]
+    own = any(isinstance(path, str) and path.startswith(f"{AMUN_HOME}/") for path in paths)
+    place: Data = {"security": {"run_as_user": AMUN_USER}, "workdir": AMUN_HOME}
+    return place if own else {**place, "home": AMUN_HOME}
 
 
 def _is_python(script: Data) -> bool:

@@ -23,7 +23,10 @@ Tier = t.Literal["userns", "baseline", "unconfined", "privileged"]
 ENGINES: tuple[Engine, ...] = t.get_args(Engine)
 # From the strictest to the last resort.
 TIERS: tuple[Tier, ...] = t.get_args(Tier)
-BUILDER_IMAGE = "quay.io/buildah/stable:latest"
+# What is tried when nobody names a tier. A privileged pod owns its node, so somebody has to ask for it.
+AUTO_TIERS: tuple[Tier, ...] = ("userns", "baseline", "unconfined")
+# One release; sites name their own image by digest, and results tell the digest that was used.
+BUILDER_IMAGE = "quay.io/buildah/stable:v1.43.0"
 BUILD_LABEL = "muster.kube/build"
 PROBE_LABEL = "muster.kube/build-probe"
 IMAGE_LABEL = "muster.kube.spec-hash"

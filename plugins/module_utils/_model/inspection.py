@@ -87,7 +87,7 @@ class RunFile:
 class RunSpec:
     """A script and how it is run; resources are both requests and limits, environment holds env entries of a pod.
 
-    hardware is the canonical form of what was asked for, security a container's securityContext.
+    hardware and security are the canonical forms of what was asked for.
     """
 
     image: str

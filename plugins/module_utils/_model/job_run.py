@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 from collections.abc import Mapping
 
@@ -44,6 +45,7 @@ REASONS = (
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 # Exit codes of programs that were told to end, and of those that did not listen.
 _SIGNALED = (143, 137)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _INDEX_KEY = "batch.kubernetes.io/job-completion-index"
 
 
@@ -198,6 +200,12 @@ def outcome_state(outcome: Mapping[str, t.Any]) -> RunState:
     """The state a stored outcome tells."""
     reason = outcome.get("reason")
     return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
+
+
+def digest_in(text: str) -> str | None:
+    """The digest at the end of what a node calls an image."""
+    found: list[str] = _DIGEST.findall(text)
+    return found[-1] if found else None
 
 
 def job_facts(raw: Mapping[str, t.Any]) -> JobFacts:

@@ -91,6 +91,12 @@ _LABEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?")
 _SECRET_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _SECRET_KEY = re.compile(r"[A-Za-z0-9_.-]{1,253}")
 _URL_ACCOUNT = re.compile(r"(https?://[^/\s@]*|[a-z+]+://[^/\s@]*:[^/\s@]*)@")
+# Words by which services take a password or token in the query of a URL.
+_URL_TOKEN = re.compile(
+    r"[a-z+]+://[^\s\"'<>]*[?&](?:[a-z_-]*token|pass(?:word|wd)?|[a-z_-]*secret|api[_-]?key|auth|sig(?:nature)?|"
+    r"x-amz-(?:signature|credential))=([^&\s\"'<>#]+)",
+    re.IGNORECASE,
+)
 _VARIABLE = re.compile(r"\$\{\w+\}|\$\w+")
 
 
@@ -192,6 +198,7 @@ def stack_from_data(data: Mapping[str, t.Any], where: str) -> Stack:
     )
     if dockerfile is not None:
         _refuse_beside_dockerfile(fields)
+    _refuse_passwords(fields, stack)
     return stack
 
 
@@ -231,8 +238,9 @@ def spec_hash(stack: Stack, generator_version: str) -> str:
 
 def password_in(text: str) -> bool:
     """Whether a text holds a URL with a password or token, which would be readable in the image; variables are none."""
-    accounts = (match[1].split("://", 1)[1] for match in _URL_ACCOUNT.finditer(text))
-    return any(_VARIABLE.sub("", account).strip(":") for account in accounts)
+    found = [match[1].split("://", 1)[1] for match in _URL_ACCOUNT.finditer(text)]
+    found += [match[1] for match in _URL_TOKEN.finditer(text)]
+    return any(_VARIABLE.sub("", account).strip(":") for account in found)
 
 
 def _without_none(data: Data) -> Data:
@@ -297,6 +305,21 @@ def _refuse_beside_dockerfile(fields: Fields) -> None:
     for key, value in fields.data.items():
         if key not in _WITH_OWN_DOCKERFILE and value not in (None, False, [], {}) and value != "auto":
             raise fields.fail(key, "beside an own dockerfile it would have no effect; write it into the dockerfile")
+
+
+def _refuse_passwords(fields: Fields, stack: Stack) -> None:
+    """Whatever becomes part of the image or of its record holds no URL with a password; secrets are named instead."""
+    cause = "a URL has a password in it, which would stay in the image; name a build secret instead"
+    texts = {
+        "packages": "\n".join(stack.packages),
+        "dockerfile": stack.dockerfile or "",
+        **{f"environment.{name}": value for name, value in stack.environment},
+        **{f"labels.{name}": value for name, value in stack.labels},
+        **{f"files: {file.path}": file.content.decode("latin-1") for file in stack.files},
+    }
+    for key, text in texts.items():
+        if password_in(text):
+            raise fields.fail(key, cause)
 
 
 def _secrets(fields: Fields) -> tuple[BuildSecret, ...]:
@@ -495,6 +518,8 @@ def _check_index(one: Fields, index: Index, secret_ids: Sequence[str]) -> None:
         raise one.fail("url", "give either url or secret")
     if index.url is not None and "@" in index.url.split("://", 1)[1].split("/", 1)[0]:
         raise one.fail("url", "a user or password in it would stay in the image; put the URL into a build secret")
+    if index.url is not None and set("?#") & set(index.url):
+        raise one.fail("url", "a query in it would stay in the image; put the URL into a build secret")
     if index.secret is not None and index.secret not in secret_ids:
         raise one.fail("secret", f"{index.secret} is no id in secrets")
     if index.secret is not None and not index.verify:

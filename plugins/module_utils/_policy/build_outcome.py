@@ -55,11 +55,28 @@ def build_outcome(spec: BuildSpec, state: RunState, frame: Frame, log: bytes | N
     }
 
 
+def joined_frames(build: Frame, push: Frame | None) -> Frame:
+    """What the builder and, after it, the one who pushes said, as one; without the latter's word it failed to push."""
+    told = build.payload
+    if told is None or told.get("stage") != "built":
+        return build
+    pushed = push.payload if push is not None else None
+    if pushed is None:
+        return Frame({**told, "stage": "push", "exit_code": None}, push.problem if push is not None else None)
+    ended = {key: pushed.get(key) for key in ("stage", "exit_code", "terminated", "digest", "oom_kill")}
+    return Frame({**told, **ended}, push.problem if push is not None else None)
+
+
 def log_text(log: bytes | None, most: int = LOG_BYTES) -> tuple[str, int]:
     """The builder's log without its frame, its end when it is long, and how many bytes were dropped."""
-    whole = _FRAME.sub(b"", log or b"")
+    whole = without_frame(log)
     kept = whole[-most:]
     return kept.decode("utf-8", "replace"), len(whole) - len(kept)
+
+
+def without_frame(log: bytes | None) -> bytes:
+    """A log without the frame at its end."""
+    return _FRAME.sub(b"", log or b"")
 
 
 def last_error(text: str) -> str:

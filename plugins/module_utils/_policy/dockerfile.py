@@ -26,7 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.python_requirem
     pyproject_lines,
     python_of_pipfile,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import File, Index, PythonStack, Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.stack import BuildSecret, File, Index, PythonStack, Stack
 from ansible_collections.muster.kube.plugins.module_utils._policy.install_scripts import (
     BUILD_FOLDER,
     NATIVE_SH,
@@ -38,6 +38,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.install_script
 # Part of every spec_hash: a change of what the same stack is built into must change it.
 GENERATOR_VERSION = "1"
 
+# Uses of secrets that concern one step only.
+_PYTHON_USES = ("pip_config", "uv_config")
+_NATIVE_USES = ("native_config",)
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ESCAPED_IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "$": "\\$"})
 _ESCAPED_IN_PATH = str.maketrans({character: "\\" + character for character in "\\$\"'`"})
@@ -121,9 +124,17 @@ def _copies(all_files: Sequence[File], files: list[ContextFile], *, early: bool)
 
 
 def _run(
-    stack: Stack, files: list[ContextFile], own: dict[str, str], script: str, arguments: Sequence[str]
+    stack: Stack,
+    files: list[ContextFile],
+    own: dict[str, str],
+    script: str,
+    arguments: Sequence[str],
+    needed: Sequence[BuildSecret],
 ) -> list[str]:
-    """Copy a script with its files and run it with the build secrets mounted; a secret that is missing is an error."""
+    """Copy a script with its files and run it with the build secrets that it needs; one that is missing is an error.
+
+    What a step installs may read all that is mounted in it, so there is nothing more.
+    """
     secrets = "".join(f"{secret.use} {secret.id}\n" for secret in stack.secrets)
     both = {**own, "secrets.sh": SECRETS_SH, "secrets.txt": secrets}
     known = {file.name for file in files}
@@ -131,7 +142,7 @@ def _run(
     files += [
         ContextFile(f"files/{name}", both[name].encode()) for name in sorted(both) if f"files/{name}" not in known
     ]
-    mounts = "".join(f"--mount=type=secret,id={secret.id},required=true " for secret in stack.secrets)
+    mounts = "".join(f"--mount=type=secret,id={secret.id},required=true " for secret in needed)
     return [
         f"COPY {_json_words([*names, BUILD_FOLDER + '/'])}",
         f"RUN {mounts}{_json_words(['/bin/sh', f'{BUILD_FOLDER}/{script}', *arguments])}",
@@ -141,7 +152,9 @@ def _run(
 def _native_steps(stack: Stack, files: list[ContextFile]) -> list[str]:
     """Install native packages, and update those of the base."""
     own = {"install-native.sh": NATIVE_SH, "native.txt": _text(stack.packages)}
-    return _run(stack, files, own, "install-native.sh", [stack.package_manager, _yes(stack.update)])
+    of_indexes = {index.secret for index in stack.python.indexes} if stack.python is not None else set()
+    needed = [item for item in stack.secrets if item.use not in _PYTHON_USES and item.id not in of_indexes]
+    return _run(stack, files, own, "install-native.sh", [stack.package_manager, _yes(stack.update)], needed)
 
 
 def _python_steps(stack: Stack, python: PythonStack, files: list[ContextFile]) -> list[str]:
@@ -160,8 +173,9 @@ def _python_steps(stack: Stack, python: PythonStack, files: list[ContextFile]) -
         lines.append(f"{'hashed' if step.hashed else 'free'} {_numbers(step.indexes, indexes)} {' '.join(names)}")
     own["steps.txt"] = _text(lines)
     arguments = [python.installer, _yes(python.upgrade_pip), _yes(python.isolated), _numbers(python.indexes, indexes)]
+    needed = [item for item in stack.secrets if item.use not in _NATIVE_USES]
     return [
-        *_run(stack, files, own, "install-python.sh", arguments),
+        *_run(stack, files, own, "install-python.sh", arguments, needed),
         f'ENV VIRTUAL_ENV="{VENV_FOLDER}"',
         f'ENV PATH="{VENV_FOLDER}/bin:${{PATH:-{_USUAL_PATH}}}"',
     ]

@@ -39,8 +39,12 @@ export_lines() {
     done < "$1"
 }
 
+# Arguments: uses of other steps, whose secrets are not mounted in this one.
 use_secrets() {
     while read -r use id; do
+        case " $* " in
+            *" $use "*) continue ;;
+        esac
         path=/run/secrets/$id
         [ -r "$path" ] || fail "the build secret $id is not mounted"
         case $use in
@@ -67,7 +71,7 @@ set -eu
 here=${0%/*}
 # shellcheck source=/dev/null
 . "$here/secrets.sh"
-use_secrets
+use_secrets pip_config uv_config mount
 
 managers="dnf microdnf yum zypper apt-get apk"
 
@@ -164,7 +168,7 @@ upgrade_pip=$2
 isolated=$3
 # shellcheck source=/dev/null
 . "$here/secrets.sh"
-use_secrets
+use_secrets native_config
 export PIP_NO_CACHE_DIR=1 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_NO_CACHE=1
 
 python=$(command -v python3) ||

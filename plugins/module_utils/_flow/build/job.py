@@ -3,7 +3,11 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The build as a Job: the context in ConfigMaps, buildah in a pod of the chosen tier."""
+"""The build as a Job: the context in ConfigMaps, buildah in a pod of the chosen tier.
+
+The steps of a Dockerfile run in an init container that has the build secrets and never the right to push. The image
+goes as a directory to a second container, which runs nothing of it and alone has the push secret.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,16 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile imp
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import gpu_requests, gpu_tolerations
 
 CONTAINER = "build"
+PUSHER = "push"
 # What one ConfigMap takes; the server's limit is for all of it together.
 _MAP_BYTES = 900 * 1024
 _MOST_BYTES = 16 * _MAP_BYTES
 _CONTEXT, _WORK, _SECRETS, _AUTH = "/muster/context", "/muster/work", "/muster/secrets", "/muster/auth"
-_STORAGE = "/var/lib/containers"
+_STORAGE, _OUT, _PRIVATE = "/var/lib/containers", "/muster/out", "/muster/private"
+# Values that are masked; a memory file system keeps them off the node's disk.
+_PRIVATE_SIZE = "4Mi"
+# Build secrets that are no secret as a whole: settings, in which only passwords are, and certificates.
+_SETTINGS = ("environment", "netrc", "pip_config", "uv_config", "native_config")
 # A finished Job whose task never came back to read it does not stay for ever.
 _KEPT_SECONDS = 86_400
 _JOB_SLACK = 300
@@ -86,8 +95,8 @@ def build_job(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
         "activeDeadlineSeconds": max(1, math.ceil(settings.timeout)),
-        "containers": [_container(spec, settings, tier, probe=probe)],
         "volumes": _volumes(spec, settings, place, probe=probe),
+        **_containers(spec, settings, tier, probe=probe),
     }
     if tier == "userns":
         pod["hostUsers"] = False
@@ -116,43 +125,69 @@ def build_job(
     }
 
 
-def _container(spec: BuildSpec, settings: BuildSettings, tier: Tier, *, probe: bool) -> Data:
-    """The builder."""
-    variables = build_variables(spec, settings)
-    variables |= {
-        "MUSTER_CONTEXT": _CONTEXT,
-        "MUSTER_WORK": _WORK,
+def _containers(spec: BuildSpec, settings: BuildSettings, tier: Tier, *, probe: bool) -> Data:
+    """Who builds and who pushes, one after the other; a probe only builds."""
+    if probe:
+        return {"containers": [_container(CONTAINER, spec, settings, tier, {"MUSTER_PROBE": "yes"}, {})]}
+    secrets = spec.stack.secrets
+    told = {
+        "MUSTER_PART": "build",
         "MUSTER_SECRETS": _SECRETS,
-        "MUSTER_POD": "yes",
-        "MUSTER_PROBE": "yes" if probe else "no",
-        "MUSTER_STORAGE": "overlay",
+        "MUSTER_CONFIGS": " ".join(item.id for item in secrets if item.use in _SETTINGS),
+        "MUSTER_OPEN": " ".join(item.id for item in secrets if item.use == "ca"),
         "MUSTER_PULL_AUTH": f"{_AUTH}/pull/config.json" if settings.pull_secret else "",
+    }
+    mounts = {
+        **({"secrets": _SECRETS} if secrets else {}),
+        **({"auth-pull": f"{_AUTH}/pull"} if settings.pull_secret else {}),
+    }
+    builder = _container(CONTAINER, spec, settings, tier, told, mounts)
+    told = {
+        "MUSTER_PART": "push",
         "MUSTER_PUSH_AUTH": f"{_AUTH}/push/config.json" if settings.push_secret else "",
     }
-    mounts = [
-        {"name": "context", "mountPath": _CONTEXT, "readOnly": True},
-        {"name": "work", "mountPath": _WORK},
-        {"name": "storage", "mountPath": _STORAGE},
-    ]
-    if not probe:
-        if spec.stack.secrets:
-            mounts.append({"name": "secrets", "mountPath": _SECRETS, "readOnly": True})
-        mounts += [
-            {"name": f"auth-{use}", "mountPath": f"{_AUTH}/{use}", "readOnly": True}
-            for use, name in (("pull", settings.pull_secret), ("push", settings.push_secret))
-            if name is not None
-        ]
+    mounts = {"auth-push": f"{_AUTH}/push"} if settings.push_secret else {}
+    pusher = _container(PUSHER, spec, settings, tier, told, mounts)
+    return {"initContainers": [builder], "containers": [pusher]}
+
+
+def _container(
+    name: str,
+    spec: BuildSpec,
+    settings: BuildSettings,
+    tier: Tier,
+    told: t.Mapping[str, str],
+    mounts: t.Mapping[str, str],
+) -> Data:
+    """A container with buildah; mounts are the secrets it has, by volume."""
+    variables = {
+        **build_variables(spec, settings),
+        "MUSTER_CONTEXT": _CONTEXT,
+        "MUSTER_WORK": _WORK,
+        "MUSTER_OUT": _OUT,
+        "MUSTER_PRIVATE": _PRIVATE,
+        "MUSTER_POD": "yes",
+        "MUSTER_STORAGE": "overlay",
+        **told,
+    }
     gpus = gpu_requests(settings.hardware)
     resources = {"requests": {**settings.requests, **gpus}, "limits": {**settings.limits, **gpus}}
     return {
-        "name": CONTAINER,
+        "name": name,
         "image": settings.builder_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/sh", f"{_CONTEXT}/build.sh"],
-        "env": [{"name": name, "value": value} for name, value in sorted(variables.items()) if value],
-        "resources": {name: amounts for name, amounts in resources.items() if amounts},
+        "env": [{"name": key, "value": value} for key, value in sorted(variables.items()) if value],
+        "resources": {key: amounts for key, amounts in resources.items() if amounts},
         "securityContext": _security(tier),
-        "volumeMounts": mounts,
+        "volumeMounts": [
+            {"name": "context", "mountPath": _CONTEXT, "readOnly": True},
+            {"name": f"{name}-work", "mountPath": _WORK},
+            {"name": f"{name}-storage", "mountPath": _STORAGE},
+            {"name": f"{name}-private", "mountPath": _PRIVATE},
+            {"name": "out", "mountPath": _OUT, **({"readOnly": True} if name == PUSHER else {})},
+            *({"name": volume, "mountPath": path, "readOnly": True} for volume, path in mounts.items()),
+        ],
     }
 
 
@@ -180,13 +215,12 @@ def _security(tier: Tier) -> Data:
 
 
 def _volumes(spec: BuildSpec, settings: BuildSettings, place: JobPlace, *, probe: bool) -> list[Data]:
-    """The context as one folder, room to work, and secrets as files."""
+    """The context as one folder, room of its own for each container, and secrets as files."""
     maps = [{"configMap": {"name": name}} for name in place.contents.values()]
-    volumes: list[Data] = [
-        {"name": "context", "projected": {"sources": maps}},
-        {"name": "work", "emptyDir": {}},
-        {"name": "storage", "emptyDir": {}},
-    ]
+    volumes: list[Data] = [{"name": "context", "projected": {"sources": maps}}, {"name": "out", "emptyDir": {}}]
+    for name in (CONTAINER,) if probe else (CONTAINER, PUSHER):
+        volumes += [{"name": f"{name}-{use}", "emptyDir": {}} for use in ("work", "storage")]
+        volumes.append({"name": f"{name}-private", "emptyDir": {"medium": "Memory", "sizeLimit": _PRIVATE_SIZE}})
     if probe:
         return volumes
     if spec.stack.secrets:

@@ -25,8 +25,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Invalid
 from ansible_collections.muster.kube.plugins.module_utils._model.build import (
+    AUTO_TIERS,
     PROBE_LABEL,
-    TIERS,
     BuildSettings,
     BuildSpec,
     Tier,
@@ -73,15 +73,20 @@ def choose_tier(
     affinity: Data | None,
     report: Report,
     listen: Listen,
+    *,
+    force: bool = False,
 ) -> Chosen:
-    """The strictest tier in which a build works here; what was found out is recorded and not tried again."""
+    """The strictest tier in which a build works here; what was found out is recorded and not tried again unless forced.
+
+    What one odd node refuses is thus not held against the others for ever. Privileged pods are never tried.
+    """
     refused: dict[str, str] = {}
     changed = False
-    for tier in TIERS:
+    for tier in AUTO_TIERS:
         if tier == "userns" and settings.host_network:
             refused[tier] = "a pod in the network of its node cannot have a user namespace of its own"
             continue
-        terms = _probe(namespace, spec, settings, tier, script, affinity)
+        terms = dataclasses.replace(_probe(namespace, spec, settings, tier, script, affinity), force=force)
         try:
             found = run_recorded(client, terms, _naming(tier, report), listen=listen)
         except Invalid as error:
@@ -97,6 +102,7 @@ def choose_tier(
         if outcome["reason"] != BUILD_FAILED:
             # No room or no builder image says nothing about the tier.
             raise NoTier(namespace, str(outcome["reason"]), refused)
+    refused["privileged"] = "it is not tried unless the option tier asks for it"
     raise NoTier(namespace, BUILD_FAILED, refused)
 
 

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import (
     CONTAINER,
+    PUSHER,
     build_job,
     contents_of,
     deadline,
@@ -45,8 +46,18 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import B
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, UNSCHEDULABLE, RunState
-from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    BUILD_FAILED,
+    UNSCHEDULABLE,
+    PodFacts,
+    RunState,
+    digest_in,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import (
+    build_outcome,
+    joined_frames,
+    without_frame,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import affinity_terms, match_nodes
 
@@ -120,7 +131,9 @@ def build_in_job(client: KubeClient, terms: BuildTerms, spec: BuildSpec, report:
     if stored is None:
         affinity = _affinity(client, terms.settings)
         if tier is None:
-            chosen = choose_tier(client, terms.namespace, spec, terms.settings, script, affinity, report, listen)
+            chosen = choose_tier(
+                client, terms.namespace, spec, terms.settings, script, affinity, report, listen, force=terms.force
+            )
             tier, refused, probed = chosen.tier, dict(chosen.refused), chosen.changed
     recorded = _recorded(terms, spec, script, tier or "baseline", affinity)
     found = run_recorded(client, recorded, report, listen=listen)
@@ -135,13 +148,14 @@ def _recorded(terms: BuildTerms, spec: BuildSpec, script: str, tier: Tier, affin
     def harvest(ended: Ended) -> Data:
         """The outcome out of the pod's log."""
         pod = ended.facts.pods[-1] if ended.facts.pods else None
-        log = ended.log(pod.name, CONTAINER) if pod is not None and pod.started else None
-        outcome = build_outcome(spec, ended.state, read_frames(log or b""), log)
-        builder = pod.container(CONTAINER) if pod is not None else None
-        spent = None
-        if builder is not None and builder.started is not None and builder.finished is not None:
-            spent = builder.finished - builder.started
-        more = {"engine_used": "job", "tier": tier, "duration": spent, "node": pod.node if pod is not None else None}
+        outcome = _pod_outcome(spec, ended, pod)
+        more = {"engine_used": "job", "tier": tier, "duration": None, "node": None, "builder_digest": None}
+        if pod is not None:
+            builder = pod.container(CONTAINER)
+            begun = builder.started if builder is not None else None
+            more["duration"] = pod.finished - begun if begun is not None and pod.finished is not None else None
+            more["node"] = pod.node
+            more["builder_digest"] = digest_in(builder.image_id) if builder is not None else None
         return {**outcome, **more}
 
     def job(place: JobPlace) -> Data:
@@ -165,6 +179,18 @@ def _recorded(terms: BuildTerms, spec: BuildSpec, script: str, tier: Tier, affin
         force=terms.force,
         wait=terms.wait,
     )
+
+
+def _pod_outcome(spec: BuildSpec, ended: Ended, pod: PodFacts | None) -> Data:
+    """The outcome out of the logs of the builder and, when it came so far, of the one who pushes."""
+    log = ended.log(pod.name, CONTAINER) if pod is not None and pod.started else None
+    pusher = pod.container(PUSHER) if pod is not None else None
+    frame = read_frames(log or b"")
+    if pod is None or pusher is None or (pusher.started is None and not pusher.ended):
+        return build_outcome(spec, ended.state, joined_frames(frame, None), log)
+    pushed = ended.log(pod.name, PUSHER)
+    joined = joined_frames(frame, read_frames(pushed or b""))
+    return build_outcome(spec, ended.state, joined, without_frame(log) + (pushed or b""))
 
 
 def _affinity(client: KubeClient, settings: BuildSettings) -> Data | None:
@@ -202,6 +228,7 @@ def _answer(terms: BuildTerms, spec: BuildSpec, found: Recorded) -> Data:
         "tier": terms.settings.tier,
         "duration": None,
         "node": None,
+        "builder_digest": None,
         **outcome,
         "name": found.name,
         "namespace": terms.namespace,

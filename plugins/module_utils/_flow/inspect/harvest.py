@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import re
-import typing as t
 from collections.abc import Collection, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
@@ -24,12 +22,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     SCRIPT_FAILED,
     PodFacts,
     RunState,
+    digest_in,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import Placement, verify_placement
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import pod_failure
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DELETED = "its pod was deleted before the script ended"
 _NOT_RUN = "it was not run, since too many other runs failed"
 
@@ -120,9 +118,3 @@ def _pod_reason(pod: PodFacts) -> tuple[str | None, str]:
 def _not_started(state: RunState, pod: PodFacts) -> str | None:
     """Why a pod that is still there did not start, or did not end: what the run as a whole failed for."""
     return None if pod.over else state.reason
-
-
-def digest_in(text: str) -> str | None:
-    """The digest at the end of what a node calls an image."""
-    found: list[t.Any] = _DIGEST.findall(text)
-    return found[-1] if found else None

@@ -161,7 +161,7 @@ def _measure(terms: InspectTerms, plan: RunPlan, image: _Image, name: str, repor
             item = item_from_frame(read_frames(b""), facts) | {"message": _NOT_RUN}
         else:
             report(f"{name}: run {index + 1} of {plan.spec.repetitions}")
-            item = _repetition(plan.spec, str(terms.collector), image, name, index)
+            item = _repetition(plan.spec, str(terms.collector), image, name, index, plan.home)
         placement = verify_placement(plan.ask, None, item["hwinfo"])
         items.append(item | {"placement_verified": placement.verified})
         placements.append({"index": index, "verified": placement.verified, "found": list(placement.asked_found)})
@@ -170,11 +170,11 @@ def _measure(terms: InspectTerms, plan: RunPlan, image: _Image, name: str, repor
     return {"items": items, "placements": placements, "reason": reason, "message": message}
 
 
-def _repetition(spec: RunSpec, collector: str, image: _Image, name: str, index: int) -> Data:
+def _repetition(spec: RunSpec, collector: str, image: _Image, name: str, index: int, home: str | None) -> Data:
     """One repetition in a container of its own, which is removed whatever happens."""
     contents = run_contents(spec, collector)
     place = JobPlace(name, 1, {}, {content.key: content.key for content in contents})
-    pod = run_job(spec, PodTerms(), contents, place)["spec"]["template"]["spec"]
+    pod = run_job(spec, PodTerms(home=home), contents, place)["spec"]["template"]["spec"]
     container = f"{name}-{index}-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="muster-inspect-") as place_name:
         folder = pathlib.Path(place_name)
@@ -203,7 +203,7 @@ def _lay_out(folder: pathlib.Path, spec: RunSpec, files: t.Mapping[str, bytes]) 
     """The folders a pod would have as volumes; whoever the image's user is can read and write them."""
     modes = {f"file-{position:04d}": item.mode for position, item in enumerate(spec.files)}
     folder.chmod(0o755)
-    for name, mode in (("content", 0o755), ("work", 0o777), ("hwinfo", 0o777)):
+    for name, mode in (("content", 0o755), ("work", 0o777), ("hwinfo", 0o777), ("home", 0o777)):
         (folder / name).mkdir()
         (folder / name).chmod(mode)
     for key, content in files.items():
@@ -226,12 +226,14 @@ def _command(container: Data, spec: RunSpec, folder: pathlib.Path, name: str, in
     places = {CONTENT_FOLDER: "content", WORK_FOLDER: "work", OLD_HWINFO_FOLDER: "hwinfo"}
     mounts = []
     for mount in container["volumeMounts"]:
-        source = folder / places.get(mount["mountPath"], f"content/{mount.get('subPath')}")
+        named = "home" if mount["name"] == "home" else f"content/{mount.get('subPath')}"
+        source = folder / places.get(mount["mountPath"], named)
         mounts += ["--volume", f"{source}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}"]
     program, *arguments = container["command"]
     return [
         *(PROGRAM, "run", "--name", name, "--pull", "never", "--entrypoint", program),
         *_limits(spec),
+        *_rights(container["securityContext"]),
         *(word for key, value in variables.items() for word in ("--env", f"{key}={value}")),
         *mounts,
         *(spec.image, *arguments, *(_plain(text) for text in container["args"])),
@@ -259,6 +261,22 @@ def _limits(spec: RunSpec) -> list[str]:
         else:
             raise BadInput("run", f"run: requests.{name}", "engine local can limit cpu and memory only")
     return options
+
+
+def _rights(context: Data) -> list[str]:
+    """The rights of the container as podman takes them."""
+    options = []
+    if "runAsUser" in context:
+        group = f":{context['runAsGroup']}" if "runAsGroup" in context else ""
+        options += ["--user", f"{context['runAsUser']}{group}"]
+    if context.get("privileged"):
+        return [*options, "--privileged"]
+    if not context["allowPrivilegeEscalation"]:
+        options += ["--security-opt", "no-new-privileges"]
+    if context["seccompProfile"]["type"] == "Unconfined":
+        options += ["--security-opt", "seccomp=unconfined"]
+    options += ["--cap-drop", "all"]
+    return options + [word for name in context["capabilities"].get("add", ()) for word in ("--cap-add", name)]
 
 
 def _amount(spec: RunSpec, name: str, unit: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.run_security import security_context
 
 Object = dict[str, t.Any]
 
@@ -22,7 +23,10 @@ CONTAINER = "run"
 CONTENT_FOLDER = "/muster/content"
 WORK_FOLDER = "/muster/work"
 HWINFO_FILE = f"{WORK_FOLDER}/hwinfo.json"
-OLD_HWINFO_FOLDER = "/home/amun/hwinfo"
+OLD_HOME = "/home/amun"
+OLD_HWINFO_FOLDER = f"{OLD_HOME}/hwinfo"
+# What a pod asks for where nobody says otherwise, so that it is not the first to be evicted; these are no limits.
+DEFAULT_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 
 # What one ConfigMap takes; the API server allows 1 MiB.
 MAP_BYTES = 900 * 1024
@@ -40,7 +44,7 @@ class PodTerms:
     """What a cluster needs to know to run the pods, besides the run itself; none of it shapes the results.
 
     affinity is a pod's affinity, labels go on the Job and its pods (a queue's name for example); suspend leaves the
-    start to whoever manages the queue.
+    start to whoever manages the queue. home is a folder of its own for the script, empty and writable for any user.
     """
 
     affinity: Mapping[str, t.Any] | None = None
@@ -53,6 +57,7 @@ class PodTerms:
     work_size: str = _WORK_SIZE
     suspend: bool = False
     live: bool = False
+    home: str | None = None
 
 
 def run_contents(spec: RunSpec, collector: str) -> tuple[Content, ...]:
@@ -108,6 +113,7 @@ def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: Job
             {"name": "content", "projected": {"defaultMode": 0o444, "sources": _sources(spec, contents, place)}},
             {"name": "work", "emptyDir": {"sizeLimit": terms.work_size}},
             {"name": "hwinfo", "emptyDir": {"sizeLimit": _HWINFO_SIZE}},
+            *([{"name": "home", "emptyDir": {"sizeLimit": terms.work_size}}] if terms.home else ()),
         ],
     }
     optional = {
@@ -135,6 +141,7 @@ def _container(spec: RunSpec, terms: PodTerms) -> Object:
         "volumeMounts": [
             {"name": "content", "mountPath": CONTENT_FOLDER, "readOnly": True},
             {"name": "work", "mountPath": WORK_FOLDER},
+            *([{"name": "home", "mountPath": terms.home}] if terms.home else ()),
             {"name": "hwinfo", "mountPath": OLD_HWINFO_FOLDER},
             *(
                 {
@@ -147,10 +154,9 @@ def _container(spec: RunSpec, terms: PodTerms) -> Object:
             ),
         ],
     }
-    if spec.resources:
-        container["resources"] = {"requests": dict(spec.resources), "limits": dict(spec.resources)}
-    if spec.security:
-        container["securityContext"] = dict(spec.security)
+    limits = {"limits": dict(spec.resources)} if spec.resources else {}
+    container["resources"] = {"requests": {**DEFAULT_REQUESTS, **spec.resources}, **limits}
+    container["securityContext"] = security_context(spec.security)
     return container
 
 

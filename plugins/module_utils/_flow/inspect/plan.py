@@ -36,13 +36,14 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.hardware impor
     gpu_requests,
     gpu_tolerations,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_security import read_security
 
 INSPECTION_LABEL = "muster.kube/inspection"
 IDENTIFIER_LABEL = "muster.kube/identifier"
 RUN_KEYS = (
     *("interpreter", "args", "env", "files", "workdir", "requests", "hardware"),
     *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
-    *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class"),
+    *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security", "home"),
 )
 
 _IDENTIFIER = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,20}[a-z0-9])?")
@@ -64,6 +65,7 @@ class RunPlan:
     pull_secrets: tuple[str, ...] = ()
     service_account: str | None = None
     priority_class: str | None = None
+    home: str | None = None
 
     def with_image(self, image: str) -> RunPlan:
         """The same run in another image."""
@@ -78,6 +80,7 @@ class RunPlan:
             pull_secrets=self.pull_secrets,
             service_account=self.service_account,
             priority_class=self.priority_class,
+            home=self.home,
         )
 
 
@@ -110,6 +113,7 @@ def plan_run(terms: InspectTerms, script: bytes, image: str) -> RunPlan:
         resources={**_amounts(fields), **gpu_requests(ask)},
         hardware=hardware_data(ask),
         runtime_class=fields.text("runtime_class"),
+        security=read_security(fields.get("security"), "run: security"),
     )
     return RunPlan(
         spec=spec,
@@ -118,6 +122,7 @@ def plan_run(terms: InspectTerms, script: bytes, image: str) -> RunPlan:
         pull_secrets=tuple(fields.sequence("pull_secrets")),
         service_account=fields.text("service_account"),
         priority_class=fields.text("priority_class"),
+        home=fields.text("home"),
     )
 
 

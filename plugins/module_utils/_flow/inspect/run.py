@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
     with_outcome,
     with_verdict,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import digest_in, harvest_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import harvest_run
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import run_contents, run_job
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
@@ -55,7 +55,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import run_data
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import CANCELLED, SCRIPT_FAILED, RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    CANCELLED,
+    SCRIPT_FAILED,
+    RunState,
+    digest_in,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import worth_repeating
 
 Connect = t.Callable[[], KubeClient]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import pathlib
 import signal
@@ -131,6 +132,87 @@ def test_podman_does_the_same(start, fake):
     assert (code, frame["stage"], frame["digest"], frame["base_digest"]) == (0, "done", "sha256:d1", "sha256:ba")
     assert {call.split()[0] for call in fake.calls} == {"podman"}
     assert base64.b64decode(frame["packages"]).startswith(b"@dpkg")
+
+
+def test_a_step_may_not_change_its_root(start, fake):
+    ended(start())
+    steps = [call for call in fake.calls if call.split()[1] in ("build", "run")]
+    assert len(steps) == 2
+    assert all("--cap-drop CAP_SYS_CHROOT" in call for call in steps)
+
+
+def test_who_builds_hands_the_image_over_and_who_pushes_takes_it(start, fake, tmp_path):
+    out = {"MUSTER_OUT": str(tmp_path / "out")}
+    code, frame, _log = ended(start(MUSTER_PART="build", **out))
+    assert (code, frame["stage"], frame["digest"], frame["image_id"]) == (0, "built", "", "sha256:1d")
+    assert fake.verbs == ["pull", "inspect", "build", "from", "run", "rm", "push", "rmi"]
+    assert f"dir:{out['MUSTER_OUT']}/image" in fake.calls[-2]
+    (tmp_path / "work" / "digest").unlink(missing_ok=True)
+    code, frame, _log = ended(start(MUSTER_PART="push", MUSTER_PUSH_AUTH=str(accounts(tmp_path)), **out))
+    assert (code, frame["stage"], frame["digest"]) == (0, "done", "sha256:d1")
+    assert fake.verbs[8:] == ["pull", "push"]
+    assert fake.calls[-1].split()[-2:] == ["1d", "docker://r/x:1"]
+
+
+def test_a_failure_of_each_part_names_its_stage(start, tmp_path):
+    out = {"MUSTER_OUT": str(tmp_path / "out")}
+    assert ended(start(MUSTER_PART="build", FAKE_FAILS="push", **out))[1]["stage"] == "build"
+    assert ended(start(MUSTER_PART="push", FAKE_FAILS="pull", **out))[1]["stage"] == "push"
+    assert ended(start(MUSTER_PART="push", FAKE_FAILS="push", **out))[1]["stage"] == "push"
+
+
+def test_an_image_with_a_secret_in_it_is_not_handed_over(start, tmp_path):
+    out = tmp_path / "out"
+    code, frame, log = ended(start(MUSTER_PART="build", MUSTER_OUT=str(out), FAKE_LAYER="a geheim b"))
+    assert (code, frame["stage"]) == (1, "build")
+    assert b"Error: the image holds the value of build secret token; it is not pushed" in log
+    assert not (out / "image").exists()
+    assert ended(start(MUSTER_PART="build", MUSTER_OUT=str(out), FAKE_LAYER="ordinary"))[0] == 0
+
+
+def accounts(tmp_path):
+    """A file with accounts of registries."""
+    path = tmp_path / "accounts.json"
+    one, two = (base64.b64encode(f"me:{name}-password".encode()).decode() for name in ("first", "second"))
+    path.write_text(json.dumps({"auths": {"a": {"auth": one}, "b": {"auth": two, "identitytoken": "token-of-b"}}}))
+    return path
+
+
+def shown(start, text, **more):
+    """What the log and the package list show of a text that a step printed."""
+    _code, frame, log = ended(start(FAKE_SAYS=text, FAKE_LISTS=text, **more))
+    return log.decode() + base64.b64decode(frame["packages"]).decode()
+
+
+def test_values_of_secrets_are_masked_in_log_and_package_list(start, tmp_path):
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "url").write_text("https://me:p.a*s[s]w/rd$@packages.example.com/simple\n".replace("/rd", "-rd"))
+    (folder / "netrc").write_text("machine packages.example.com login me password netrc-word\n")
+    (folder / "env").write_text("HTTP_PROXY=http://proxy:3128\nAPI_TOKEN=env-token-1\n")
+    (folder / "ca").write_text("-----BEGIN CERTIFICATE-----\nMIIBpublic\n-----END CERTIFICATE-----\n")
+    (folder / "short").write_text("ab")
+    hidden = ["p.a*s[s]w-rd$", "netrc-word", "env-token-1", "first-password", "second-password", "token-of-b"]
+    hidden += [base64.b64encode(value.encode()).decode() for value in hidden]
+    hidden.append(base64.b64encode(b"me:first-password").decode())
+    more = {"MUSTER_CONFIGS": "netrc env", "MUSTER_OPEN": "ca", "MUSTER_PULL_AUTH": str(accounts(tmp_path))}
+    for value in hidden:
+        assert value not in shown(start, f"<{value}>", **more)
+    plain = "packages.example.com http://proxy:3128 MIIBpublic login cab"
+    assert plain in shown(start, plain, **more)
+
+
+def test_a_url_without_an_account_is_no_secret(start, tmp_path):
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("")
+    (tmp_path / "secrets" / "index").write_text("https://packages.example.com/simple\n")
+    assert "https://packages.example.com/simple" in shown(start, "https://packages.example.com/simple")
+
+
+def test_who_writes_on_after_the_end_is_not_waited_for(start):
+    """A program that a step left behind still holds the way to the log."""
+    code, frame, _log = ended(start(FAKE_LEAVES="1"))
+    assert (code, frame["stage"]) == (0, "done")
 
 
 def test_storage_falls_back_when_overlay_cannot_be_had(start):

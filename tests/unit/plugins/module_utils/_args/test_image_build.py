@@ -29,7 +29,7 @@ def settings(engine="job", **changes):
 def test_defaults():
     made = settings()
     assert (made.tier, made.timeout, made.start_timeout, made.push) == (None, 3600.0, 600.0, True)
-    assert made.builder_image == "quay.io/buildah/stable:latest"
+    assert made.builder_image == "quay.io/buildah/stable:v1.43.0"
     assert made.requests == {"cpu": "500m", "memory": "512Mi"}
     assert (made.limits, made.cache, made.host_network) == ({}, None, False)
 

@@ -70,7 +70,12 @@ def test_an_amun_request_is_translated_and_the_task_comes_first():
         "interpreter": "python3",
         "repetitions": 2,
         "requests": {"cpu": "1", "memory": "256Mi"},
+        "security": {"run_as_user": 1042},
+        "workdir": "/home/amun",
+        "home": "/home/amun",
     }
+    other = values(specification=request, build=build, security={"run_as_user": 0}, workdir="/srv")["run"]
+    assert (other["security"], other["workdir"]) == ({"run_as_user": 0}, "/srv")
     assert found["sources"] == {"script": "echo hi"}
     assert found["build"].limits == {"cpu": "500m"}
     assert found["stack"].stack.base == "registry.example.com/base:1"

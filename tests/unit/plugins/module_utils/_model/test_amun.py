@@ -78,6 +78,9 @@ def test_a_request_with_every_field():
         },
         "identifier": "a-name-that-is-much-longer-than-22-characters",
         "script": {"content": EVERYTHING["script"]},
+        "security": {"run_as_user": 1042},
+        "workdir": "/home/amun",
+        "home": "/home/amun",
         "repetitions": 20,
         "parallelism": 2,
         "allowed_failures": 3,
@@ -227,3 +230,10 @@ def test_no_field_disappears(left_out):
         assert part != whole
     assert part["stack"]["base"] == EVERYTHING["base"]
     assert set(part["ignored"]) <= set(whole["ignored"])
+
+
+def test_files_of_a_request_in_the_home_of_its_script_are_not_hidden():
+    inside = from_amun({"base": "a", "script": "x", "files": [{"path": "/home/amun/data", "content": "x"}]})
+    assert (inside["workdir"], inside["security"]) == ("/home/amun", {"run_as_user": 1042})
+    assert "home" not in inside
+    assert "security" not in from_amun({"base": "a"})

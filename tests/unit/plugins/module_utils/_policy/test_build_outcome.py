@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.stack import St
 from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import (
     LOG_BYTES,
     build_outcome,
+    joined_frames,
     last_error,
     log_text,
 )
@@ -58,6 +59,31 @@ def test_a_finished_build():
 )
 def test_reasons(state, payload, log, reason):
     assert outcome(state, payload, log)["reason"] == reason
+
+
+BUILT = {"stage": "built", "exit_code": 0, "image_id": "sha256:3", "packages": "", "oom_kill": 0, "digest": ""}
+
+
+@pytest.mark.parametrize(
+    ("build", "push", "state", "reason", "digest"),
+    [
+        (BUILT, {**DONE, "image_id": ""}, RunState("succeeded"), None, "sha256:1"),
+        (BUILT, {"stage": "push", "exit_code": 1}, FAILED, "push_failed", None),
+        (BUILT, None, FAILED, "push_failed", None),
+        (BUILT, None, RunState("succeeded"), "lost_result", None),
+        (BUILT, None, RunState("failed", "evicted", "disk"), "evicted", None),
+        (BUILT, {"stage": "push", "exit_code": 137, "oom_kill": 1}, FAILED, "oom", None),
+        ({"stage": "build", "exit_code": 1}, None, FAILED, "build_failed", None),
+        ({"stage": "build", "exit_code": 1}, DONE, FAILED, "build_failed", None),
+        (DONE, None, RunState("succeeded"), None, "sha256:1"),
+    ],
+)
+def test_what_the_two_containers_say_becomes_one_answer(build, push, state, reason, digest):
+    joined = joined_frames(Frame(build), None if push is None else Frame(push))
+    found = build_outcome(SPEC, state, joined, b"")
+    assert (found["reason"], found["digest"]) == (reason, digest)
+    if build == BUILT:
+        assert found["image_id"] == "sha256:3"
 
 
 def test_the_message_is_the_error_of_the_log_or_what_the_run_says():

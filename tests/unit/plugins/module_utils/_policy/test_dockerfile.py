@@ -245,6 +245,33 @@ def names_wanted(stack: Stack) -> list[str]:
     ]
 
 
+def secrets_of(stack: Stack, part: str) -> list[str]:
+    """The secrets that one of the install scripts has any use for."""
+    indexes = [index.secret for index in stack.python.indexes] if stack.python is not None else []
+    if part == "python":
+        return [item.id for item in stack.secrets if item.use != "native_config"]
+    return [item.id for item in stack.secrets if item.use not in ("pip_config", "uv_config") and item.id not in indexes]
+
+
+def test_a_secret_is_mounted_only_in_the_step_that_needs_it() -> None:
+    uses = ("environment", "ca", "netrc", "pip_config", "uv_config", "native_config")
+    stack = read(
+        {
+            "base": "debian",
+            "packages": ["curl"],
+            "python": {"packages": ["six"], "indexes": [{"secret": "index"}]},
+            "secrets": [{"id": "index"}, {"id": "other"}, *({"id": use, "use": use} for use in uses)],
+        }
+    )
+    native, python = (
+        {option.removeprefix("--mount=type=secret,id=").removesuffix(",required=true") for option in json_words(rest)[0]}
+        for name, rest in instructions(build_context(stack).dockerfile)
+        if name == "RUN"
+    )
+    assert native == {"other", "environment", "ca", "netrc", "native_config"}
+    assert python == {"index", "other", "environment", "ca", "netrc", "pip_config", "uv_config"}
+
+
 def check_harmless(stack: Stack) -> None:
     """The Dockerfile has the instructions of the structure, and every text in it means itself."""
     context = build_context(stack)
@@ -262,8 +289,9 @@ def check_harmless(stack: Stack) -> None:
     for name, rest in found:
         if name == "RUN":
             options, words = json_words(rest)
-            assert options == [f"--mount=type=secret,id={secret.id},required=true" for secret in stack.secrets]
             assert words[:2] in (["/bin/sh", f"/opt/muster/build/install-{part}.sh"] for part in ("native", "python"))
+            part = words[1].removeprefix("/opt/muster/build/install-").removesuffix(".sh")
+            assert options == [f"--mount=type=secret,id={name},required=true" for name in secrets_of(stack, part)]
     for file in context.files:
         if file.name == "files/native.txt":
             assert file.content.decode().splitlines() == list(stack.packages)

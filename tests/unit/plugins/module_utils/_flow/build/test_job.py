@@ -35,8 +35,12 @@ def pod_of(settings=USUAL, tier="baseline", spec=SPEC, affinity=None, probe=Fals
     return job["spec"]["template"]["spec"]
 
 
-def variables_of(pod):
-    return {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+def variables_of(container):
+    return {entry["name"]: entry["value"] for entry in container["env"]}
+
+
+def mounts_of(container):
+    return {mount["name"] for mount in container["volumeMounts"]}
 
 
 def test_the_context_travels_as_files_with_an_index():
@@ -77,7 +81,7 @@ def test_a_large_context_takes_several_maps_and_too_large_a_file_is_refused():
 )
 def test_rights_of_each_tier(tier, expected):
     pod = pod_of(tier=tier)
-    assert pod["containers"][0]["securityContext"] == expected
+    assert pod["initContainers"][0]["securityContext"] == pod["containers"][0]["securityContext"] == expected
     assert pod.get("hostUsers") == (False if tier == "userns" else None)
     assert pod["automountServiceAccountToken"] is False
 
@@ -101,19 +105,41 @@ def test_secrets_are_mounted_as_files_and_never_stand_in_the_environment():
     ]
     assert volumes["auth-push"]["secret"]["secretName"] == "push"
     assert pod["imagePullSecrets"] == [{"name": "pull"}]
-    assert variables_of(pod)["MUSTER_PUSH_AUTH"] == "/muster/auth/push/config.json"
-    assert all("valueFrom" not in entry for entry in pod["containers"][0]["env"])
-    mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
-    assert mounted == set(volumes)
+    (builder,), (pusher,) = pod["initContainers"], pod["containers"]
+    assert all("valueFrom" not in entry for entry in (*builder["env"], *pusher["env"]))
+    assert mounts_of(builder) | mounts_of(pusher) == set(volumes)
+    assert mounts_of(builder) & mounts_of(pusher) == {"context", "out"}
+
+
+def test_only_who_pushes_has_the_push_secret_and_nothing_of_the_build_runs_there():
+    secrets = (BuildSecret("token", secret="s"), BuildSecret("c", "netrc", "s"), BuildSecret("ca", "ca", "s"))
+    spec = dataclasses.replace(SPEC, stack=Stack("debian:12", secrets=secrets))
+    pod = pod_of(BuildSettings(pull_secret="pull", push_secret="push"), spec=spec)
+    (builder,), (pusher,) = pod["initContainers"], pod["containers"]
+    assert (builder["name"], pusher["name"]) == ("build", "push")
+    assert {"secrets", "auth-pull"} <= mounts_of(builder)
+    assert "auth-push" not in mounts_of(builder)
+    assert not {"secrets", "auth-pull", "build-storage", "build-work"} & mounts_of(pusher)
+    told, pushing = variables_of(builder), variables_of(pusher)
+    assert (told["MUSTER_PART"], pushing["MUSTER_PART"]) == ("build", "push")
+    assert "MUSTER_PUSH_AUTH" not in told
+    assert pushing["MUSTER_PUSH_AUTH"] == "/muster/auth/push/config.json"
+    assert (told["MUSTER_CONFIGS"], told["MUSTER_OPEN"]) == ("c", "ca")
+    (out,) = [mount for mount in pusher["volumeMounts"] if mount["name"] == "out"]
+    assert out["readOnly"]
+    (values,) = [volume for volume in pod["volumes"] if volume["name"] == "build-private"]
+    assert values["emptyDir"]["medium"] == "Memory"
 
 
 def test_a_probe_mounts_no_secret():
     secrets = (BuildSecret("token", secret="s"),)
     spec = dataclasses.replace(SPEC, stack=Stack("debian:12", secrets=secrets))
     pod = pod_of(BuildSettings(push_secret="push"), spec=spec, probe=True)
-    assert {volume["name"] for volume in pod["volumes"]} == {"context", "work", "storage"}
-    assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == {"context", "work", "storage"}
-    assert variables_of(pod)["MUSTER_PROBE"] == "yes"
+    (builder,) = pod["containers"]
+    assert "initContainers" not in pod
+    assert {volume["name"] for volume in pod["volumes"]} == mounts_of(builder)
+    assert mounts_of(builder) == {"context", "out", "build-work", "build-storage", "build-private"}
+    assert variables_of(builder)["MUSTER_PROBE"] == "yes"
 
 
 def test_a_secret_without_a_kubernetes_secret_is_refused():

@@ -49,7 +49,7 @@ def test_when_no_tier_works_each_is_named_with_its_cause(api):
     def refuse(number):
         return lambda: api.fail(framed({"stage": "build"}, f"Error: no {number}\n".encode()), f"p-{number}")
 
-    api.steps = [refuse(number) for number in range(4)]
+    api.steps = [refuse(number) for number in range(3)]
     with pytest.raises(NoTier) as caught:
         run(api, settings=BuildSettings())
     result = caught.value.as_result()
@@ -57,7 +57,22 @@ def test_when_no_tier_works_each_is_named_with_its_cause(api):
         "build_failed",
         ["userns", "baseline", "unconfined", "privileged"],
     )
-    assert "privileged: Error: no 3" in result["msg"]
+    assert "unconfined: Error: no 2" in result["msg"]
+    assert "privileged: it is not tried unless the option tier asks for it" in result["msg"]
+    assert not any("build-probe-privileged" in path for path in api.objects)
+
+
+def test_what_one_node_refused_is_tried_again_by_force(api):
+    api.steps = [lambda: api.fail(framed({"stage": "build"}, b"Error: odd node\n"))]
+    api.steps += [lambda: api.succeed(framed(DONE), "p-1"), lambda: api.succeed(framed(DONE), "p-2")]
+    assert run(api, settings=BuildSettings())["tier"] == "baseline"
+    api.steps = [lambda: api.succeed(framed(DONE), "p-3"), lambda: api.succeed(framed(DONE), "p-4")]
+    assert run(api, settings=BuildSettings(), force=True)["tier"] == "userns"
+
+
+def test_a_privileged_pod_can_be_asked_for(api):
+    api.steps = [lambda: api.succeed(framed(DONE))]
+    assert run(api, settings=BuildSettings(tier="privileged"))["tier"] == "privileged"
 
 
 def test_a_probe_that_finds_no_room_says_nothing_about_the_tier(api):
@@ -95,7 +110,7 @@ def test_a_server_that_does_not_know_user_namespaces_refuses_that_tier(api):
 
 def test_what_admission_refused_is_tried_again(api):
     message = 'pods "x" is forbidden: violates PodSecurity "baseline:latest"'
-    api.steps = [lambda: api.say("FailedCreate", message, api.job())] * 4
+    api.steps = [lambda: api.say("FailedCreate", message, api.job())] * 3
     with pytest.raises(NoTier, match="PodSecurity"):
         run(api)
     for path in [path for path in api.objects if "/events/" in path]:

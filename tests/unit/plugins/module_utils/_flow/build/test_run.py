@@ -87,6 +87,38 @@ def test_a_failure_carries_reason_and_log(api):
     assert result["msg"] == f"Cannot build image {SPEC.reference}: push_failed: Error: unauthorized"
 
 
+def build_and_push(api, build_log, push_log, code=0):
+    """A pod that built the image in one container and pushed it in the other."""
+    times = {"startedAt": "2026-11-16T03:59:00Z", "finishedAt": "2026-11-16T03:59:30Z"}
+    builder = {"name": "build", "imageID": f"r/b@sha256:{'b' * 64}", "state": {"terminated": {"exitCode": 0, **times}}}
+    ended = {"exitCode": code, "startedAt": "2026-11-16T03:59:31Z", "finishedAt": "2026-11-16T03:59:40Z"}
+    pusher = {"name": "push", "state": {"terminated": ended}}
+    phase = "Failed" if code else "Succeeded"
+    api.run_pod(phase=phase, initContainerStatuses=[builder], containerStatuses=[pusher])
+    api.logs |= {"p-0/build": build_log, "p-0/push": push_log}
+    api.end_job("Failed" if code else "Complete", "BackoffLimitExceeded" if code else "")
+
+
+BUILT = {"stage": "built", "exit_code": 0, "digest": "", "base_digest": "sha256:2", "image_id": "sha256:3"}
+
+
+def test_what_builder_and_pusher_say_is_one_outcome(api):
+    api.steps = [lambda: build_and_push(api, framed(BUILT), framed({**DONE, "base_digest": ""}, b"Copying blob\n"))]
+    result = run(api)
+    assert (result["reason"], result["digest"], result["base_digest"]) == (None, "sha256:1", "sha256:2")
+    assert (result["log"], result["duration"]) == ("STEP 1\nCopying blob\n", 40.0)
+    assert result["builder_digest"] == f"sha256:{'b' * 64}"
+
+
+def test_a_push_that_fails_keeps_both_logs(api):
+    pushed = framed({"stage": "push", "exit_code": 1}, b"Error: unauthorized\n")
+    api.steps = [lambda: build_and_push(api, framed(BUILT), pushed, code=1)]
+    with pytest.raises(BuildFailed) as caught:
+        run(api)
+    result = caught.value.as_result()
+    assert (result["reason"], result["log"]) == ("push_failed", "STEP 1\nError: unauthorized\n")
+
+
 def test_a_ready_image_needs_no_cluster():
     def connect():
         pytest.fail("it connected")

@@ -92,6 +92,21 @@ def test_the_container_of_the_job_is_run(podman):
     assert (answer["phase"], answer["image_digest"], answer["namespace"]) == ("Succeeded", "sha256:def", None)
 
 
+def test_rights_are_those_of_a_pod(podman):
+    inspect()
+    (call,) = podman.calls("run")
+    assert call[call.index("--cap-drop") + 1] == "all"
+    assert call[call.index("--security-opt") + 1] == "no-new-privileges"
+    assert "--user" not in call
+    inspect(security={"run_as_user": 7, "run_as_group": 8, "capabilities": ["NET_RAW"], "seccomp_profile": "Unconfined"})
+    call = podman.calls("run")[-1]
+    assert call[call.index("--user") + 1] == "7:8"
+    assert call[call.index("--cap-add") + 1] == "NET_RAW"
+    assert "seccomp=unconfined" in call
+    inspect(security={"privileged": True})
+    assert "--privileged" in podman.calls("run")[-1]
+
+
 def test_results_are_kept_until_they_are_removed_or_forced(podman):
     first = inspect(identifier="mine")
     assert inspect(check_mode=True, identifier="mine")["would_run"] is False

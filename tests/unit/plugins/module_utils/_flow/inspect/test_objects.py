@@ -76,10 +76,14 @@ def test_the_pod():
     assert container["command"] == ["/bin/sh", "/muster/content/collector.sh"]
     assert container["args"] == ["$$(HOME)", "a b"]
     assert container["resources"] == {
-        "requests": {"cpu": "500m", "nvidia.com/gpu": "1"},
+        "requests": {"cpu": "500m", "memory": "256Mi", "nvidia.com/gpu": "1"},
         "limits": {"cpu": "500m", "nvidia.com/gpu": "1"},
     }
-    assert "securityContext" not in container
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
 def test_the_environment_reaches_the_script_as_it_was_written():
@@ -183,7 +187,7 @@ def test_what_only_the_cluster_needs_to_know():
         suspend=True,
         live=True,
     )
-    spec = dataclasses.replace(SPEC, runtime_class="kata", security={"runAsUser": 1000})
+    spec = dataclasses.replace(SPEC, runtime_class="kata", security={"run_as_user": 1000})
     made = pod(spec, terms)
     assert made["affinity"] == affinity
     assert made["nodeSelector"] == {"pool": "a"}
@@ -192,8 +196,24 @@ def test_what_only_the_cluster_needs_to_know():
     assert made["serviceAccountName"] == "runner"
     assert made["priorityClassName"] == "low"
     assert made["runtimeClassName"] == "kata"
-    assert made["containers"][0]["securityContext"] == {"runAsUser": 1000}
+    context = made["containers"][0]["securityContext"]
+    assert (context["runAsUser"], context["runAsNonRoot"]) == (1000, True)
     assert made["volumes"][1]["emptyDir"]["sizeLimit"] == "5Gi"
     whole = job(spec, terms)
     assert whole["spec"]["suspend"] is True
     assert whole["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "q", "muster.kube/inspection": "i"}
+
+
+def test_a_pod_asks_for_something_even_if_the_task_does_not():
+    container = pod(dataclasses.replace(SPEC, resources={}))["containers"][0]
+    assert container["resources"] == {"requests": {"cpu": "500m", "memory": "256Mi"}}
+    container = pod(dataclasses.replace(SPEC, resources={"cpu": "2"}))["containers"][0]
+    assert container["resources"] == {"requests": {"cpu": "2", "memory": "256Mi"}, "limits": {"cpu": "2"}}
+
+
+def test_a_home_of_its_own_is_an_empty_folder():
+    made = pod(SPEC, PodTerms(home="/home/x"))
+    (mount,) = [item for item in made["containers"][0]["volumeMounts"] if item["mountPath"] == "/home/x"]
+    (volume,) = [item for item in made["volumes"] if item["name"] == mount["name"]]
+    assert "emptyDir" in volume
+    assert not [item for item in pod()["volumes"] if item["name"] == "home"]

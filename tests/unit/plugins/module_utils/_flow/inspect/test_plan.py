@@ -82,6 +82,15 @@ def test_the_identity_follows_what_shapes_the_results_and_nothing_else():
     assert identity_of(plan(service_account="other", tolerations=[{"operator": "Exists"}], ttl="1h"), DIGEST) == base
 
 
+def test_rights_shape_the_results_and_the_usual_ones_leave_the_identity_as_it_was():
+    base = identity_of(plan(), DIGEST)
+    assert plan().spec.security == {}
+    assert identity_of(plan(security={}), DIGEST) == base
+    assert identity_of(plan(security={"run_as_user": 1000}), DIGEST) != base
+    with pytest.raises(BadInput, match="security"):
+        plan(security={"run_as_user": -5})
+
+
 def test_names():
     assert inspection_name(None, "0123456789abcdef") == "inspection-0123456789"
     assert inspection_name("x", "0123456789abcdef") == "inspection-x-0123456789"

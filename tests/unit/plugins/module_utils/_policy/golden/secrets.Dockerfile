@@ -5,9 +5,9 @@
 FROM debian
 USER 0
 COPY ["files/install-native.sh", "files/native.txt", "files/secrets.sh", "files/secrets.txt", "/opt/muster/build/"]
-RUN --mount=type=secret,id=proxy,required=true --mount=type=secret,id=ca.pem,required=true --mount=type=secret,id=apt,required=true --mount=type=secret,id=pip,required=true ["/bin/sh", "/opt/muster/build/install-native.sh", "auto", "no"]
+RUN --mount=type=secret,id=proxy,required=true --mount=type=secret,id=ca.pem,required=true --mount=type=secret,id=apt,required=true ["/bin/sh", "/opt/muster/build/install-native.sh", "auto", "no"]
 COPY ["files/indexes.txt", "files/install-python.sh", "files/python-versions.txt", "files/requirements-1-1.txt", "files/secrets.sh", "files/secrets.txt", "files/steps.txt", "/opt/muster/build/"]
-RUN --mount=type=secret,id=proxy,required=true --mount=type=secret,id=ca.pem,required=true --mount=type=secret,id=apt,required=true --mount=type=secret,id=pip,required=true ["/bin/sh", "/opt/muster/build/install-python.sh", "pip", "no", "no", "-"]
+RUN --mount=type=secret,id=proxy,required=true --mount=type=secret,id=ca.pem,required=true --mount=type=secret,id=pip,required=true ["/bin/sh", "/opt/muster/build/install-python.sh", "pip", "no", "no", "-"]
 ENV VIRTUAL_ENV="/opt/muster/venv"
 ENV PATH="/opt/muster/venv/bin:${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 

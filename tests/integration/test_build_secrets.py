@@ -1,0 +1,123 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hostile packages in real builds: what they try to read of the build's secrets, and what of it is found afterwards."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import pathlib
+import secrets
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.tests.support.build_site import BuildSite
+
+NAMESPACE = "build-secrets"
+HOSTILE = (pathlib.Path(__file__).parent / "files" / "hostile_package.py").read_text(encoding="utf-8")
+LEAST_ATTEMPTS = 22
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """The values that must not be found anywhere."""
+
+    push: str
+    pull: str
+    index: str
+
+
+@pytest.fixture(scope="module")
+def site(real_cluster):
+    """One namespace for all builds."""
+    real_cluster.live.namespace(NAMESPACE)
+    yield BuildSite(real_cluster, NAMESPACE)
+    real_cluster.live.drop_namespace(NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def known(site):
+    """Secrets of all sorts in the namespace."""
+    values = Known(*(f"{name}-{secrets.token_hex(12)}" for name in ("push", "pull", "index")))
+    for name in ("push", "pull"):
+        account = base64.b64encode(f"me:{getattr(values, name)}".encode()).decode()
+        content = {"auths": {site.registry: {"auth": account}}}
+        store(site, name, "kubernetes.io/dockerconfigjson", {".dockerconfigjson": json.dumps(content)})
+    store(site, "index", "Opaque", {"url": f"https://me:{values.index}@packages.example.com/simple\n"})
+    return values
+
+
+def store(site, name, sort, data):
+    """Create a Secret."""
+    metadata = {"name": name, "namespace": NAMESPACE}
+    site.cluster.live.create(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": sort, "stringData": data}
+    )
+
+
+def disguises(value):
+    """A value as it is, and as somebody who hides it would write it."""
+    raw = value.encode()
+    return {value, value[::-1], raw.hex(), raw[::-1].hex(), base64.b64encode(raw).decode()}
+
+
+def traces(known, text):
+    """The names of all secrets that a text holds in any disguise."""
+    return {
+        name
+        for name, value in dataclasses.asdict(known).items()
+        if any(disguise in text for disguise in disguises(value))
+    }
+
+
+def stored_texts(site):
+    """Everything that was written into ConfigMaps of the namespace."""
+    path = resource_path("v1", "configmaps", NAMESPACE)
+    return json.dumps(list_objects(site.cluster.client, path, keep=lambda raw: raw).items)
+
+
+def build(site, tier, image, *lines, **changes):
+    """Build with a Dockerfile of its own and all secrets at hand."""
+    stack = {
+        "dockerfile": "\n".join([f"FROM {site.cluster.base_image()}", "COPY hostile_package.py /", *lines, ""]),
+        "files": [{"path": "hostile_package.py", "content": HOSTILE}],
+        "secrets": [{"id": "index", "secret": "index", "key": "url"}],
+    }
+    named = {"tier": tier, "image": f"{site.registry}/test/{image}", "push_secret": "push", "pull_secret": "pull"}
+    return site.build(stack=stack, **named, **changes)
+
+
+@pytest.mark.parametrize("tier", ["baseline", "unconfined", "privileged"])
+def test_a_hostile_package_finds_no_secret_that_is_not_of_its_own_step(site, known, tier):
+    hostile = f"RUN REGISTRY={site.registry} python3 /hostile_package.py > /loot 2>&1; cat /loot"
+    mounted = "RUN --mount=type=secret,id=index,required=true wc -c < /run/secrets/index > /length"
+    built = build(site, tier, f"hostile-{tier}", hostile, mounted, hostile)
+    assert (built["reason"], built["tier"]) == (None, tier), built["log"]
+    attempts = [line for line in built["log"].splitlines() if ": refused: " in line or ": GOT " in line]
+    print("\n".join(attempts))
+    assert len(attempts) >= 2 * LEAST_ATTEMPTS, built["log"]
+    layers = site.layers(built["image"])
+    assert site.file_in(layers, "length")[0].strip() != b"0"
+    everything = "\n".join([json.dumps(built), stored_texts(site), *(layer.decode("latin-1") for layer in layers)])
+    assert traces(known, everything) == set()
+
+
+def test_a_step_that_prints_its_own_secret_is_masked(site, known):
+    shown = "cat /run/secrets/index; base64 -w 0 /run/secrets/index; cut -d : -f 3 /run/secrets/index"
+    built = build(site, "baseline", "shown", f"RUN --mount=type=secret,id=index {shown}")
+    assert built["reason"] is None, built["log"]
+    assert "********" in built["log"]
+    assert traces(known, json.dumps(built) + stored_texts(site)) == set()
+
+
+def test_an_image_that_holds_a_secret_is_not_pushed(site, known):
+    line = "RUN --mount=type=secret,id=index cp /run/secrets/index /stolen"
+    built = build(site, "baseline", "holds", line)
+    assert (built["reason"], built["digest"]) == ("build_failed", None)
+    assert "holds the value of build secret index" in built["message"]
+    assert "test/holds" not in site.repositories()
+    assert traces(known, json.dumps(built) + stored_texts(site)) == set()
