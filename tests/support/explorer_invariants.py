@@ -69,8 +69,6 @@ class _Replay(base._Replay):
         self.started: dict[str, tuple[Object, ...]] = {}
         # Gangs of which users took something away: nobody else is to blame for what is missing.
         self.disturbed: set[str] = set()
-        # Gangs of which users took objects away whose work was done; their outcomes are kept, so the gangs go on.
-        self.tidied: set[str] = set()
 
     def take_change(self, change: Change) -> None:
         """One change of the history."""
@@ -90,9 +88,10 @@ class _Replay(base._Replay):
         if change.plural == "pods" and obj["status"].get("phase") == "Succeeded":
             for owner in obj["metadata"].get("ownerReferences") or ():
                 self.succeeded[owner["uid"]].add(obj["metadata"]["uid"])
-        if obj["metadata"]["uid"] in self.deeds.deleted and change.gone:
-            ended = change.plural == "jobs" and bool(_ends(obj))
-            (self.tidied if ended else self.disturbed).add(base._labels(obj).get("muster.kube/gang", ""))
+        done = change.plural == "jobs" and bool(_ends(obj))
+        if obj["metadata"]["uid"] in self.deeds.deleted and change.gone and not done:
+            # Of objects whose work was done the outcomes are kept, so the gangs go on.
+            self.disturbed.add(base._labels(obj).get("muster.kube/gang", ""))
         self.take(base.Seen(change.version, change.plural, change.gone, obj))
 
     def _take_record(self, gang: base._Gang, gone: bool) -> None:
@@ -141,8 +140,6 @@ class _Replay(base._Replay):
     def _require_whole(self, gang: base._Gang, moment: str) -> None:
         """All objects are there, but for what users took away while it was being started."""
         namespace = gang.key.partition("/")[0]
-        if gang.uid in self.tidied and gang.uid not in self.disturbed:
-            return
         if "at the end" not in moment and (gang.uid in self.disturbed or namespace in self.deeds.dropped_namespaces):
             return
         before = len(self.findings.partial)
@@ -204,11 +201,12 @@ class _Replay(base._Replay):
     # The end.
 
     def _expired(self, gang: base._Gang, *ends: str) -> set[str]:
-        """The names of Jobs of a gang's attempt that ended so and went after their time to live."""
+        """The names of Jobs of a gang's attempt that ended so and went, by their time to live or by users."""
         return {
             job["metadata"]["name"]
             for uid, job in self.jobs.items()
-            if uid not in self.children and "ttlSecondsAfterFinished" in job["spec"] and _ends(job) & set(ends)
+            if uid not in self.children and _ends(job) & set(ends)
+            if "ttlSecondsAfterFinished" in job["spec"] or uid in self.deeds.deleted
             if base._labels(job).get("muster.kube/gang") == gang.uid
             and base._labels(job).get("muster.kube/attempt") == str(gang.attempt)
         }
@@ -219,7 +217,7 @@ class _Replay(base._Replay):
 
     def _require_pods(self, gang: base._Gang) -> None:
         """A running gang has all its pods bound or done, but for those of Jobs that went."""
-        if gang.phase != "running" or gang.uid in self.tidied:
+        if gang.phase != "running":
             return
         expired = self._expired(gang, "Complete")
         missing = []
