@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import json
 import pathlib
+import threading
 import time
 import typing as t
 
@@ -20,8 +22,10 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL
 from ansible_collections.muster.kube.tests.support.accounts import tenant_kubeconfig
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy
@@ -496,3 +500,120 @@ def test_record_that_is_deleted_and_stays_for_a_finalizer(stage: Stage, phase: s
     wait_gone("the record", lambda: stage.raw("held"))
     stage.run()
     assert {name: stage.phase(name) for name in ordinary} == ordinary
+
+
+# States, tickets and objects that somebody forged or broke.
+
+
+def forge(stage: Stage, name: str, **changes: t.Any) -> None:
+    """Write a state into a record, as everybody can who may edit it."""
+    transitions = [["queued", "2026-01-01T00:00:00Z", "Submitted", ""]]
+    state = {"format": 1, "phase": "queued", "attempt": 1, "write_id": "x/y.1/1", "transitions": transitions, **changes}
+    stage.annotate(name, **{STATE_ANNOTATION: json.dumps(state)})
+
+
+def test_forged_states_hold_nobody_up(stage: Stage) -> None:
+    far_away = "9999-12-31T23:59:59Z"
+    forged: list[dict[str, t.Any]] = [
+        {"verdict": {"layers": [1]}},
+        {"verdict": {"layers": [{"layer": [], "totals": {"cpu": 1}}]}},
+        {"phase": "undoing", "transitions": [["undoing", far_away, "\ud800", "\ud800"]]},
+        {"phase": "dispatched", "started_at": far_away},
+        {"phase": "running", "transitions": [["running", far_away, "", ""]]},
+    ]
+    for number, changes in enumerate(forged):
+        stage.submit(f"forged-{number}", stage.job(f"forged-{number}", 1000), priority=5)
+        forge(stage, f"forged-{number}", **changes)
+    stage.run_until(submit_ordinary(stage, 3))
+
+
+def test_gang_that_a_quota_refuses_leaves_its_room_to_others(open_stage: OpenStage, cluster: LiveCluster) -> None:
+    one, two = open_stage(cluster), open_stage(cluster)
+    one.add_nodes(1, cpu="8")
+    quota = {"name": "no-jobs", "namespace": one.namespace}
+    cluster.create(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": {"hard": {"count/jobs.batch": "0"}}}
+    )
+    path = resource_path("v1", "resourcequotas", one.namespace, "no-jobs")
+    wait_until("the quota", lambda: (get_object(one.client, path) or {}).get("status", {}).get("hard"), PATIENCE)
+    one.submit("refused", one.job("refused", 8), priority=5)
+    two.submit("fits", two.job("fits", 8))
+    two.run_until({"fits": "running"}, namespaces=(one.namespace, two.namespace))
+    assert one.phase("refused") == "queued"
+    delete(one.client, path)
+    delete(two.client, resource_path("v1", "configmaps", two.namespace, "fits"))
+    one.run_until({"refused": "running"}, namespaces=(one.namespace, two.namespace))
+
+
+def test_gang_that_waits_for_an_object_is_no_hot_loop(stage: Stage, proxy: ApiProxy, tmp_path: pathlib.Path) -> None:
+    stage.submit("waiter", waiting_service("first"), stage.job("rest"))
+    with dispatcher(stage, tmp_path, proxy.kubeconfig) as process:
+        wait_for_phases(stage, {"waiter": "dispatching"})
+        seen = [effort(process, proxy) for _number in range(WINDOWS)]
+        make_ready(stage, "first")
+        wait_for_phases(stage, {"waiter": "running"})
+        calm = effort(process, proxy)
+    assert seen[-1].cycles - calm.cycles <= MORE_CYCLES, (seen, calm)
+
+
+@pytest.mark.parametrize("status", [429, 401])
+def test_run_goes_on_after_a_server_that_answers_nobody(stage: Stage, proxy: ApiProxy, status: int) -> None:
+    through = Stage(stage.cluster, stage.namespace, str(proxy.kubeconfig))
+    through.pool, through.lease = stage.pool, stage.lease
+    ordinary = submit_ordinary(stage, 2)
+    proxy.fail(status=status, method="GET", path="/api/v1/(pods|nodes)$", first=3, times=30)
+    result = through.run_until(ordinary)
+    assert any(str(status) in warning for warning in result.warnings), result.warnings
+
+
+def test_edited_gang_with_objects_that_the_dispatcher_may_not_see(stage: Stage, proxy: ApiProxy) -> None:
+    services = [service(f"part-{number}") for number in range(40)]
+    stage.submit("edited", *services, stage.job("edited"))
+    ordinary = submit_ordinary(stage, 2)
+    stage.run_until({"edited": "running", "plain-0": "running"})
+    stage.edit("edited", objects=[stage.job("edited")])
+    through = Stage(stage.cluster, stage.namespace, str(proxy.kubeconfig))
+    through.pool, through.lease = stage.pool, stage.lease
+    proxy.fail(status=403, method="GET", path="/services", times=None)
+    proxy.forget()
+    stage.submit("later", stage.job("later"))
+    through.run_until({"later": "running", "edited": "running", **ordinary})
+    asked = [item for item in proxy.requests if "/services/" in item.path]
+    assert not asked
+
+
+def test_member_that_ended_is_not_started_again_when_the_state_is_lost(stage: Stage) -> None:
+    done = stage.job("done", seconds=1)
+    done["spec"]["ttlSecondsAfterFinished"] = 10
+    stage.submit("lost", done, stage.job("long"))
+    ordinary = submit_ordinary(stage, 1)
+    stage.run_until({"lost": "running", **ordinary})
+    stage.run_for(lambda _phases: bool(stage.state("lost").outcomes))
+    first = stage.find(done)
+    assert first is not None
+    wait_gone("the Job that has ended", lambda: stage.find(done))
+    stage.annotate("lost", **{STATE_ANNOTATION: None})
+    stage.run_until({"lost": "failed", **ordinary})
+    assert [item.reason for item in stage.state("lost").transitions if item.phase == "undoing"] == ["OutcomeUnknown"]
+    assert stage.find(done) is None
+
+
+def test_record_that_is_changed_all_the_time_holds_nobody_up(stage: Stage) -> None:
+    stage.submit("restless", stage.job("restless", 2, cpu="32"), priority=5)
+    ordinary = submit_ordinary(stage, 2, cpu="32")
+    over = threading.Event()
+
+    def change() -> None:
+        """Somebody writes notes into the record."""
+        for number in itertools.count():
+            if over.is_set():
+                return
+            stage.annotate("restless", **{"example.com/note": str(number)})
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        stage.run_until(ordinary)
+    finally:
+        over.set()
+        writer.join()

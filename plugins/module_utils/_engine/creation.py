@@ -24,7 +24,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_delete,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions
+from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions, is_finite
+from ansible_collections.muster.kube.plugins.module_utils._model.state import OUTCOME_UNKNOWN
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     from_older_attempt,
     owned_by_record,
@@ -56,6 +57,7 @@ class Creation:
         self.attempt = attempt
         self.ticket_uid = ticket_uid
         self.waits_for: str | None = None
+        self.awaited: Placed | None = None
         self._actor = actor
         self._allowance = allowance
         self._record = record
@@ -89,7 +91,18 @@ class Creation:
             if outcome is not None:
                 return outcome
             self._made += 1
-        return None if self._is_ready(item) else NotYet(_unready(item))
+        if item.ready is None:
+            return None
+        found = get_object(self._actor, item.path)
+        if found is None and is_finite(item.object):
+            # It may have done its work; nobody does that again unasked.
+            gone = f"{describe_object(item.object)} is gone, and nobody saw how it ended"
+            return Refusal("failed", OUTCOME_UNKNOWN, gone)
+        self.awaited = item
+        if not self.is_ready(found or {}):
+            return NotYet(_unready(item))
+        self.awaited = None
+        return None
 
     def _create(self, item: Placed) -> Refusal | NotYet | None:
         """Create one object; what an earlier attempt of this record left in its place is removed first."""
@@ -141,11 +154,12 @@ class Creation:
         found = get_object(self._actor, path)
         return found is None or found["metadata"]["uid"] != uid
 
-    def _is_ready(self, item: Placed) -> bool:
-        """Whether an item has the condition it must have before the next one is created."""
-        if item.ready is None:
-            return True
-        found = get_object(self._actor, item.path) or {}
+    def is_ready(self, found: Object) -> bool:
+        """Whether an object is the one that is waited for, and has the condition it must have."""
+        item = self.awaited
+        names = (found.get("kind"), (found.get("metadata") or {}).get("name"))
+        if item is None or names != (item.key[1], item.key[3]):
+            return False
         return any((entry.get("type"), entry.get("status")) == item.ready for entry in conditions(found))
 
 

@@ -22,7 +22,6 @@ class ServerClock:
         """Nothing is asked; the client must have had an answer before the first reading."""
         self._client = client
         self._wall = wall
-        self._last = 0.0
 
     @property
     def certain(self) -> bool:
@@ -30,15 +29,14 @@ class ServerClock:
         return self._client.readings.certain
 
     def now(self) -> float:
-        """The time now; once it is certain it never goes backwards within one run."""
-        certain, offset = self.certain, self._client.readings.offset
+        """The time now; once it is certain it goes backwards only where the server's clock was set back.
+
+        If it stood still until that clock has caught up, whoever pauses for seconds would wait for as long.
+        """
+        offset = self._client.readings.offset
         if offset is None:
             raise KubeError("tell", "the time of the cluster", "the API server has not answered yet")
-        shown = self._client.clock() + offset
-        if not certain:
-            return shown
-        self._last = max(self._last, shown)
-        return self._last
+        return self._client.clock() + offset
 
     def sure(self) -> float | None:
         """The time that has certainly come, for limits after which something is taken away; None when nobody can tell.

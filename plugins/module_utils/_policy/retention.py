@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import heapq
 import typing as t
 
 
@@ -19,6 +21,7 @@ class Over:
     ended: float
     expires: float | None = None
     keep: bool = False
+    namespace: str = ""
 
 
 def to_remove(over: t.Iterable[Over], now: float, most: int | None, longest: float | None) -> list[str]:
@@ -28,9 +31,26 @@ def to_remove(over: t.Iterable[Over], now: float, most: int | None, longest: flo
     """
     by_age = sorted((item for item in over if not item.keep), key=lambda item: (item.ended, item.uid))
     others = [item for item in by_age if item.expires is None]
-    surplus = 0 if most is None else max(0, len(others) - most)
-    too_many = {item.uid for item in others[:surplus]}
+    too_many = set() if most is None else _surplus(others, most)
     return [item.uid for item in by_age if item.uid in too_many or _is_due(item, now, longest)]
+
+
+def _surplus(by_age: t.Sequence[Over], most: int) -> set[str]:
+    """Uids of those that are too many: always the oldest of a namespace that has most.
+
+    So nobody's gangs go because somebody else has many, or says that they ended later.
+    """
+    queues: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
+    for item in by_age:
+        queues[item.namespace].append(item.uid)
+    largest = [(-len(uids), name) for name, uids in queues.items()]
+    heapq.heapify(largest)
+    gone: set[str] = set()
+    while len(gone) < len(by_age) - most:
+        count, name = heapq.heappop(largest)
+        gone.add(queues[name].popleft())
+        heapq.heappush(largest, (count + 1, name))
+    return gone
 
 
 def _is_due(item: Over, now: float, longest: float | None) -> bool:

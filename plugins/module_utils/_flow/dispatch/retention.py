@@ -29,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.record import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store
 from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase, read_state
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import KEEP_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import KEEP_ANNOTATION, is_kept
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.retention import Over, to_remove
 
@@ -67,6 +67,8 @@ class Retention:
         self._scanned: float | None = None
         self._expiring: dict[str, tuple[float, _Glimpse]] = {}
         self._backlog: list[_Glimpse] = []
+        # Finished gangs that hold what is to be kept, as far as that was found out.
+        self._keepers: set[str] = set()
 
     def note(self, record: Record) -> None:
         """Remember when the ttl of a gang that has just ended is over."""
@@ -114,7 +116,12 @@ class Retention:
                 path = record_path(store, namespace)
                 listing = list_metadata(office.client, path, keep=_keeper(store), label_selector=selector)
                 seen.update({glimpse.uid: glimpse for glimpse in listing.items})
-        over = {uid: glimpse.over for uid, glimpse in seen.items() if glimpse.over is not None}
+        self._keepers &= seen.keys()
+        over = {
+            uid: dataclasses.replace(glimpse.over, keep=glimpse.over.keep or uid in self._keepers)
+            for uid, glimpse in seen.items()
+            if glimpse.over is not None
+        }
         cycle.finished.update({uid: seen[uid].phase for uid in over})
         cycle.saw_finished = True
         due = to_remove(over.values(), now, terms.keep_finished, terms.keep_finished_for)
@@ -133,6 +140,9 @@ class Retention:
         office = cycle.office
         try:
             record = office.records.read(glimpse.store, glimpse.namespace, glimpse.name)
+            if record is not None and record.uid == glimpse.uid and _keeps_something(record):
+                self._keepers.add(record.uid)
+                return
             if record is None or record.uid != glimpse.uid or not _may_go(record, now, adopt=office.terms.adopt):
                 return
             delete_record(office.client, record, allowance=office.ledger.write_timeout)
@@ -149,10 +159,20 @@ class Retention:
 
 def foreseen(records: t.Iterable[Record], terms: DispatchTerms, now: float) -> list[str]:
     """Uids of finished gangs without a ttl that would be removed now."""
-    seen = [_glimpse(record.store, record.raw).over for record in records if not record.terminating]
+    staying = [record for record in records if not record.terminating and not _keeps_something(record)]
+    seen = [_glimpse(record.store, record.raw).over for record in staying]
     over = [item for item in seen if item is not None and item.expires is None]
     due = to_remove(over, now, terms.keep_finished, terms.keep_finished_for)
     return due[:MOST_REMOVALS] if terms.only is None else []
+
+
+def _keeps_something(record: Record) -> bool:
+    """Whether claims, or what its user marked, would go with a gang that nobody gave a time to live.
+
+    They were to survive the gang's attempts; what they hold may be all that the gang was for.
+    """
+    spec = record.spec
+    return spec is not None and spec.ttl is None and any(is_kept(obj) for obj in spec.objects)
 
 
 def _may_go(record: Record, now: float, *, adopt: bool) -> bool:
@@ -180,6 +200,7 @@ def _glimpse(store: Store, raw: Object) -> _Glimpse:
     over = None
     if ended is not None:
         expires = read_time(annotations.get(EXPIRES_ANNOTATION))
-        over = Over(metadata["uid"], ended, expires, annotations.get(KEEP_ANNOTATION) == "true")
+        keep = annotations.get(KEEP_ANNOTATION) == "true"
+        over = Over(metadata["uid"], ended, expires, keep, metadata["namespace"])
     phase = state.phase if state is not None else "queued"
     return _Glimpse(store, metadata["namespace"], metadata["name"], metadata["uid"], phase, over)

@@ -41,3 +41,11 @@ def test_what_is_to_stay_stays_and_counts_nothing():
     stays = [Over("a", 0.0, keep=True), Over("b", 0.0, expires=1.0, keep=True)]
     assert to_remove([*stays, *GANGS], 100.0, 3, 95.0) == []
     assert to_remove(stays, 100.0, 0, 0.0) == []
+
+
+def test_whoever_has_most_loses_first():
+    mine = [Over(f"mine-{number}", 10.0 + number, namespace="mine") for number in range(2)]
+    many = [Over(f"many-{number}", 1e9 + number, namespace="many") for number in range(50)]
+    gone = to_remove([*mine, *many], 100.0, 10, None)
+    assert gone == [f"many-{number}" for number in range(42)]
+    assert to_remove([*mine, *many], 100.0, 2, None) == ["mine-0", *(f"many-{number}" for number in range(49))]

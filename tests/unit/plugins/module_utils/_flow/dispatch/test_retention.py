@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.retention import MOST_REMOVALS
 from ansible_collections.muster.kube.tests.support.dispatch_office import CountingApi, SmallOffice, finish
+from ansible_collections.muster.kube.tests.support.gang_cases import claim
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record
 
 # The server of these tests says that it is 04:00.
@@ -66,6 +67,17 @@ def test_marked_ones_and_those_with_a_ttl_stay(api):
     finish(api, "other", at=HOURS_AGO[3])
     settle(SmallOffice(api, keep_finished=0))
     assert left(api) == ["kept", "later"]
+
+
+def test_gangs_with_claims_stay_unless_they_have_a_ttl(api):
+    finish(api, "model", at=HOURS_AGO[3], objects=[claim("data")])
+    finish(api, "cache", at=HOURS_AGO[3], objects=[claim("cache")], ttl="2h")
+    finish(api, "other", at=HOURS_AGO[3])
+    office = SmallOffice(api, keep_finished=0)
+    settle(office)
+    assert left(api) == ["model"]
+    _cycle, cost = office.cycle()
+    assert ("GET", f"{RECORDS}/model") not in cost.requests
 
 
 def test_a_run_for_single_gangs_removes_nothing(api):
