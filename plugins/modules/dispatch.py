@@ -128,10 +128,10 @@ options:
     default: false
   keep_finished:
     description:
-      - How many finished gangs are kept. Of more, those that ended first are removed, with all they have made, logs of
-        their pods included. With V(0) none is kept, with V(-1) all are.
-      - Gangs with a C(ttl) of their own follow that alone, and records annotated C(muster.kube/keep=true) stay; neither
-        are counted.
+      - How many finished gangs are kept. Of more, those that ended first are removed, always of the namespace that has
+        most, with all they have made, logs of their pods included. With V(0) none is kept, with V(-1) all are.
+      - Gangs with a C(ttl) of their own follow that alone. Gangs with PersistentVolumeClaims or other objects that are
+        kept, and records annotated C(muster.kube/keep=true) stay; none of them are counted.
     type: int
     default: 1000
   keep_finished_for:

@@ -14,6 +14,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import threading
 import time
 import typing as t
 
@@ -596,3 +597,40 @@ def test_edited_gang_with_objects_that_the_dispatcher_may_not_see(stage: Stage, 
     through.run_until({"later": "running", "edited": "running", **ordinary})
     asked = [item for item in proxy.requests if "/services/" in item.path]
     assert not asked
+
+
+def test_member_that_ended_is_not_started_again_when_the_state_is_lost(stage: Stage) -> None:
+    done = stage.job("done", seconds=1)
+    done["spec"]["ttlSecondsAfterFinished"] = 10
+    stage.submit("lost", done, stage.job("long"))
+    ordinary = submit_ordinary(stage, 1)
+    stage.run_until({"lost": "running", **ordinary})
+    stage.run_for(lambda _phases: bool(stage.state("lost").outcomes))
+    first = stage.find(done)
+    assert first is not None
+    wait_gone("the Job that has ended", lambda: stage.find(done))
+    stage.annotate("lost", **{STATE_ANNOTATION: None})
+    stage.run_until({"lost": "failed", **ordinary})
+    assert [item.reason for item in stage.state("lost").transitions if item.phase == "undoing"] == ["OutcomeUnknown"]
+    assert stage.find(done) is None
+
+
+def test_record_that_is_changed_all_the_time_holds_nobody_up(stage: Stage) -> None:
+    stage.submit("restless", stage.job("restless", 2, cpu="32"), priority=5)
+    ordinary = submit_ordinary(stage, 2, cpu="32")
+    over = threading.Event()
+
+    def change() -> None:
+        """Somebody writes notes into the record."""
+        for number in itertools.count():
+            if over.is_set():
+                return
+            stage.annotate("restless", **{"example.com/note": str(number)})
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        stage.run_until(ordinary)
+    finally:
+        over.set()
+        writer.join()

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, ticket_name
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
-from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
+from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryDispatcher, MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault
 
 Object = cases.Object
@@ -267,3 +267,96 @@ def test_records_do_not_name_gangs_of_other_namespaces(stage: MemoryStage) -> No
     assert record is not None
     assert "a gang of another namespace" in record["metadata"]["annotations"][STATE]
     assert "a/next" not in json.dumps(record)
+
+
+def jobs_made(dispatcher: MemoryDispatcher) -> int:
+    """How often the creation of a Job was asked for in earnest."""
+    return sum(method == "POST" and path.endswith("/jobs") and not dry for method, path, dry in dispatcher.line.sent)
+
+
+def with_ttl(job: Object, seconds: int = 0) -> Object:
+    """A Job that goes when it has ended."""
+    job["spec"]["ttlSecondsAfterFinished"] = seconds
+    return job
+
+
+def test_member_that_ended_is_not_started_again_when_the_state_is_lost(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", with_ttl(cases.job("done", "p", 1, seconds=2)), cases.job("long", "p", 1))
+    one = stage.start("one")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running", 60)
+    assert stage.run_until(lambda: stage.cluster.get("jobs", "a", "done") is None, 60)
+    stage.run_for(5)
+    stage.cluster.change("configmaps", "a", "g", lambda record: record["metadata"]["annotations"].pop(STATE))
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "failed", 60)
+    assert jobs_made(one) == 2
+    assert stage.cluster.all("jobs", "a") == []
+
+
+@pytest.mark.parametrize("ttl", [0, None])
+def test_object_that_goes_when_it_is_ready(stage: MemoryStage, ttl: int | None) -> None:
+    first = cases.job("first", "p", 1, seconds=20)
+    if ttl is not None:
+        with_ttl(first, ttl)
+    first["metadata"]["annotations"] = {READY: "Complete=True"}
+    submit(stage, "g", "a", first, cases.job("long", "p", 1))
+    one = stage.start("one", start_timeout=60.0)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running", 60)
+    assert jobs_made(one) == 2
+
+
+def test_start_that_fails_after_what_it_waited_for_is_no_hot_loop(stage: MemoryStage) -> None:
+    first = cases.job("first", "p", 1, seconds=2)
+    first["metadata"]["annotations"] = {READY: "Complete=True"}
+    submit(stage, "g", "a", first, cases.service("s"))
+    one = stage.start("one", start_timeout=300.0)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "dispatching", 60)
+    one.line.faults.append(Fault("refuse", "POST", "/services", status=500, times=10_000))
+    stage.run_for(60)
+    before = one.cycles
+    stage.run_for(60)
+    assert one.cycles - before < 20
+
+
+def test_object_that_went_before_it_was_seen_to_be_ready(stage: MemoryStage) -> None:
+    first = cases.job("first", "p", 1)
+    first["metadata"]["annotations"] = {READY: "Complete=True"}
+    submit(stage, "g", "a", first, cases.job("long", "p", 1))
+    one = stage.start("one", start_timeout=300.0)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "dispatching", 60)
+    stage.cluster.remove("jobs", "a", "first")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "failed", 100)
+    assert jobs_made(one) == 1
+
+
+def test_record_that_is_changed_all_the_time_holds_nobody_up(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    changes = iter(range(10_000))
+
+    def change() -> None:
+        """Somebody writes a note into the record, and again soon."""
+        note = {"example.com/note": str(next(changes))}
+        stage.cluster.change("configmaps", "a", "g", lambda record: record["metadata"].update(annotations=note))
+        stage.clock.after(0.05, change)
+
+    change()
+    one = stage.start("one")
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
+    before = len(one.line.sent)
+    stage.run_for(60)
+    assert sum(item[0] != "GET" for item in one.line.sent[before:]) < 120
+
+
+def test_attempts_of_ten_digits_can_be_taken_back(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 2))
+    forge(stage, "g", "a", attempt=2_000_000_000)
+    stage.start("one")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running", 60)
+
+    def suspend(record: Object) -> None:
+        """As its user does."""
+        record["data"]["gang.json"] = json.dumps({**json.loads(record["data"]["gang.json"]), "suspended": True})
+
+    stage.cluster.change("configmaps", "a", "g", suspend)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "suspended", 60)
+    assert stage.cluster.all("jobs", "a") == []

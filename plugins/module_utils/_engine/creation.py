@@ -58,6 +58,7 @@ class Creation:
         self.attempt = state.attempt
         self.ticket_uid = state.ticket_uid or ""
         self.waits_for: str | None = None
+        self.awaited: Placed | None = None
         self._actor = actor
         self._allowance = allowance
         self._record = record
@@ -108,14 +109,21 @@ class Creation:
             if outcome is not None:
                 return outcome
             self._made += 1
-        return None if self._is_ready(item) else NotYet(_unready(item))
-
-    def _find(self, item: Placed) -> Refusal | NotYet | None:
-        """See that an object is there which must not be created again; the gang's outcome is judged without it."""
-        found = get_object(self._actor, item.path)
-        if found is not None and self._judge(item)(found) is Ownership.OURS:
+        if item.ready is None:
             return None
-        return NotYet(f"{describe_object(item.object)} is gone, and nobody saw how it ended")
+        self.awaited = item
+        found = get_object(self._actor, item.path)
+        if found is None and is_finite(item.object):
+            return _gone(item)
+        if not self.is_ready(found or {}):
+            return NotYet(_unready(item))
+        self.awaited = None
+        return None
+
+    def _find(self, item: Placed) -> NotYet | None:
+        """See that an object is there which must not be created again."""
+        found = get_object(self._actor, item.path)
+        return None if found is not None and self._judge(item)(found) is Ownership.OURS else _gone(item)
 
     def _create(self, item: Placed) -> Refusal | NotYet | None:
         """Create one object; what an earlier attempt of this record left in its place is removed first."""
@@ -167,12 +175,18 @@ class Creation:
         found = get_object(self._actor, path)
         return found is None or found["metadata"]["uid"] != uid
 
-    def _is_ready(self, item: Placed) -> bool:
-        """Whether an item has the condition it must have before the next one is created."""
-        if item.ready is None:
-            return True
-        found = get_object(self._actor, item.path) or {}
+    def is_ready(self, found: Object) -> bool:
+        """Whether an object is the one that is waited for, and has the condition it must have."""
+        item = self.awaited
+        names = (found.get("kind"), (found.get("metadata") or {}).get("name"))
+        if item is None or names != (item.key[1], item.key[3]):
+            return False
         return any((entry.get("type"), entry.get("status")) == item.ready for entry in conditions(found))
+
+
+def _gone(item: Placed) -> NotYet:
+    """Said of what may have done its work; whoever looks after the gang knows how it ended, or fails the gang."""
+    return NotYet(f"{describe_object(item.object)} is gone, and nobody saw how it ended")
 
 
 def _unready(item: Placed) -> str:

@@ -46,6 +46,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.record import r
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     CHOSEN,
+    OUTCOME_UNKNOWN,
     REFUSED,
     REQUEUED,
     STARTED,
@@ -93,6 +94,10 @@ class Claim:
 
 class NotBegun(KubeError):
     """The server refused the record of a start, and nothing of the gang exists: the entry of the batch is over."""
+
+
+class Overtaken(Superseded):
+    """Somebody changed the record of a start first, and nothing of the gang exists: the entry of the batch is over."""
 
 
 class Embedded:
@@ -146,8 +151,11 @@ class Embedded:
             record = self._put(record, dataclasses.replace(state, ticket_uid=uid), rebase=False)
         except ApiError as error:
             # Unless somebody goes on with it, nothing may follow a ticket that its record does not name.
-            if not _names_ticket(error, uid):
+            named = _names_ticket(error, uid)
+            if not named:
                 self._drop_ticket(record, ticket)
+            if isinstance(error, Superseded) and not named:
+                raise Overtaken(str(record), error.found) from error
             if is_final(error):
                 self._settled(record)
                 raise NotBegun(error.action, error.target, error.cause) from error
@@ -254,6 +262,11 @@ class Embedded:
         """What an unfinished start has to wait for, in words; None when nobody knows."""
         creation = self._creation_of(record)
         return creation.waits_for if creation is not None else None
+
+    def may_go_on(self, record: Record, objects: Iterable[Object | None]) -> bool:
+        """Whether one of these live objects is what an unfinished start waits for, and is ready."""
+        creation = self._creation_of(record)
+        return creation is not None and any(creation.is_ready(obj) for obj in objects if obj is not None)
 
     def goes_on(self, record: Record) -> bool:
         """Whether this holder has begun, or taken over, the start of a record that is `dispatching`."""
@@ -413,10 +426,12 @@ class Embedded:
         attempt = attempt_of_ticket(ticket, record.uid)
         if attempt is None:
             return record
-        if not self._removal(record).owns_anything(ticket):
+        removal = self._removal(record)
+        if not removal.owns_anything(ticket):
             self._drop_ticket(record, ticket)
             return record
         self._doubtful.add(record.uid)
+        gone = removal.gone_from(ticket)
         changes: Changes = {
             "attempt": attempt,
             "ticket_uid": ticket["metadata"]["uid"],
@@ -426,6 +441,9 @@ class Embedded:
         }
         message = f"the state was lost or changed after attempt {attempt} was started; it was restored from the ticket"
         record = self._put(record, self._next(record, "dispatching", TAKEN_OVER, message, **changes))
+        if gone is not None:
+            # It may have done its work; nobody does that again unasked.
+            return self.undo(record, OUTCOME_UNKNOWN, f"{gone} is gone, and nobody saw how it ended", then="failed")
         problem = _no_adoption(record, _state_of(record), ticket)
         return record if problem is None else self.undo(record, TAKEN_OVER, problem, then="queued")
 

@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance, settle_delete
+from ansible_collections.muster.kube.plugins.module_utils._model.live import is_finite
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.state import MOST_LEFT, UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
@@ -39,13 +40,16 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
 
 Object = dict[str, t.Any]
 
+# A bare pod that nobody restarts ends by itself; others would not be gone.
+_ENDS = {"restartPolicy": "Never"}
+
 
 def attempt_of_ticket(ticket: Mapping[str, t.Any], record_uid: str) -> int | None:
     """The attempt of a ticket of this record; None for anything that only looks like one."""
     labels = ticket["metadata"].get("labels") or {}
     number = str((ticket.get("data") or {}).get("attempt", ""))
     own = labels.get(TICKET_LABEL) == "true" and labels.get(GANG_LABEL) == record_uid
-    if not own or owner_of(ticket, None, record_uid)[0] != "record" or not re.fullmatch(r"[0-9]{1,9}", number):
+    if not own or owner_of(ticket, None, record_uid)[0] != "record" or not re.fullmatch(r"[0-9]{1,10}", number):
         return None
     return int(number) if ticket["metadata"].get("name") == ticket_name(record_uid, int(number)) else None
 
@@ -151,6 +155,18 @@ class Removal:
     def owns_anything(self, ticket: Object) -> bool:
         """Whether any object that a ticket lists was created under it."""
         return any(self._child(ticket, key) is not None for key in reversed(ticket_keys(ticket)))
+
+    def gone_from(self, ticket: Object) -> str | None:
+        """An object of a ticket that must have been created and is gone: a later one exists; in words, None if none is.
+
+        What is missing at the end may never have been created.
+        """
+        keys = ticket_keys(ticket)
+        there = [self._child(ticket, key) is not None for key in keys]
+        last = max((index for index, found in enumerate(there) if found), default=-1)
+        missing = [key for key, found in zip(keys[: last + 1], there, strict=False) if not found]
+        finite = [key for key in missing if is_finite({"apiVersion": key[0], "kind": key[1], "spec": _ENDS})]
+        return f"{finite[0][1]} {finite[0][3]}" if finite else None
 
     def _child(self, ticket: Object, key: Key) -> tuple[str, Object] | None:
         """An object that a ticket lists, with its path, if it exists and is the ticket's own."""

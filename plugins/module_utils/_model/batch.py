@@ -40,18 +40,8 @@ BATCH_FORMAT = 1
 _WHERE = f"annotation {BATCH_ANNOTATION}"
 _KEYS = ("format", "id", "epoch", "entries", "demands")
 _ENTRY_KEYS = (
-    "op",
-    "namespace",
-    "name",
-    "uid",
-    "attempt",
-    "digest",
-    "demand",
-    "queue",
-    "abandoned",
-    "batch",
-    "at",
-    "patience",
+    *("op", "namespace", "name", "uid", "attempt", "digest"),
+    *("demand", "queue", "abandoned", "batch", "at", "patience"),
 )
 _LATEST = 2**53
 

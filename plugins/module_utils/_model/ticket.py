@@ -194,7 +194,7 @@ def from_older_attempt(obj: Mapping[str, t.Any], record_uid: str, attempt: int) 
     """Whether an object was left by an earlier attempt of this record: its labels and its owner's name agree on it."""
     labels = obj["metadata"].get("labels") or {}
     number = str(labels.get(ATTEMPT_LABEL, ""))
-    if labels.get(GANG_LABEL) != record_uid or not re.fullmatch(r"[0-9]{1,9}", number) or int(number) >= attempt:
+    if labels.get(GANG_LABEL) != record_uid or not re.fullmatch(r"[0-9]{1,10}", number) or int(number) >= attempt:
         return False
     name = ticket_name(record_uid, int(number))
     return any((item.get("kind"), item.get("name")) == ("ConfigMap", name) for item in _owners(obj))

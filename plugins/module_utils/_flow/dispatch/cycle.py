@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun, Overtaken
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.care import look_after
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import ignore_edits, is_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.finished import note_ends, set_aside
@@ -114,7 +114,7 @@ def _choose(cycle: Cycle, world: World, carried: Batch | None) -> tuple[list[Cho
             list(cycle.records.values()),
             elsewhere=attended(cycle),
             promises=promised_elsewhere(carried, _trusted(cycle), world),
-            troubled=office.pauses.troubled(),
+            troubled=office.pauses.resting(),
             terms=office.terms,
             memory=office.memory,
             now=office.clock.now(),
@@ -385,7 +385,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         """All of it, or as far as it can be done without waiting."""
         try:
             return cycle.office.engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
-        except NotBegun:
+        except (NotBegun, Overtaken):
             cycle.office.over.add((record.uid, batch))
             raise
 

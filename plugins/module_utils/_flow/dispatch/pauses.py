@@ -85,6 +85,12 @@ class Pauses:
             now = self._clock()
             return {uid: item.why for uid, item in self._pauses.items() if item.why and item.until > now}
 
+    def resting(self) -> dict[str, str]:
+        """Records that are left alone for now, and why; empty where they were only changed by somebody else."""
+        with self._lock:
+            now = self._clock()
+            return {uid: item.why for uid, item in self._pauses.items() if item.until > now}
+
     def next_end(self) -> float | None:
         """Seconds until the next pause ends; None when nobody pauses."""
         with self._lock:

@@ -257,7 +257,7 @@ class Queue:
     def _stopped_beforehand(self, record: Record) -> Verdict | None:
         """A verdict for a gang that room has nothing to do with; it keeps nobody else waiting."""
         if record.uid in self._troubled:
-            return self._waits(record, "write_failed", self._troubled[record.uid])
+            return self._waits(record, "write_failed", self._troubled[record.uid] or "somebody else changed it first")
         if self._world.accounts is not None and record.namespace not in self._world.accounts:
             detail = f"the namespace {record.namespace} has no ServiceAccount {ACCOUNT}"
             return self._waits(record, "no_identity", detail)

@@ -247,6 +247,10 @@ def _rebuild(cycle: Cycle, record: Record, ticket: Object, world: World) -> Reco
 def _half_done(cycle: Cycle, world: World) -> Iterator[Call]:
     """Calls for gangs that are being started or taken back."""
     for record in list(cycle.records.values()):
+        items = world.items.get(record.uid, {}).values() if record.phase == "dispatching" else ()
+        if cycle.office.engine.may_go_on(record, items):
+            # It was to be looked at later, but there is news; its object may go soon.
+            cycle.office.pauses.over(record.uid)
         if not cycle.at_rest(record):
             continue
         if record.phase == "dispatching":

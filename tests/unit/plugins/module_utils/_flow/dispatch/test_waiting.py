@@ -82,8 +82,9 @@ def test_verdicts_that_somebody_else_wrote_are_replaced(layers):
         ("paced", "behind x/y", "behind a gang of another namespace"),
         (
             "reserved",
-            "1 node(s) are held for x/y until 2026-01-01T00:00:00Z; 2 are held for mine/a",
-            "1 node(s) are held for a gang of another namespace until 2026-01-01T00:00:00Z; 2 are held for mine/a",
+            "1 node(s) are held for x/y until 2026-01-01T00:00:00Z; 2 node(s) are held for mine/a",
+            "1 node(s) are held for a gang of another namespace until 2026-01-01T00:00:00Z; "
+            "2 node(s) are held for mine/a",
         ),
         ("QuotaRefused", "Job mine/a: requests.nvidia.com/gpu", "Job mine/a: requests.nvidia.com/gpu"),
         ("insufficient", None, None),
