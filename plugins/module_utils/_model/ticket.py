@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import re
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json, parse_json
@@ -122,6 +122,11 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
             "write_id": write_id,
         },
     }
+
+
+def of_gangs(uids: Iterable[str]) -> str:
+    """The label selector for objects of these gangs."""
+    return f"{GANG_LABEL} in ({','.join(sorted(uids))})"
 
 
 def made_by(ticket: Mapping[str, t.Any]) -> str:
