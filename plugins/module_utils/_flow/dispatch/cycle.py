@@ -66,7 +66,7 @@ def run_cycle(cycle: Cycle) -> None:
         seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
         tickets = set_aside(cycle, read_tickets(office.client, seen, places))
         _refuse_foreign(cycle)
-        ignore_edits(cycle)
+        ignore_edits(cycle, tickets)
         records = [*cycle.records.values(), *cycle.elsewhere.values()]
         world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
         cycle.kinds = world.kinds
@@ -269,7 +269,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
 
 
 def _tidy(cycle: Cycle, world: World) -> None:
-    """Let the Lease forget what is over, also since the commit: whoever may not read those records counts by entries."""
+    """Let the Lease forget what is over by now: whoever may not read those records counts them by their entries."""
     before, present, carried = cycle.office.ledger.batch_text(), cycle.office.batch().batch, open_batch(cycle, world)
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
         cycle.office.ledger.tidy(before, batch_text(carried))
