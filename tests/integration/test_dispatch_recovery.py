@@ -68,7 +68,7 @@ def leave_batch(stage: Stage, *records: Record) -> str:
     entries = [
         (
             Entry("start", item.namespace, item.name, item.uid, item.attempt, digest(item.spec)),
-            promise_of(sized_gang(item, Snapshot()), {}),
+            promise_of(sized_gang(item, Snapshot()), {}, None),
         )
         for item in records
         if item.spec is not None

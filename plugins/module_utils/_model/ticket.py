@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import re
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json, parse_json
@@ -41,6 +41,8 @@ KEEP_ANNOTATION = "muster.kube/keep"
 
 _NAME_LENGTH = 63
 _SUFFIX_LENGTH = 10
+# More objects than any record can hold: anybody can write a ConfigMap.
+_MOST_PLACES = 100_000
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
 
@@ -104,7 +106,7 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
     The write id tells its maker from another holder that made the ticket of the same attempt first.
     """
     metadata = record["metadata"]
-    owned = [item.key for item in plan if not item.keep]
+    owned = [item for item in plan if not item.keep]
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -118,10 +120,32 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
         "data": {
             "attempt": str(attempt),
             "digest": digest,
-            "objects": canonical_json(owned),
+            "objects": canonical_json([item.key for item in owned]),
+            "places": canonical_json([item.index for item in owned]),
             "write_id": write_id,
         },
     }
+
+
+def ticket_places(ticket: Mapping[str, t.Any]) -> list[tuple[int, Key]]:
+    """The keys a ticket lists with the places of their objects in the gang, in which kept ones count too.
+
+    A ticket of an earlier version, or one that makes no sense, does not tell them; the order must do then.
+    """
+    keys = ticket_keys(ticket)
+    try:
+        places = parse_json((ticket.get("data") or {}).get("places"), "the ticket's places")
+    except BadInput:
+        places = None
+    usable = isinstance(places, list) and len(places) == len(set(map(str, places))) == len(keys)
+    if not usable or not all(type(place) is int and 0 <= place < _MOST_PLACES for place in places):
+        places = range(len(keys))
+    return list(zip(places, keys, strict=True))
+
+
+def of_gangs(uids: Iterable[str]) -> str:
+    """The label selector for objects of these gangs."""
+    return f"{GANG_LABEL} in ({','.join(sorted(uids))})"
 
 
 def made_by(ticket: Mapping[str, t.Any]) -> str:

@@ -50,6 +50,7 @@ REASONS = {
     "declared_too_small": "its pods turned out larger than declared",
     "QuotaRefused": "the namespace's quota refuses its objects",
 }
+ANOTHER_GANG = "a gang of another namespace"
 # Reasons that lie with the nodes; the others stop pods before any node is looked at.
 NODE_REASONS = ("insufficient", "fragmentation", "no_matching_node", "constraints", "order_dependent")
 NOT_MODELLED = {
@@ -256,6 +257,11 @@ def base_resource(name: str) -> str:
         if name.startswith(prefix):
             return name.removeprefix(prefix)
     return name
+
+
+def gang_for_reader(key: str, namespace: str) -> str:
+    """What a reader of one namespace is told of a gang, named by namespace and name: of others only that it is one."""
+    return key if key.partition("/")[0] == namespace else ANOTHER_GANG
 
 
 def verdict_text(verdict: t.Mapping[str, t.Any]) -> str:

@@ -150,11 +150,6 @@ def raised(podsets: Iterable[PodSet], observed: Iterable[Data]) -> tuple[PodSet,
     return tuple(_raised(item, seen[item.name]) if item.name in seen else item for item in podsets)
 
 
-def whole_gang(gang: Gang, steering: Mapping[str, Sequence[str]] | None = None) -> Outstanding:
-    """All pods of a gang, none of which may exist: it is being started, or a batch promises it."""
-    return Outstanding(gang, {item.name: item.count for item in gang.podsets}, steering or {})
-
-
 def outstanding_of(
     gang: Gang,
     spec: GangSpec,

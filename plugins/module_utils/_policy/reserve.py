@@ -23,7 +23,11 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Pod
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NODE_REASONS, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.verdict import (
+    NODE_REASONS,
+    Verdict,
+    gang_for_reader,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Piece
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import (
     Case,
@@ -262,7 +266,7 @@ class Reserver:
             return verdict
         placed = place_outside(case, closed)
         if placed is None:
-            note = "; ".join(_told(held.reservation) for held in stopping)
+            note = "; ".join(_told(held.reservation, gang.namespace) for held in stopping)
             return verdict.held_back("reserved", note)
         names, pieces = self.room.host_names, case.board.pieces
         return dataclasses.replace(
@@ -460,10 +464,10 @@ def _narrowing(placement: Placement) -> Narrowing:
     return {p: frozenset(here) for p, here in enumerate(placement) if here}
 
 
-def _told(reservation: Reservation) -> str:
-    """A reservation in words, for those it stops."""
+def _told(reservation: Reservation, namespace: str) -> str:
+    """A reservation in words, for a gang of a namespace that it stops."""
     until = "" if reservation.starts_at is None else f" until {_clock(reservation.starts_at)}"
-    return f"{len(reservation.nodes)} node(s) are held for {reservation.gang}{until}"
+    return f"{len(reservation.nodes)} node(s) are held for {gang_for_reader(reservation.gang, namespace)}{until}"
 
 
 def _clock(at: float) -> str:

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.constraints imp
 from ansible_collections.muster.kube.plugins.module_utils._model.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang, confined
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._policy.board import Board, Candidate
 from ansible_collections.muster.kube.plugins.module_utils._policy.filters import filter_nodes
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import read_wishes
@@ -42,12 +43,12 @@ MOST_CLASSES = 24
 MOST_COUNTED = 400
 
 
-def label_keys(room: Room, gangs: t.Iterable[Gang]) -> LabelKeys:
+def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
     """The labels by which pods differ to any pod that is there or is to start; others tell no pods apart.
 
     Most labels name the object a pod comes from, and with them no two gangs would ever be alike.
     """
-    terms = {term for pod in room.snapshot.pods for term in pod.anti_affinity}
+    terms = {term for pod in snapshot.pods for term in pod.anti_affinity}
     selectors = {term.selector for term in terms}
     for gang in gangs:
         for podset in gang.podsets:

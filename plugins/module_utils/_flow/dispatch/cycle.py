@@ -54,6 +54,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import fin
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, Op, batch_text, pack
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.managers import foreign_status_writer
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import refuse_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
@@ -61,6 +62,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.start_size impo
 from ansible_collections.muster.kube.plugins.module_utils._model.state import REFUSED, Changes
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.together import LabelKeys, label_keys
 
 # What a dry run showed is asked again when it is older.
 REHEARSAL_SECONDS = 60.0
@@ -96,6 +98,7 @@ def run_cycle(cycle: Cycle) -> None:
     with cycle.timed("tidy"):
         note_ends(cycle, world)
         tell_events(cycle)
+        _tidy(cycle, world)
 
 
 class _Tried(t.NamedTuple):
@@ -271,16 +274,16 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
         return
     items: list[Choice | Stop] = [*(item for item in stops if cycle.at_rest(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
-    entries = [(_entry(cycle, item), _demand(item)) for item in by_uid.values()]
-    entries += _unlisted(cycle, world, carried, by_uid)
+    unlisted = _unlisted(cycle, world, carried, by_uid)
+    keys = label_keys(world.snapshot, world.gangs.values()) if items or unlisted else None
+    entries = [(_entry(cycle, item), _demand(item, keys)) for item in by_uid.values()]
+    entries += [(_entry_of_old(cycle, record), _demand_of(record, gang, keys)) for record, gang in unlisted]
     if not entries:
-        _tidy(cycle, carried)
         return
     ledger = cycle.office.ledger
     batch, later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
     if len(later) == len(entries):
         # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
-        _tidy(cycle, carried)
         return
     ledger.commit(batch_text(batch))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
@@ -289,23 +292,22 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     cycle.side_by_side([(item.record, partial(_carry_out, cycle, batch.id, item)) for item in new])
 
 
-def _tidy(cycle: Cycle, carried: Batch | None) -> None:
-    """Let the Lease forget what is over: whoever may not read those records counts them by their entries."""
+def _tidy(cycle: Cycle, world: World) -> None:
+    """Let the Lease forget what is over by now: whoever may not read those records counts them by their entries."""
     ledger = cycle.office.ledger
-    before, present = ledger.batch_text(), cycle.office.batch().batch
-    if before is None:
+    before, present, carried = ledger.batch_text(), cycle.office.batch().batch, open_batch(cycle, world)
+    if before is None and unknown_until(cycle) is None:
         # Everything that is under way was looked for: whoever sees less may rely on that.
         batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id())
         ledger.tidy(None, batch_text(batch))
-        return
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
         ledger.tidy(before, batch_text(carried))
 
 
 def _unlisted(
     cycle: Cycle, world: World, carried: Batch | None, chosen: Mapping[str, t.Any]
-) -> list[tuple[Entry, tuple[dict[str, t.Any], ...]]]:
-    """Entries for gangs under way that the batch does not list, so that every holder sees what they were promised.
+) -> list[tuple[Record, Gang]]:
+    """Gangs under way that the batch does not list but should, so that every holder sees what they were promised.
 
     An earlier version started them, or somebody deleted or emptied the Lease.
     """
@@ -316,10 +318,7 @@ def _unlisted(
         known = record.uid in listed or record.uid in chosen
         if record.phase not in ("dispatching", "dispatched") or known or gang is None:
             continue
-        steering = record.state.steering if record.state is not None else {}
-        patience = math.ceil(usual_patience(cycle.office.terms))
-        entry = dataclasses.replace(_entry_of(cycle, record, "start"), at=int(began(record)), patience=patience)
-        found.append((entry, promise_of(demand_of(record, gang), steering)))
+        found.append((record, gang))
     return found
 
 
@@ -344,9 +343,21 @@ def _entry_of(cycle: Cycle, record: Record, op: Op) -> Entry:
     )
 
 
-def _demand(item: Choice | Stop) -> tuple[dict[str, t.Any], ...]:
+def _entry_of_old(cycle: Cycle, record: Record) -> Entry:
+    """The line of the batch for a gang that was started before, by whomever."""
+    patience = math.ceil(usual_patience(cycle.office.terms))
+    return dataclasses.replace(_entry_of(cycle, record, "start"), at=int(began(record)), patience=patience)
+
+
+def _demand(item: Choice | Stop, keys: LabelKeys) -> tuple[dict[str, t.Any], ...]:
     """What the entry keeps reserved while it is open; what is stopped gets nothing more."""
-    return promise_of(item.gang, item.verdict.steering) if isinstance(item, Choice) else ()
+    return promise_of(item.gang, item.verdict.steering, keys) if isinstance(item, Choice) else ()
+
+
+def _demand_of(record: Record, gang: Gang, keys: LabelKeys) -> tuple[dict[str, t.Any], ...]:
+    """What the entry of a gang that was started before keeps reserved."""
+    steering = record.state.steering if record.state is not None else {}
+    return promise_of(demand_of(record, gang), steering, keys)
 
 
 def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:

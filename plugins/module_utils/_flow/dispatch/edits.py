@@ -15,12 +15,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, StartedAs
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import Tickets
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import post_event
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
@@ -31,8 +31,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     GANG_LABEL,
     Key,
     plan_objects,
-    ticket_keys,
     ticket_name,
+    ticket_places,
 )
 
 Object = dict[str, t.Any]
@@ -41,10 +41,10 @@ EDITED = "Edited"
 _STARTED: tuple[Phase, ...] = ("dispatched", "running")
 
 
-def ignore_edits(cycle: Cycle, tickets: t.Mapping[str, t.Sequence[Object]]) -> None:
+def ignore_edits(cycle: Cycle, tickets: Tickets) -> None:
     """Go on with what was started wherever a record says something else by now; its user is told by an Event.
 
-    tickets are those that were listed, by the uids of their records.
+    What was found out holds until the record changes: that its objects live is seen with all others from then on.
     """
     office = cycle.office
     for record in list(cycle.records.values()):
@@ -52,22 +52,30 @@ def ignore_edits(cycle: Cycle, tickets: t.Mapping[str, t.Sequence[Object]]) -> N
         if state is None or record.phase not in _STARTED or not is_edited(office.memory, record):
             continue
         edited = office.memory.digest(record)
-        name = ticket_name(record.uid, state.attempt)
-        listed = [item for item in tickets.get(record.uid, ()) if item["metadata"]["name"] == name]
-        path = resource_path("v1", "configmaps", record.namespace, name)
-        ticket = listed[0] if listed else get_object(office.client, path)
-        if ticket is None:
-            continue
-        sized, _problem = office.memory.rough_size(record)
-        objects, gone = _objects(office.client, record, ticket)
-        cycle.records[record.uid] = dataclasses.replace(record, spec=started_spec(record, state, objects, sized))
-        missed = [key for index, key in gone if index not in state.outcomes and _makes_pods(key)]
-        if missed:
-            cycle.lost[record.uid] = f"{missed[0][1]} {missed[0][3]}"
+        known = office.started.get(record.uid)
+        if known is None or known.resource_version != record.resource_version:
+            name = ticket_name(record.uid, state.attempt)
+            ticket = next((item for item in tickets.get(record.uid, ()) if item["metadata"]["name"] == name), None)
+            if ticket is None:
+                continue
+            known = office.started[record.uid] = _started_as(cycle, record, state, ticket)
+        cycle.records[record.uid] = dataclasses.replace(record, spec=known.spec)
+        if known.lost is not None:
+            cycle.lost[record.uid] = known.lost
         if office.edited.get(record.uid, state.digest) != edited:
             office.edited[record.uid] = edited
             message = "the objects were edited after the start; that is ignored until the gang is started again"
             post_event(office.client, record.raw, EDITED, message, "Warning", office.now_text())
+
+
+def _started_as(cycle: Cycle, record: Record, state: GangState, ticket: Object) -> StartedAs:
+    """What a record was started with, as its ticket and the cluster tell."""
+    office = cycle.office
+    sized, _problem = office.memory.rough_size(record)
+    objects, gone = _objects(office.client, record, ticket)
+    missed = [key for index, key in gone if index not in state.outcomes and _makes_pods(key)]
+    lost = f"{missed[0][1]} {missed[0][3]}" if missed else None
+    return StartedAs(record.resource_version, started_spec(record, state, objects, sized), lost)
 
 
 def is_edited(memory: Memory, record: Record) -> bool:
@@ -117,20 +125,30 @@ def _completion(record: Record, now: GangSpec, objects: t.Sequence[Object]) -> t
 
 
 def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[Object], list[tuple[int, Key]]]:
-    """The objects that were started, as the record has them, else as they live; and the places of those gone."""
+    """The objects that were started, as the record has them, else as they live; and the places of those gone.
+
+    Each has the place it had then, since outcomes are noted by places: what is gone, or was kept from an earlier
+    attempt and is not listed, leaves an object there that means nothing.
+    """
     known = {_name(item.object): item.object for item in _plan(record)}
-    keys = ticket_keys(ticket)
+    places = ticket_places(ticket)
+    keys = [key for _index, key in places]
     live = _live(client, record, {key[:2] for key in keys if _key_name(key) not in known and _makes_pods(key)})
-    objects: list[Object] = []
+    objects = [_nothing(index) for index in range(max((index for index, _key in places), default=-1) + 1)]
     gone: list[tuple[int, Key]] = []
-    for index, key in enumerate(keys):
+    for index, key in places:
         found = live.get(key[:2], {key[3]: _unseen(key)})
         obj = known.get(_key_name(key)) or found.get(key[3])
         if obj is None:
             gone.append((index, key))
         else:
-            objects.append(obj)
+            objects[index] = obj
     return objects, gone
+
+
+def _nothing(place: int) -> Object:
+    """An object without pods, of a name that none can have."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"-{place}"}}
 
 
 def _makes_pods(key: Key) -> bool:

@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import B
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
 from ansible_collections.muster.kube.plugins.module_utils._model.live import GangPod, gang_pod_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, of_gangs
 
 Object = dict[str, t.Any]
 
@@ -46,7 +46,7 @@ def _places(started: Sequence[Record], everywhere: bool) -> Iterator[tuple[str |
         groups.setdefault(None if everywhere else record.namespace, []).append(record.uid)
     for namespace, uids in groups.items():
         for first in range(0, len(uids), MOST_UIDS):
-            yield namespace, f"{GANG_LABEL} in ({','.join(sorted(uids[first : first + MOST_UIDS]))})"
+            yield namespace, of_gangs(uids[first : first + MOST_UIDS])
     for namespace in sorted({record.namespace for record in started if _has_unlabeled_pods(record.spec)}):
         yield namespace, f"!{GANG_LABEL}"
 

@@ -28,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.start_size impo
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan, named_templates, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import texts
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import raised
+from ansible_collections.muster.kube.plugins.module_utils._policy.together import LabelKeys
 
 Data = dict[str, t.Any]
 Steering = t.Mapping[str, t.Sequence[str]]
@@ -62,27 +63,29 @@ def reserved_of(gang: Gang) -> tuple[Data, ...]:
     return reserved_sizes(gang.podsets)
 
 
-def promise_of(gang: Gang, steering: Steering) -> tuple[Data, ...]:
+def promise_of(gang: Gang, steering: Steering, keys: LabelKeys) -> tuple[Data, ...]:
     """A gang's demand as a batch keeps it: besides the sizes whatever decides which nodes will do.
 
-    Whoever holds the Lease next may be allowed to read the batch, but not the record. Of very long rules only the sizes
-    are kept: all gangs under way share the batch.
+    Whoever holds the Lease next may be allowed to read the batch, but not the record. keys are those of labels that
+    rules of other pods ask for. Of very long rules only the sizes are kept: all gangs under way share the batch.
     """
-    promise = tuple(_promised(confined(podset, steering.get(podset.name))) for podset in gang.podsets)
+    promise = tuple(_promised(confined(podset, steering.get(podset.name)), keys) for podset in gang.podsets)
     long = len(canonical_json(promise)) > PROMISE_BYTES
     return tuple({key: item[key] for key in _SIZES} for item in promise) if long else promise
 
 
-def _promised(podset: PodSet) -> Data:
-    """One podset, such that declared_podsets makes the same one of it."""
+def _promised(podset: PodSet, keys: LabelKeys) -> Data:
+    """One podset, such that declared_podsets makes one of it that goes where it goes; other labels tell nothing."""
     requests = {name: amount for name, amount in podset.requests.items() if name != "pods"}
     promised: Data = {"name": podset.name, "count": podset.count, "requests": texts(requests)}
     spec = placement_fields(podset.template)
     labels = (podset.template.get("metadata") or {}).get("labels") or {}
     if spec:
         promised["spec"] = spec
-    if labels and spec.keys() & {"affinity", "topologySpreadConstraints"}:
-        promised["labels"] = {key: str(value) for key, value in labels.items()}
+    minds_others = bool(spec.keys() & {"affinity", "topologySpreadConstraints"})
+    told = {key: str(value) for key, value in labels.items() if minds_others or (keys is not None and key in keys)}
+    if told:
+        promised["labels"] = told
     return promised
 
 

@@ -31,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock imp
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import BatchRead, read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     Changes,
     GangState,
@@ -130,6 +131,8 @@ class Office:
         self.foreign: dict[str, str] = {}
         # Fingerprints of edited specifications that were told of; None is one that cannot be read.
         self.edited: dict[str, str | None] = {}
+        # What edited gangs were started with, by record.
+        self.started: dict[str, StartedAs] = {}
         self.workers = workers or Workers()
         self.journal = Journal()
         self.pauses = Pauses(client.clock)
@@ -157,6 +160,15 @@ class Office:
     def now_text(self) -> str:
         """The server's time as records carry it."""
         return micro_time_text(int(self.clock.now() * 1_000_000))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartedAs:
+    """What an edited gang was started with, found out for one version of its record; lost names an object that went."""
+
+    resource_version: str
+    spec: GangSpec
+    lost: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,6 +230,7 @@ class Cycle:
         office.pauses.keep_only({*self.records, *self.aside})
         office.engine.forget(self.records)
         office.doubts.drop_old()
+        office.started = {uid: item for uid, item in office.started.items() if uid in self.records}
         office.removed = {item for item in office.removed if item[0] in self.records}
         office.rehearsals = {uid: item for uid, item in office.rehearsals.items() if uid in self.records}
         self._tell_newer()

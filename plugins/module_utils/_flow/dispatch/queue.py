@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, Key, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict, gang_for_reader
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
     Outstanding,
     outstanding_of,
@@ -113,7 +113,8 @@ class Queue:
         self._starts = 0
         gangs = list(world.gangs.values())
         self._room, base = Room(world.snapshot), Room(world.snapshot)
-        self._label_keys = label_keys(self._room, gangs)
+        promised = (item.gang for item in self._promises.values())
+        self._label_keys = label_keys(world.snapshot, itertools.chain(gangs, promised))
         self._together = Together(base, self._label_keys)
         self._pace = Pace(self._made_per_second(), terms.start_timeout)
         counted: set[tuple[str, str]] = set()
@@ -277,7 +278,7 @@ class Queue:
         mine = self._may_start(record)
         known = self._held_back.get(alike) if mine else None
         verdict = known or self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
-        verdict = _renamed(verdict, gang)
+        verdict = _discreet(_renamed(verdict, gang))
         if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, gang, verdict)
             if verdict.reason in _HELD_BACK:
@@ -315,10 +316,10 @@ class Queue:
         if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:
             return verdict.held_back("max_starts", f"{self._starts} started in this cycle")
         if self._paced is not None:
-            return verdict.held_back("paced", f"behind {self._paced}")
+            return verdict.held_back("paced", _behind(self._paced, record))
         barrier = self._barrier(gang, verdict)
         if barrier is not None:
-            return verdict.held_back("after_others", f"behind {barrier}")
+            return verdict.held_back("after_others", _behind(barrier, record))
         if not self._pace.allows(pods_to_make(gang)):
             # Smaller ones behind it would make it wait for ever.
             self._paced = record.key
@@ -352,7 +353,7 @@ class Queue:
         """A gang that was not asked because of one before it."""
         record = self._records[uid]
         first = self._records.get(blocker or "")
-        detail = f"behind {first.key}" if first is not None else ""
+        detail = _behind(first.key, record) if first is not None else ""
         return Choice(record, self._demand(record), self._waits(record, "behind", detail), False)
 
     def _waits(self, record: Record, reason: str, detail: str) -> Verdict:
@@ -370,6 +371,19 @@ class Queue:
             {},
             detail=detail or None,
         )
+
+
+def _behind(key: str, reader: Record) -> str:
+    """That a gang waits for the one of this key, as far as those who read its record may know of that one."""
+    return f"behind {gang_for_reader(key, reader.namespace)}"
+
+
+def _discreet(verdict: Verdict) -> Verdict:
+    """A verdict as those who read the gang's record may see it: pods of other namespaces have no names."""
+    own = tuple(key for key in verdict.may_preempt if key.partition("/")[0] == verdict.namespace)
+    if len(own) == len(verdict.may_preempt):
+        return verdict
+    return dataclasses.replace(verdict, may_preempt=(*own, "pods of other namespaces"))
 
 
 def _renamed(verdict: Verdict, gang: Gang) -> Verdict:

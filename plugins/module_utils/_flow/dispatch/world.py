@@ -36,6 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     GANG_LABEL,
     TICKET_LABEL,
     is_kept,
+    of_gangs,
     owner_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.accounting import (
@@ -254,7 +255,7 @@ def _kind_reader(
     The objects of gangs that are over stay for their logs, so those of these are asked for by name where an address can
     hold so many.
     """
-    selector = f"{GANG_LABEL} in ({','.join(sorted(uids))})" if len(uids) <= MOST_UIDS else GANG_LABEL
+    selector = of_gangs(uids) if len(uids) <= MOST_UIDS else GANG_LABEL
     wanted = frozenset(uids)
 
     def keep(raw: Object) -> Object | None:

@@ -67,3 +67,33 @@ def test_threads_may_add_at_once():
     for thread in threads:
         thread.join()
     assert (readings.certain, readings.offset) == (True, TRUTH)
+
+
+def certain_clock(ahead: float, *before: float) -> ClockReadings:
+    """A clock that is certain at second 1, after answers that told other times."""
+    readings = ClockReadings()
+    for offset in (*before, *[ahead] * 5):
+        readings.add(offset + 1.0, 1.0, 1.0)
+    assert (readings.certain, readings.offset) == (True, ahead)
+    return readings
+
+
+def test_three_answers_over_some_seconds_move_the_clock_and_two_do_not():
+    readings = certain_clock(100.0)
+    for at, offset in ((10.0, 100.0), (16.0, 100.0), (17.0, 900.0)):
+        readings.add(900.0 + at, at, at)
+        assert readings.offset == offset
+
+
+def test_a_slower_clock_that_was_read_before_the_time_was_certain_holds_back():
+    assert certain_clock(100.0, 0.0).slowest(2.0) == 0.0
+
+
+def test_a_slow_clock_holds_back_for_as_long_as_it_is_read_itself():
+    """Another one that is wrong too, but faster, does not make the slow one any younger."""
+    readings = certain_clock(100.0)
+    readings.add(0.0 + 10.0, 10.0, 10.0)
+    readings.add(50.0 + 500.0, 500.0, 500.0)
+    assert (readings.slowest(600.0), readings.slowest(620.0)) == (0.0, 100.0)
+    readings.add(50.0 + 700.0, 700.0, 700.0)
+    assert readings.slowest(701.0) == 50.0

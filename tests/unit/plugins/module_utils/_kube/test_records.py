@@ -257,3 +257,14 @@ def test_a_ttl_longer_than_calendars_can_be_kept(api: FaultyApi) -> None:
     record = create_record(api.client(), build_record(spec(ttl=1e12)))
     over = put_state(api.client(), record, advance(new_state(NOW, "w1"), "failed", NOW, "x", "", "w2"))
     assert over.raw["metadata"]["annotations"]["muster.kube/expires"].startswith("9999-12-31")
+
+
+def test_a_record_of_a_newer_version_is_told_apart_from_a_broken_one() -> None:
+    newer_spec = build_record(spec())
+    newer_spec["data"]["gang.json"] = newer_spec["data"]["gang.json"].replace("{", '{"format": 99, ', 1)
+    newer_state = build_record(spec())
+    newer_state["metadata"]["annotations"] = {STATE_ANNOTATION: '{"format": 99}'}
+    for raw in (newer_spec, newer_state):
+        record = record_from_api(raw)
+        assert (record.phase, record.spec_problem, record.state_problem) == ("unknown", None, None)
+        assert "format 99" in str(record.newer)

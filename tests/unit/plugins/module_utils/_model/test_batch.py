@@ -238,3 +238,16 @@ def test_any_forged_part_gives_a_batch_or_a_problem(key, value):
     text = json.dumps(changed(**{key: value}))
     found = read_batch(text)
     assert (found.batch is None) == (found.problem is not None or found.newer is not None)
+
+
+def test_the_time_of_a_commit_comes_back():
+    assert read(pack([(entry("1", at=1794801600), podsets())], "e", "b")[0]).entries[0].at == 1794801600
+
+
+def test_a_batch_may_be_as_large_as_allowed(monkeypatch):
+    wanted = [(entry("1"), podsets())]
+    # One comma is counted for each entry and demand.
+    size = len(batch_text(pack(wanted, "e", "b")[0])) + 2
+    for limit, count in ((size, 1), (size - 1, 0)):
+        monkeypatch.setattr(f"{pack.__module__}.BATCH_BYTES", limit)
+        assert len(pack(wanted, "e", "b")[0].entries) == count

@@ -57,3 +57,15 @@ def test_nonsense_is_no_history(text):
 
 def test_runs_that_make_no_sense_are_left_out():
     assert read(json.dumps([["q", "a", [1, -1, "x", True, None, 2.5]]])) == {("q", "a"): [1.0, 2.5]}
+
+
+def test_work_that_runs_again_is_the_last_to_be_forgotten():
+    times = RunTimes()
+    for prefix in ("a", "b", "a"):
+        times.note((None, prefix), 5.0)
+    assert [prefix for (_queue, prefix), _runs in times] == ["b", "a"]
+
+
+def test_of_too_many_stored_runs_the_last_are_read():
+    stored = json.dumps([["q", "a", list(range(1, MOST_RUNS + 11))]])
+    assert read(stored)[("q", "a")] == [float(seconds) for seconds in range(11, MOST_RUNS + 11)]

@@ -386,3 +386,11 @@ def test_a_damaged_state_is_told_and_never_raises(text, named):
 def test_any_forged_part_gives_a_state_or_a_problem(key, value):
     found = {STATE_ANNOTATION: forged(**{key: value})}
     assert (read_state(found) is None) == (state_problem(found) is not None)
+
+
+def test_the_format_is_written_and_a_state_may_be_as_large_as_allowed(monkeypatch):
+    state = dataclasses.replace(new_state("2026-01-01T00:00:00Z", "w/1/1"), transitions=())
+    text = state_text(state)
+    assert json.loads(text)["format"] == 1
+    monkeypatch.setattr(f"{state_text.__module__}.STATE_BYTES", len(text))
+    assert state_text(state) == text

@@ -27,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     podset_label,
     ticket_keys,
     ticket_name,
+    ticket_places,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -255,6 +256,7 @@ def test_the_ticket_lists_what_it_will_own():
             "attempt": "2",
             "digest": digest(spec),
             "objects": '[["batch/v1","Job","team","train"]]',
+            "places": "[1]",
             "write_id": "h/e/7",
         },
     }
@@ -361,3 +363,18 @@ def test_leftovers_of_older_attempts_are_known():
         changed = copy.deepcopy(obj)
         changed["metadata"]["labels"]["muster.kube/attempt"] = number
         assert not from_older_attempt(changed, UID, 3)
+
+
+def test_a_ticket_tells_the_places_of_what_it_owns():
+    """A claim is kept and not listed, but has its place among the objects."""
+    spec = gang(claim(name="data"), job("a"), job("b"))
+    made = build_ticket(record(spec), 1, "d", plan_objects(spec, UID, 1))
+    assert [(place, key[3]) for place, key in ticket_places(made)] == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("places", [None, "", "{}", "[1]", "[1,1]", "[1,-2]", '["1","2"]', "[1,true]", "[1,100000000]"])
+def test_places_that_make_no_sense_follow_the_order(places):
+    spec = gang(claim(name="data"), job("a"), job("b"))
+    made = build_ticket(record(spec), 1, "d", plan_objects(spec, UID, 1))
+    made["data"]["places"] = places
+    assert [(place, key[3]) for place, key in ticket_places(made)] == [(0, "a"), (1, "b")]

@@ -25,7 +25,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.accounting imp
     raised,
     started_moment,
     wanted_now,
-    whole_gang,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge
 from ansible_collections.muster.kube.tests.support.cluster_model import job, node, room
@@ -311,8 +310,7 @@ def test_a_finished_job_lacks_nothing():
 def outstanding(obj, steering=None, counts=None):
     """Pods of one object still to come."""
     gang = Gang("default/g", "default", podsets_of(spec_of(obj)))
-    whole = whole_gang(gang, steering)
-    return Outstanding(gang, counts, whole.steering) if counts else whole
+    return Outstanding(gang, counts or {item.name: item.count for item in gang.podsets}, steering or {})
 
 
 def test_nodes_that_are_not_ready_take_no_one():
@@ -334,12 +332,8 @@ def test_what_finds_no_place_is_told_and_the_rest_is_kept():
 
 
 def test_a_gang_is_placed_whole_where_greed_would_fail():
-    both = Gang(
-        "g",
-        "default",
-        podsets_of(spec_of(job("small", 1, requests={"cpu": "1"}), job("big", 1, requests={"cpu": "3"}))),
-    )
-    space, unplaced = in_room([node("a", cpu="3"), node("b", cpu="1")], [], whole_gang(both))
+    spec = spec_of(job("small", 1, requests={"cpu": "1"}), job("big", 1, requests={"cpu": "3"}))
+    space, unplaced = in_room([node("a", cpu="3"), node("b", cpu="1")], [], lacking(spec, {}, []))
     assert (free_cpu(space), unplaced) == ([0, 0], 0)
 
 

@@ -176,7 +176,7 @@ def test_what_was_admitted_is_placed_in_whatever_order(case):
     """Every podset of a case is a gang of its own; a simple scheduler plays what was agreed at random."""
     gangs = [gang(item, name=item["metadata"]["name"]) for item in case.jobs]
     taken, base = room(case.nodes, case.pods), room(case.nodes, case.pods)
-    together = Together(base, label_keys(base, gangs))
+    together = Together(base, label_keys(base.snapshot, gangs))
     agreed, steering = [], {}
     for item, one in zip(case.jobs, gangs, strict=True):
         verdict = judge(taken, one)
@@ -284,7 +284,7 @@ def test_labels_matter_when_pods_have_rules_about_each_other():
     shy = apart("x")
     empty = room([node("n1", cpu="4")])
     plain = gang(job("a", 2, requests=SMALL))
-    assert label_keys(empty, [plain]) is None
-    assert label_keys(empty, [plain, gang(job("b", 1, requests=SMALL, **shy))]) == {"app"}
-    assert label_keys(room([node("n1", cpu="4")], [pod("p", on="n1", **shy)]), [plain]) == {"app"}
-    assert label_keys(room([node("n1", cpu="4")], [pod("waits", **shy)]), [plain]) == {"app"}
+    assert label_keys(empty.snapshot, [plain]) is None
+    assert label_keys(empty.snapshot, [plain, gang(job("b", 1, requests=SMALL, **shy))]) == {"app"}
+    assert label_keys(room([node("n1", cpu="4")], [pod("p", on="n1", **shy)]).snapshot, [plain]) == {"app"}
+    assert label_keys(room([node("n1", cpu="4")], [pod("waits", **shy)]).snapshot, [plain]) == {"app"}

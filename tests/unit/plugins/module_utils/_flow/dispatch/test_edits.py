@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import started_spec
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import record_from_api
@@ -15,7 +16,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.podset import d
 from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import new_state
-from ansible_collections.muster.kube.tests.support.gang_cases import job, service
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    build_ticket,
+    owned_by_ticket,
+    plan_objects,
+    ticket_name,
+)
+from ansible_collections.muster.kube.tests.support.dispatch_office import CountingApi, SmallOffice
+from ansible_collections.muster.kube.tests.support.gang_cases import claim, job, service
+from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record, set_phase
 
 RESERVED = ({"name": "a", "count": 2, "requests": {"cpu": "1", "pods": "1"}},)
 STATE = dataclasses.replace(new_state("2026-01-01T00:00:00Z", "w/1/1", "running"), reserved=RESERVED)
@@ -69,3 +78,65 @@ def test_a_record_that_cannot_be_read_goes_on_as_it_was_started():
     broken = record_from_api({**raw, "data": {"gang.json": "{"}})
     spec = started_spec(broken, STATE, [job("a", None, 2)], None)
     assert (spec.name, spec.namespace, len(spec.objects), len(spec.podsets)) == ("g", "default", 1, 1)
+
+
+JOBS = "/apis/batch/v1/namespaces/team/jobs"
+DONE = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+
+
+def edited_office(*objects, outcomes=None, live=(), now):
+    """The office of a gang that was started with some objects, of which some live, and edited to others since."""
+    api = CountingApi()
+    before = add_record(api, "g", objects=list(objects))
+    plan = plan_objects(before.spec, before.uid, 1)
+    draft = build_ticket(before.raw, 1, "digest", plan)
+    ticket = api.put(f"{RECORDS}/{draft['metadata']['name']}", draft)
+    for item in plan:
+        if item.key[3] in live:
+            owned = owned_by_ticket(item.object, ticket["metadata"]["uid"])
+            api.put(f"{JOBS}/{item.key[3]}", {**owned, "status": live[item.key[3]]})
+    api.objects[f"{RECORDS}/g"]["data"] = add_record(CountingApi(), "g", objects=list(now)).raw["data"]
+    changes = {"ticket_uid": ticket["metadata"]["uid"], "digest": "digest", "outcomes": outcomes or {}}
+    set_phase(api, "running", "g", **changes)
+    return api, SmallOffice(api), before.uid
+
+
+def phase(api):
+    return record_from_api(api.objects[f"{RECORDS}/g"]).phase
+
+
+@pytest.mark.parametrize(("over", "live", "place"), [("a", "b", 1), ("b", "a", 2)])
+def test_outcomes_stay_those_of_their_objects_after_an_edit(over, live, place):
+    """The claim is kept from attempt to attempt, so that the ticket does not list it."""
+    objects = [claim("data"), job("a", None), job("b", None)]
+    api, office, _uid = edited_office(
+        *objects, outcomes={place: "succeeded"}, live={live: {}}, now=[job("new", None), job(live, None)]
+    )
+    for _number in range(2):
+        cycle, _cost = office.cycle()
+        assert cycle.lost == {}, over
+        state = record_from_api(api.objects[f"{RECORDS}/g"]).state
+        assert (state.phase, state.outcomes) == ("running", {place: "succeeded"})
+    api.objects[f"{JOBS}/{live}"]["status"] = DONE
+    office.cycle()
+    assert phase(api) == "complete"
+
+
+def test_a_gang_whose_object_went_before_it_was_seen_to_end_fails_after_an_edit_too():
+    _api, office, uid = edited_office(
+        claim("data"), job("a", None), job("b", None), outcomes={2: "succeeded"}, now=[job("new", None)]
+    )
+    cycle, _cost = office.cycle()
+    assert cycle.lost == {uid: "Job a"}
+
+
+def test_an_edited_record_that_nobody_changes_costs_no_request():
+    api, office, uid = edited_office(job("a", None), live={"a": {}}, now=[job("new", None)])
+    for _number in range(3):
+        cycle, cost = office.cycle()
+    assert [obj["metadata"]["name"] for obj in cycle.records[uid].spec.objects] == ["a"]
+    single = [
+        path for method, path in cost.requests if method == "GET" and path.startswith((f"{JOBS}/", f"{RECORDS}/"))
+    ]
+    assert single == []
+    assert f"{RECORDS}/{ticket_name(uid, 1)}" in api.objects

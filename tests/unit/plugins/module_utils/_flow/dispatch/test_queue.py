@@ -430,6 +430,63 @@ def test_starts_are_paced_to_what_controllers_make():
     assert decide([queue[0], record("fewer", 400)], cpus=LARGE) == {"fewer": "chosen"}
 
 
+def held_for_another(other):
+    """Settings and records of walks in which a gang of default waits because of one of another namespace."""
+    bound = [own_pod(f"b{number}", "running", node="n0") for number in range(3)]
+    running = record("running", 3, phase="running", max_run_time="1h")
+    started = record("started", 600, phase="dispatched")
+    return {
+        "behind": (
+            [record("some", 2, phase="dispatched"), record("first", 3, namespace=other), record("mine", 1)],
+            {"policy": "strict"},
+        ),
+        "after_others": (
+            [record("small", 1), record("first", 2, cpu="3", namespace=other), record("mine", 1)],
+            {"cpus": ("4", "3")},
+        ),
+        "paced": ([started, record("first", 500, namespace=other), record("mine", 1)], {"cpus": LARGE}),
+        "reserved": (
+            [running, record("first", 4, namespace=other), record("mine", 1)],
+            {"pods": bound, "reserve_after": 0.0},
+        ),
+    }
+
+
+@pytest.mark.parametrize("reason", ["behind", "after_others", "paced", "reserved"])
+def test_a_gang_learns_no_name_of_another_namespace(reason):
+    """Whoever may read a record need not be allowed to know who else there is."""
+    for other, told in (("secret", "a gang of another namespace"), ("default", "default/first")):
+        records, settings = held_for_another(other)[reason]
+        found = {item.record.name: item.verdict for item in choose(records, **settings)}["mine"]
+        assert found.reason == reason
+        assert told in found.detail
+        assert "secret" not in str(found.as_dict())
+
+
+def test_a_gang_learns_no_name_of_a_pod_of_another_namespace():
+    low = [
+        pod(name, on="n0", namespace=space, priority=-5, requests={"cpu": "2"})
+        for name, space in (("a", "default"), ("b", "secret"))
+    ]
+    mine = record("mine", objects=[job("mine", 1, requests={"cpu": "3"}, priority=5)])
+    assert choose([mine], pods=low)[0].verdict.may_preempt == ("default/a", "pods of other namespaces")
+    assert choose([mine], pods=low[:1])[0].verdict.may_preempt == ("default/a",)
+
+
+def test_rules_of_promised_pods_tell_gangs_apart():
+    """Nothing else in the cluster minds its neighbors, so that only the promise tells which labels matter."""
+    avoid = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "pool", "namespaces": ["default"]}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [avoid]}}}
+    podsets = declared_podsets([{"name": "p", "count": 1, "requests": {"cpu": "1"}, "spec": spec}], namespace="other")
+    promises = {"p": Outstanding(Gang("p", "other", tuple(podsets)), {"p": 1})}
+    labelled = [
+        record(name, objects=[job(name, 1, requests={"cpu": "1"}, labels={"app": app})])
+        for name, app in (("avoided", "x"), ("welcome", "y"))
+    ]
+    found = decide(labelled, promises=promises)
+    assert (found["avoided"] != "chosen", found["welcome"]) == (True, "chosen")
+
+
 def test_gangs_of_one_walk_are_paced_together():
     queue = [record("one", 600), record("two", 400), record("three", 1)]
     assert decide(queue, cpus=LARGE) == {"one": "chosen", "two": "chosen", "three": "paced"}

@@ -90,6 +90,24 @@ def test_an_entry_that_was_not_begun_is_settled_and_its_gang_is_asked_again(
     assert jobs(stage) == ["second-j"]
 
 
+@pytest.mark.parametrize("ended", ["release", "renew"])
+def test_the_lease_forgets_a_start_that_could_not_be_begun_at_the_end_of_the_cycle(
+    stage: MemoryStage, ended: str
+) -> None:
+    """A run of one cycle has no next one, and others count what the Lease promises."""
+    stage.cluster.add("configmaps", cases.gang_record("first", "a", [cases.job("first-j", "p", 4)]))
+    one = stage.dispatcher("one", ["a"])
+    one.line.faults.append(Fault("refuse", "PUT", RECORD, times=99, status=403, reason="Forbidden"))
+    one.cycle()
+    assert one.ledger is not None
+    if ended == "renew":
+        one.ledger.renew()
+    one.release()
+    other = stage.dispatcher("other", ["a"])
+    assert other.acquire()
+    assert entries(other) == []
+
+
 def _decisions(cycle: t.Any) -> list[t.Any]:
     """What a cycle decided."""
     return list(cycle.office.journal.take()[0])
