@@ -184,7 +184,9 @@ class _Replay(base._Replay):
         for podset in self._podsets_of(gang):
             source = gang.objects[podset.source_index]["metadata"].get("name")
             wanted = _wanted(jobs[source]) if source in jobs else podset.count
-            if source not in jobs and (source in gone or gang.uid in self.disturbed):
+            # A start that nobody looks after any more is forgotten by others after a while.
+            forgotten = gang.key.partition("/")[0] in self.deeds.abandoned_namespaces
+            if source not in jobs and (source in gone or gang.uid in self.disturbed or forgotten):
                 wanted = 0
             count = max(wanted, pods[podset_label(podset.name)])
             promised.update({name: count * amount for name, amount in podset.requests.items()})

@@ -373,7 +373,11 @@ class _Actor:
             self._wait_for_work()
 
     def _hold_office(self) -> None:
-        """Cycle after cycle until the turn is over."""
+        """Cycle after cycle until the turn is over; under a new Lease first nothing, as in a run."""
+        ledger, office = self.dispatcher.ledger, self.dispatcher.office
+        assert ledger is not None
+        assert office is not None
+        self.rest(max(0.0, (ledger.free_from() or 0.0) - office.clock.now()))
         served = 0
         while True:
             news = self.news

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import typing as t
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run as pretending
 from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation, NotYet

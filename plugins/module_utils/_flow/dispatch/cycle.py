@@ -41,7 +41,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell im
     project_status,
     tell_events,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting, told_to
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import (
     STARTED,
     Places,
@@ -390,7 +390,7 @@ def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     """Start one gang; one whose record cannot be written keeps no room meanwhile."""
     verdict = item.verdict.as_dict()
-    claim = _claim(item, batch, told_to(item.record.namespace, verdict))
+    claim = _claim(item, batch, verdict)
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""

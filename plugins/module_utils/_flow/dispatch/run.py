@@ -189,7 +189,7 @@ class _Run:
             workers=workers,
         )
         self.office = office
-        self._wait_for_former_holders(ledger)
+        self._wait_for_former_holders(office)
         if self.end is None:
             self._finish_undos(self._one_cycle(office))
             return
@@ -206,16 +206,17 @@ class _Run:
                 spent = time.monotonic() - started
                 bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
 
-    def _wait_for_former_holders(self, ledger: Ledger) -> None:
+    def _wait_for_former_holders(self, office: Office) -> None:
         """Let the lease of whoever held a Lease that was deleted run out before anything is decided under a new one.
 
         It may not have noticed yet, and nobody can tell what it has promised.
         """
-        if ledger.epoch is None or ledger.epoch.transitions > 0:
+        ledger = office.ledger
+        free = ledger.free_from()
+        if free is None or free <= office.clock.now():
             return
         self.report(f"{ledger.terms.target} is new: waiting {ledger.terms.seconds:g} s for holders of an earlier one")
-        end = time.monotonic() + ledger.terms.seconds
-        while (left := end - time.monotonic()) > 0:
+        while (left := free - office.clock.now()) > 0:
             ledger.write_timeout()
             time.sleep(min(left, 1.0))
 

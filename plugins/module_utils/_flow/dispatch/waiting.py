@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -20,10 +19,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.verdict import 
 
 Data = Mapping[str, t.Any]
 
-# Reasons whose details name other gangs by namespace and name.
-_NAMES_GANGS = ("after_others", "behind", "paced", "reserved")
-_GANG_KEY = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-.a-z0-9]*[a-z0-9]|[a-z0-9][-a-z0-9]*/[a-z0-9]")
-_ANOTHER_GANG = "a gang of another namespace"
 # The reason of a gang that would fit but is none of those this run is for.
 NOT_ASKED = "not_asked"
 # At most so many verdicts are written in one cycle, those at the head of the queue first.
@@ -56,7 +51,6 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
         verdict = choice.verdict.as_dict()
         if news:
             _decide(cycle, record, choice.verdict, verdict)
-        verdict = told_to(record.namespace, verdict)
         if _worth_a_write(cycle, record, verdict, now):
             stamped = {**verdict, "decided_at": cycle.office.now_text()}
             writes.append((record, partial(cycle.carry_out, record, partial(_write, cycle, stamped))))
@@ -81,14 +75,6 @@ def _worth_a_write(cycle: Cycle, record: Record, verdict: dict[str, t.Any], now:
 def _write(cycle: Cycle, verdict: dict[str, t.Any], record: Record) -> Record:
     """The record with its new verdict."""
     return cycle.advance(record, "queued", "", "", verdict=verdict)
-
-
-def told_to(namespace: str, verdict: dict[str, t.Any]) -> dict[str, t.Any]:
-    """A verdict as a record may carry it: without names from other namespaces, which its readers may not know."""
-    own, detail = f"{namespace}/", verdict["detail"]
-    if detail and verdict["reason"] in _NAMES_GANGS:
-        detail = _GANG_KEY.sub(lambda found: found[0] if found[0].startswith(own) else _ANOTHER_GANG, detail)
-    return {**verdict, "detail": detail, "may_preempt": [key for key in verdict["may_preempt"] if key.startswith(own)]}
 
 
 def worth_writing(told: Data | None, verdict: Data, now: float) -> bool:

@@ -244,10 +244,11 @@ def test_the_time_of_a_commit_comes_back():
     assert read(pack([(entry("1", at=1794801600), podsets())], "e", "b")[0]).entries[0].at == 1794801600
 
 
-def test_a_batch_may_be_as_large_as_allowed(monkeypatch):
-    wanted = [(entry("1"), podsets())]
+@pytest.mark.parametrize(("op", "most"), [("start", "START_BYTES"), ("stop", "BATCH_BYTES")])
+def test_a_batch_may_be_as_large_as_allowed(monkeypatch, op, most):
+    wanted = [(entry("1", op=op), podsets())]
     # One comma is counted for each entry and demand.
     size = len(batch_text(pack(wanted, "e", "b")[0])) + 2
     for limit, count in ((size, 1), (size - 1, 0)):
-        monkeypatch.setattr(f"{pack.__module__}.BATCH_BYTES", limit)
+        monkeypatch.setattr(f"{pack.__module__}.{most}", limit)
         assert len(pack(wanted, "e", "b")[0].entries) == count

@@ -11,7 +11,6 @@ import copy
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import (
     VERDICT_SECONDS,
-    told_to,
     worth_writing,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
@@ -72,24 +71,3 @@ def test_other_numbers_wait_a_minute():
 )
 def test_verdicts_that_somebody_else_wrote_are_replaced(layers):
     assert worth_writing({**TOLD, "layers": layers}, VERDICT, NOW)
-
-
-@pytest.mark.parametrize(
-    ("reason", "detail", "told"),
-    [
-        ("after_others", "behind secret/gang-1.x", "behind a gang of another namespace"),
-        ("after_others", "behind mine/gang", "behind mine/gang"),
-        ("paced", "behind x/y", "behind a gang of another namespace"),
-        (
-            "reserved",
-            "1 node(s) are held for x/y until 2026-01-01T00:00:00Z; 2 node(s) are held for mine/a",
-            "1 node(s) are held for a gang of another namespace until 2026-01-01T00:00:00Z; "
-            "2 node(s) are held for mine/a",
-        ),
-        ("QuotaRefused", "Job mine/a: requests.nvidia.com/gpu", "Job mine/a: requests.nvidia.com/gpu"),
-        ("insufficient", None, None),
-    ],
-)
-def test_records_do_not_name_gangs_and_pods_of_other_namespaces(reason, detail, told):
-    verdict = {**VERDICT, "reason": reason, "detail": detail, "may_preempt": ["mine/p", "secret/p"]}
-    assert told_to("mine", verdict) == {**verdict, "detail": told, "may_preempt": ["mine/p"]}
