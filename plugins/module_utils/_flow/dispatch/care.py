@@ -51,7 +51,7 @@ def look_after(cycle: Cycle, world: World) -> list[Stop]:
         cycle.check_again(clock.now() + 1.0)
         return []
     late = max(0.0, clock.now() - sure)
-    records = [record for record in cycle.records.values() if cycle.at_rest(record)]
+    records = [record for record in cycle.records.values() if cycle.may_judge(record)]
     stops: list[Stop] = []
     steps: list[tuple[Record, Callable[[], None]]] = []
     for record, step in judge_gangs(records, world, cycle.office.terms, sure):

@@ -272,7 +272,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
         cause = f"{cycle.office.ledger.terms.target} is new, and what was promised in other namespaces cannot be seen"
         cycle.office.journal.warn(f"nothing is started or stopped until {time_text(unknown)}: {cause}")
         return
-    items: list[Choice | Stop] = [*(item for item in stops if cycle.at_rest(item.record)), *starts]
+    items: list[Choice | Stop] = [*(item for item in stops if cycle.may_judge(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
     unlisted = _unlisted(cycle, world, carried, by_uid)
     keys = label_keys(world.snapshot, world.gangs.values()) if items or unlisted else None

@@ -248,6 +248,12 @@ class Cycle:
         uid = record.uid
         return uid not in self.busy and uid not in self.skipped and not self.office.pauses.pausing(uid)
 
+    def may_judge(self, record: Record) -> bool:
+        """Whether this cycle may act on how it judges a gang: also on a start that only has to wait and rests."""
+        uid = record.uid
+        waits = record.phase == "dispatching" and uid not in self.office.pauses.troubled()
+        return self.at_rest(record) or (waits and uid not in self.busy and uid not in self.skipped)
+
     @contextlib.contextmanager
     def timed(self, what: str) -> t.Iterator[None]:
         """Note how long a part of the cycle takes."""
