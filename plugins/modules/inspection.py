@@ -675,6 +675,14 @@ run_hash:
   returned: success
   type: str
   sample: 0b5c1d2e3f9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c
+specification:
+  description: What was asked for, C(run) and C(script). None when nothing was run.
+  returned: success
+  type: dict
+  sample:
+    run:
+      repetitions: 5
+    script: echo hello
 cached:
   description: Whether the results were there already.
   returned: success
