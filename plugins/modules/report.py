@@ -86,8 +86,8 @@ options:
         type: str
       capacity:
         description:
-          - What all nodes have, by resource, as RV(muster.kube.gang_info#module:capacity). With it, what gangs held over
-            time is drawn below what there is.
+          - What all nodes have, by resource, as RV(muster.kube.gang_info#module:capacity). With it, what gangs held
+            over time is drawn below what there is.
         type: dict
       inspections:
         description:

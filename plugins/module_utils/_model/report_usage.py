@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.report import STARTED_PHASES, GangRow, middle
@@ -77,7 +78,7 @@ def _stretches(gangs: Sequence[GangRow], resource: str, until: float) -> tuple[S
     holders = [(gang, start, end) for gang in gangs if gang.demand.get(resource) for start, end in _held(gang, until)]
     moments = sorted({moment for _gang, start, end in holders for moment in (start, end)})
     found: list[Stretch] = []
-    for start, end in zip(moments, moments[1:], strict=False):
+    for start, end in itertools.pairwise(moments):
         here = [gang for gang, first, last in holders if first <= start and end <= last]
         if not here:
             continue

@@ -179,7 +179,17 @@ def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
     variables = {"out": str(root / "out.json"), "as_root": os.getuid() == 0 and shutil.which("sudo") is not None}
     playbook = pathlib.Path(sys.executable).with_name("ansible-playbook")
     answer = subprocess.run(
-        [playbook, "-vvv", "--vault-password-file", "password", "-i", "hosts.yml", "site.yml", "-e", json.dumps(variables)],
+        [
+            playbook,
+            "-vvv",
+            "--vault-password-file",
+            "password",
+            "-i",
+            "hosts.yml",
+            "site.yml",
+            "-e",
+            json.dumps(variables),
+        ],
         cwd=root,
         env={
             **os.environ,

@@ -23,7 +23,6 @@ from ansible_collections.muster.kube.tests.support.gang_records import (
     terms,
 )
 
-
 NEVER = {
     **{"gang": "train", "namespace": "team", "answer": "never", "how": None, "reason": "insufficient"},
     **{"detail": None, "advice": [], "steering": {}, "not_modelled": [], "may_preempt": [], "placement": None},
