@@ -161,7 +161,7 @@ def require_namespace(client: KubeClient, namespace: str) -> None:
     except Forbidden:
         return
     if found is None:
-        raise BadInput("judge gangs in", f"namespace {namespace}", "it does not exist")
+        raise BadInput("use", f"namespace {namespace}", "it does not exist")
 
 
 def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tuple[str, ...]) -> Snapshot:

@@ -105,10 +105,10 @@ def _waiting_note(gangs: Sequence[GangRow]) -> Html | str:
     return element("span", {"class": "bad"}, f"{hopeless} can never start")
 
 
-def _late_remark(section: GangTimeline) -> Html | str:
+def _late_remark(section: GangTimeline) -> Html:
     """How to read the times of gangs that nobody saw running."""
     if all(gang.unseen_run is None for gang in section.gangs):
-        return ""
+        return joined([])
     words = (
         "“At most”: the gang was over before anybody saw it run. Phases change when a dispatcher looks, so with "
         "single cycles (a cron job, a schedule) starts and ends are told when the next one came by."
