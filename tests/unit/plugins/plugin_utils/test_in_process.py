@@ -28,7 +28,8 @@ class ActionModule(InProcessAction):
     def argument_spec(self):
         return {"text": {"type": "str", "default": "none"}, "token": {"type": "str", "no_log": True},
                 "more": {"type": "dict"}, "number": {"type": "int"}, "fail": {"type": "bool"},
-                "other": {"type": "str"}, "hidden": {"type": "str"}, "program": {"type": "str"}, "src": {"type": "path"},
+                "other": {"type": "str"}, "hidden": {"type": "str"}, "program": {"type": "str"},
+                "src": {"type": "path"},
                 "kubeconfig": {"type": "raw"},
                 "gangs": {"type": "list", "elements": "dict", "options": {"src": {"type": "path"}}}}
     def argument_rules(self):
