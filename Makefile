@@ -129,7 +129,10 @@ bench: ready go ## measure; figures go to docs/benchmarks.md
 		echo "==> $$program"; (cd $(TREE) && PYTHONPATH=$(ROOT) python "$$program"); done
 
 ##@ Document and tidy up
-.PHONY: docs clean help
+.PHONY: docs guides clean help
+guides: venv ## write the guides anew for the documentation site
+	@$(VENV)/bin/python tests/tools/guides.py .
+
 docs: ready ## build the HTML documentation
 	@rm -rf $(RUN)/docs && mkdir -p -m 700 $(RUN)/docs
 	@cd $(RUN)/docs && antsibull-docs sphinx-init --use-current --squash-hierarchy --sphinx-theme alabaster --lenient \

@@ -22,6 +22,9 @@ attributes:
     description:
       - When run twice in a row with the same options, the second run changes nothing and writes nothing.
       - This assumes that nothing else changed what the module manages in between.
+  async:
+    description: Can be used with the C(async) keyword. Progress is not shown then.
+    support: full
   platform:
     description: Operating systems on which the module can run.
     platforms: posix
@@ -48,6 +51,9 @@ attributes:
     support: full
     details:
       - This module never changes anything.
+  async:
+    description: Can be used with the C(async) keyword. Progress is not shown then.
+    support: full
   platform:
     description: Operating systems on which the module can run.
     platforms: posix

@@ -183,7 +183,8 @@ options:
         type: str
   context:
     description:
-      - Whether to return the names, sizes and modes of the files of the build context and the hash of the stack too.
+      - Whether to return the files of the build context and the hash of the stack too. Written out, they can be built
+        by hand.
     type: bool
     default: false
 """
@@ -203,16 +204,26 @@ EXAMPLES = r"""
           content: "[run]\nname = \"a 'b' $c\"\n"
       environment:
         OMP_NUM_THREADS: "2"
+
+- name: What the context holds
+  ansible.builtin.debug:
+    msg: "{{ (stack | muster.kube.dockerfile(context=true)).files | map(attribute='name') }}"
+  vars:
+    stack:
+      base: docker.io/library/debian:13-slim
+      packages: [libgomp1]
 """
 
 RETURN = r"""
 _value:
   description:
     - The text of the Dockerfile.
-    - With O(context) a mapping of C(dockerfile), C(files) (a list of C(name), C(size) and C(mode)) and C(spec_hash).
+    - With O(context) a mapping of C(dockerfile), C(files) (a list of C(name), C(size), C(mode) and C(content_base64))
+      and C(spec_hash).
   type: raw
 """
 
+import base64
 import typing as t
 
 from ansible.errors import AnsibleFilterError
@@ -230,7 +241,15 @@ def dockerfile(value: t.Any, context: bool = False) -> str | dict[str, t.Any]:
         raise AnsibleFilterError(f"muster.kube.dockerfile: {error}") from error
     if not context:
         return built.dockerfile
-    files = [{"name": file.name, "size": len(file.content), "mode": file.mode} for file in built.files]
+    files = [
+        {
+            "name": file.name,
+            "size": len(file.content),
+            "mode": file.mode,
+            "content_base64": base64.b64encode(file.content).decode(),
+        }
+        for file in built.files
+    ]
     return {"dockerfile": built.dockerfile, "files": files, "spec_hash": spec_hash(stack, GENERATOR_VERSION)}
 
 

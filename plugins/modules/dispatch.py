@@ -113,13 +113,15 @@ options:
     description:
       - A file to which every decision is appended as one line of JSON.
     type: path
-  wait_timeout:
+  lease_timeout:
     description:
       - How long to wait for the Lease when another dispatcher holds it, in seconds or like V(1h30m). With O(duration)
         the whole duration is waited.
       - When it is not free by then nothing is done, and RV(holder) names who has it.
     type: str
     default: "0"
+    aliases:
+      - wait_timeout
   adopt:
     description:
       - Take over AppWrappers whose status another program wrote not long ago. Do this only when that program, such as

@@ -61,6 +61,11 @@ options:
       - How many of the last lines of the failed container to return. With V(0) no log is read.
     type: int
     default: 20
+  capacity:
+    description:
+      - Whether to tell what all nodes have together, which M(muster.kube.report) draws. All nodes are listed for it.
+    type: bool
+    default: false
 requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
@@ -176,8 +181,8 @@ gangs:
       sample: null
     timeline:
       description: >-
-        The last changes of phase, each with the seconds it stayed in it, of the last one until now, and of a wait that is
-        over with the essence of the last verdict before it ended in C(waited_for).
+        The last changes of phase, each with the seconds it stayed in it, of the last one until now. A wait that is over
+        has the essence of the last verdict before its end in C(waited_for).
       type: list
       elements: dict
       sample:
@@ -234,6 +239,14 @@ gangs:
         log:
           - out of memory
         log_problem: null
+capacity:
+  description: What all nodes that take pods have together, by resource. None unless O(capacity=true), or when this
+    account may not list nodes.
+  returned: success
+  type: dict
+  sample:
+    cpu: "64"
+    nvidia.com/gpu: "8"
 position_scope:
   description: Whether places are counted among the gangs of the whole V(cluster) or of the V(namespace) only.
   returned: success

@@ -13,8 +13,8 @@ description:
   - Answers whether a software stack works, and how fast, on some hardware. The stack is built if it is not a ready
     image, the script is run in it as often as wanted, and each run yields one result with the script's output, times,
     memory, and the hardware it saw.
-  - Nothing needs to be installed in the cluster, and nothing in the image but a POSIX shell. Runs are the pods of an
-    indexed Job. Results are kept in ConfigMaps.
+  - Nothing needs to be installed in the cluster, and the image needs a POSIX shell and coreutils only. Runs are
+    the pods of an indexed Job. Results are kept in ConfigMaps.
   - An inspection is identified by the hash of all that shapes its results. A repeated task returns the stored results
     and writes nothing.
   - With O(engine=local) the same is done by podman on this machine, without a cluster.
@@ -73,7 +73,7 @@ options:
   image:
     description:
       - The image to run the script in. With a digest (C(name@sha256:...)) stored results are surely those of this
-        image; a tag is taken at its word.
+        image. What a tag pointed to is not checked again.
       - Exactly one of O(image), O(stack) and O(specification) is needed.
     type: str
   stack:
@@ -435,6 +435,8 @@ requirements:
   - PyYAML >= 3.11
   - podman, for O(engine=local)
 notes:
+  - A run goes on in the cluster when the task is stopped. The same task, run again, waits for it and returns its
+    results.
   - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
     process and its progress is shown.
   - The script finds what is known of the hardware in the file that the variable E(MUSTER_HWINFO) names and, where the
@@ -709,6 +711,14 @@ run_hash:
   returned: success
   type: str
   sample: 0b5c1d2e3f9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c
+specification:
+  description: What was asked for, C(run) and C(script). None when nothing was run.
+  returned: success
+  type: dict
+  sample:
+    run:
+      repetitions: 5
+    script: echo hello
 cached:
   description: Whether the results were there already.
   returned: success
@@ -727,7 +737,7 @@ message:
 verdict:
   description: >-
     Whether there was room for the pods when they were to be created, as RV(muster.kube.fit_info#module:verdicts). None
-    when nobody asked, since there were results.
+    when the results were there already.
   returned: success
   type: dict
 verdict_text:

@@ -208,8 +208,8 @@ inspections:
       sample: null
     logs:
       description: >-
-        The log of C(build), and C(runs) with C(index), C(stdout), C(stderr) and, as long as it runs, C(pod). None unless
-        O(logs=true).
+        The log of C(build), and C(runs) with C(index), C(stdout), C(stderr) and, as long as it runs, C(pod). None
+        unless O(logs=true).
       type: dict
       sample:
         build: null

@@ -68,8 +68,8 @@ options:
       gangs:
         description:
           - Gangs as M(muster.kube.gang_info) returns them. Used are C(name), C(namespace), C(queue), C(phase),
-            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message), C(seconds) and C(waited_for),
-            C(verdict), C(verdict_text) and C(pods). Only C(name) is needed.
+            C(attempt), C(submitted), C(timeline) with C(phase), C(at), C(reason), C(message), C(seconds) and
+            C(waited_for), C(verdict), C(verdict_text), C(pods) and the C(podsets) of C(spec). Only C(name) is needed.
           - Decisions as M(muster.kube.dispatch) returns them, or as they stand in its decision log, may be among them.
             They have C(gang), C(at) and no C(timeline), and tell what a gang waited for at that moment. The timeline of
             a gang that is not listed itself is made from its decisions.
@@ -84,6 +84,11 @@ options:
           - By default as M(muster.kube.gang_info) tells by the seconds of each gang's last phase, else the latest
             moment in the data.
         type: str
+      capacity:
+        description:
+          - What all nodes have, by resource, as RV(muster.kube.gang_info#module:capacity). With it, what gangs held
+            over time is drawn below what there is.
+        type: dict
       inspections:
         description:
           - Results as M(muster.kube.inspection) and M(muster.kube.inspection_info) return them. Others are compared

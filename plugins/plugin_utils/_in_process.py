@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import M
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction
 
 Result = dict[str, t.Any]
+_LONG = 1000
 
 
 class InProcessAction(CheckedAction):
@@ -68,12 +69,21 @@ class InProcessAction(CheckedAction):
             else:
                 hidden.update(self.secrets(params))
                 result = self._work_safely(params, self._reporter(variables, hidden))
-        result["invocation"] = {"module_args": params}
+        result["invocation"] = {"module_args": self._shown(params)}
         masked: Result = remove_values(result, hidden)
         masked["ran"] = "in_process"
         if self._task.no_log:
             masked["_ansible_no_log"] = True
         return masked
+
+    def _shown(self, params: Result) -> Result:
+        """The options as the curious see them: programs that the collection itself adds by their length only."""
+        return {
+            name: f"({len(value)} characters of the collection's own)"
+            if isinstance(value, str) and len(value) > _LONG and name not in self._task.args
+            else value
+            for name, value in params.items()
+        }
 
     def _work_safely(self, params: Result, report: collections.abc.Callable[[str], None]) -> Result:
         """Turn our own family of errors into a failed result; anything else is a defect and shown as such."""

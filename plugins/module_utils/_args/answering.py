@@ -29,6 +29,9 @@ def answer(
         module.fail_json(msg=missing_required_lib(error.library), exception=error.traceback, **always)
     except MusterError as error:
         module.fail_json(**always, **error.as_result())
+    # Handed to exit_json they would be reported as deprecated.
+    for text in result.pop("warnings", None) or ():
+        module.warn(text)
     if result.pop("failed", False):
         module.fail_json(**result)
     module.exit_json(**result)

@@ -123,6 +123,7 @@ def gang_info_argument_spec() -> Spec:
         "state": {"type": "list", "elements": "str", "choices": list(PHASES)},
         "label_selectors": {"type": "list", "elements": "str", "aliases": ["label_selector"]},
         "log_lines": {"type": "int", "default": 20},
+        "capacity": {"type": "bool", "default": False},
     }
 
 
@@ -164,6 +165,7 @@ def gang_info_terms(params: Params) -> Values:
         "phases": frozenset(params["state"] or ()),
         "labels": ",".join(params["label_selectors"] or ()) or None,
         "log_lines": params["log_lines"],
+        "capacity": params["capacity"],
     }
 
 

@@ -253,7 +253,7 @@ def _build(params: Params, amun: Params, generator_version: str) -> tuple[BuildS
     repository = options.get("repository") or (LOCAL_REPOSITORY if engine == "podman" else None)
     if repository is None:
         raise BadInput(
-            "read", "build: repository", "it is missing; a stack that is built in the cluster has to go there"
+            "read", "build: repository", "it is missing; an image that is built in the cluster is pushed there"
         )
     return build_spec(stack, repository, options.get("tag"), generator_version), settings, engine
 

@@ -36,6 +36,7 @@ def section_argument_spec() -> Spec:
         "title": {"type": "str"},
         "gangs": {"type": "list", "elements": "dict", "default": []},
         "as_of": {"type": "str"},
+        "capacity": {"type": "dict"},
         "inspections": {"type": "list", "elements": "dict", "default": []},
         "metrics": {"type": "list", "elements": "dict", "options": metric_argument_spec()},
         "allow_different_hardware": {"type": "bool", "default": False},

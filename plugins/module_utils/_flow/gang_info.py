@@ -18,11 +18,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position im
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import started_objects, words_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang_pods import PodReading, first_failure, read_pods
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import STORES, Record, record_path
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.podset import PodSet, declared_podsets, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import node_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import texts
@@ -40,6 +43,7 @@ class GangQuestion:
     phases: frozenset[str] = frozenset()
     labels: str | None = None
     log_lines: int = 20
+    capacity: bool = False
 
 
 def answer_gangs(client: KubeClient, question: GangQuestion) -> Data:
@@ -53,7 +57,22 @@ def answer_gangs(client: KubeClient, question: GangQuestion) -> Data:
         chosen = [record for record in chosen if record.uid in matching]
     reading = read_pods(client, chosen)
     told = [_gang(client, record, reading, places.get(record.uid), now, question.log_lines) for record in chosen]
-    return {"gangs": told, "position_scope": scope, "notes": list(reading.notes)}
+    capacity, notes = read_capacity(client) if question.capacity else (None, ())
+    return {"gangs": told, "position_scope": scope, "capacity": capacity, "notes": [*reading.notes, *notes]}
+
+
+def read_capacity(client: KubeClient) -> tuple[dict[str, str] | None, tuple[str, ...]]:
+    """What all nodes that take pods have together; None and a note where this account may not list nodes."""
+    try:
+        nodes = list_objects(client, resource_path("v1", "nodes"), keep=node_from_api).items
+    except Forbidden:
+        return None, ("this account may not list nodes",)
+    total: dict[str, int] = {}
+    for node in nodes:
+        if not node.unschedulable:
+            for name, amount in node.allocatable.items():
+                total[name] = total.get(name, 0) + amount
+    return texts({name: amount for name, amount in total.items() if amount}), ()
 
 
 def _asked_for(record: Record, question: GangQuestion) -> bool:

@@ -100,9 +100,7 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     return wanted
 
 
-def read_snapshot(
-    client: KubeClient, needs: Needs, on_pod: Observer | None = None, *, pods: bool = True
-) -> Reading:
+def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = None, *, pods: bool = True) -> Reading:
     """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
 
     on_pod sees every pod that has not ended as the server sent it, for callers that want to know more of some pods.
@@ -163,7 +161,7 @@ def require_namespace(client: KubeClient, namespace: str) -> None:
     except Forbidden:
         return
     if found is None:
-        raise BadInput("judge gangs in", f"namespace {namespace}", "it does not exist")
+        raise BadInput("use", f"namespace {namespace}", "it does not exist")
 
 
 def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tuple[str, ...]) -> Snapshot:

@@ -117,14 +117,15 @@ def _python(fields: Fields) -> Data:
 
 
 def _script(fields: Fields, checksum: str | None) -> Data | None:
-    """The script: inline, or a URL whose content is known by its checksum; none means that only the image is built."""
+    """The script: inline, or a URL whose content is known by its checksum; none means that only the image is built.
+
+    A missing checksum is complained of where the URL is fetched, since only there the one to give is known.
+    """
     script = fields.text("script")
     if script is None or not script.startswith(_SCRIPT_SCHEMES):
         if checksum is not None:
             raise BadInput("use", "checksum", f"the script of the {WHERE} is not given by URL")
         return None if script is None else {"content": script}
-    if checksum is None:
-        raise fields.fail("script", f"{script} could be anything by tomorrow; give checksum beside the {WHERE}")
     return {"url": script, "checksum": checksum}
 
 

@@ -127,7 +127,10 @@ def _gang_complaints(obj: Object) -> Iterator[Complaint]:
     """Gangs inside of gangs, and objects that pretend to be ours."""
     group, kind = _group_and_kind(obj)
     if kind == "AppWrapper" and group in _WRAPPER_GROUPS:
-        yield "kind", "a gang cannot hold another gang; list the wrapped objects themselves, or give the AppWrapper alone"
+        yield (
+            "kind",
+            "a gang cannot hold another gang; list the wrapped objects themselves, or give the AppWrapper alone",
+        )
     for label in (RECORD_LABEL, TICKET_LABEL):
         if label in (obj["metadata"].get("labels") or {}):
             yield f"metadata.labels.{label}", "a gang cannot hold another gang; remove the label"

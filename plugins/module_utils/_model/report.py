@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.state import Phase
 
@@ -24,11 +24,15 @@ STARTED_PHASES: frozenset[Phase] = frozenset(("dispatching", "dispatched", "runn
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
-    """What a gang waited for: the reason in words, the amounts that were short, and the whole verdict as text."""
+    """What a gang waited for: the reason in words, the amounts that were short, and the whole verdict as text.
+
+    never says that waiting would not help: it did not fit even on empty nodes.
+    """
 
     reason: str
     short: tuple[str, ...] = ()
     text: str = ""
+    never: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +58,10 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GangRow:
-    """One gang with its phases in order; starts is how often it was started, before the first span known too."""
+    """One gang with its phases in order; starts is how often it was started, before the first span known too.
+
+    demand is what all its pods ask for, in scaled units, empty when that is not known.
+    """
 
     name: str
     namespace: str
@@ -64,6 +71,22 @@ class GangRow:
     starts: int = 0
     pods: tuple[tuple[str, int], ...] = ()
     verdict_text: str = ""
+    demand: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it is in the queue and can never start as it is."""
+        cause = self.spans[-1].cause if self.spans and self.phase == "queued" else None
+        return cause is not None and cause.never
+
+    @property
+    def unseen_run(self) -> float | None:
+        """How long it ran at most, when it was over before anybody saw it run; None for others."""
+        last = max((place for place, span in enumerate(self.spans) if span.phase == "queued"), default=-1)
+        seen = any(span.phase == "running" for span in self.spans[last + 1 :])
+        if seen or self.ended is None or self.started is None:
+            return None
+        return self.ended - self.started
 
     @property
     def first(self) -> float | None:
@@ -92,11 +115,15 @@ class GangRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GangTimeline:
-    """The section that shows all gangs along one axis of time; as_of is when the data were read."""
+    """The section that shows all gangs along one axis of time; as_of is when the data were read.
+
+    capacity is what all nodes have, in scaled units, as far as it is known.
+    """
 
     title: str
     gangs: tuple[GangRow, ...]
     as_of: float | None = None
+    capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
     type: t.ClassVar[str] = "gang_timeline"
 
     @property

@@ -44,6 +44,7 @@ class Change:
     interval: tuple[float, float] | None = None
     p_value: float | None = None
     reason: str | None = None
+    detectable: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,20 +80,25 @@ class Plot:
         return (min(values), max(values)) if values else None
 
     def best(self) -> Sample | None:
-        """The sample with the best median, the first of equals."""
-        known = [sample for sample in self.samples if sample.box is not None]
+        """The sample with the best median of the first and of those that are better for certain."""
+        known = [
+            sample
+            for place, sample in enumerate(self.samples)
+            if sample.box is not None and (place == 0 or (sample.change and sample.change.verdict == "better"))
+        ]
         sign = 1 if self.direction == "lower" else -1
         return min(known, key=lambda sample: sign * _median(sample), default=None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that failed, or a whole inspection where index is None."""
+    """A run that failed, or a whole inspection where index is None; words is the end of its stderr."""
 
     name: str
     index: int | None
     reason: str
     message: str
+    words: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +113,7 @@ class Result:
     runs: int
     failed: int
     throttled: int | None = None
+    measured: tuple[float, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,7 +141,10 @@ class Packages:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspections:
-    """The section that compares two or more inspections; packages is None when fewer than two have a list."""
+    """The section that compares two or more inspections; packages is None when fewer than two have a list.
+
+    asked are facts of the questions that differ, scripts for each result how its script differs from the first.
+    """
 
     title: str
     results: tuple[Result, ...]
@@ -142,6 +152,8 @@ class Inspections:
     hardware: tuple[Fact, ...] = ()
     packages: Packages | None = None
     failures: tuple[Failure, ...] = ()
+    asked: tuple[Fact, ...] = ()
+    scripts: tuple[str, ...] = ()
     type: t.ClassVar[str] = "inspections"
 
     @property

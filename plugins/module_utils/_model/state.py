@@ -202,9 +202,7 @@ def advance(
         waits = waits if wait is None else (*waits, wait)[-MOST_TRANSITIONS:]
         short = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
         transitions = (*transitions, Transition(phase, at, reason, short))[-MOST_TRANSITIONS:]
-    return dataclasses.replace(
-        state, phase=phase, transitions=transitions, waits=waits, write_id=write_id, **changes
-    )
+    return dataclasses.replace(state, phase=phase, transitions=transitions, waits=waits, write_id=write_id, **changes)
 
 
 def why_undone(state: GangState) -> Transition | None:
@@ -215,10 +213,10 @@ def why_undone(state: GangState) -> Transition | None:
 def state_text(state: GangState) -> str:
     """The annotation's text, reduced to what an annotation may hold.
 
-    First the verdict loses its podsets, then it goes, then past waits, what an undo has to remove, the oldest transitions,
-    then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything that decides
-    what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to nothing; if
-    even that is too much the gang cannot be kept.
+    First the verdict loses its podsets, then it goes, then past waits, what an undo has to remove, the oldest
+    transitions, then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything
+    that decides what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to
+    nothing; if even that is too much the gang cannot be kept.
     """
     text = ""
     candidates = list(_shrunk(state))

@@ -39,7 +39,7 @@ _SEED = 20260101
 # Up to this many runs the test counts every order there is; the counts fit into the bits below.
 _EXACT_RUNS = 60
 _COUNT_BITS = 64
-# So many standard errors lie beyond the 95 % interval on one side, and so many must be added to be right in 4 of 5 cases.
+# So many standard errors make a half of the 95 % interval, and so many more make a change seen in 4 of 5 cases.
 _SIGNIFICANT_ERRORS, _POWER_ERRORS = 1.96, 0.84
 _EXPECTATION_KEYS = ("metric", "target", "lower", "upper", "unit")
 

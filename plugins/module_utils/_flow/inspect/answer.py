@@ -44,6 +44,7 @@ def empty_answer(namespace: str | None, ignored: t.Sequence[str] = ()) -> Data:
         "dockerfile": None,
         "spec_hash": None,
         "run_hash": None,
+        "specification": None,
         "cached": False,
         "changed": False,
         "reason": None,

@@ -49,7 +49,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, RunSpec, item_from_frame
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import (
+    ItemFacts,
+    RunSpec,
+    item_from_frame,
+    run_data,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
     IMAGE_PULL,
@@ -137,6 +142,8 @@ def _run(terms: InspectTerms, plan: RunPlan, report: Report, answer: Data) -> Da
     identity = identity_of(plan, image.id)
     name = inspection_name(terms.identifier, identity)
     answer |= {"inspection_id": name, "run_hash": identity, "image_digest": image.digest or image.id}
+    asked = run_data(plan.spec, answer["image_digest"])
+    answer["specification"] = {"run": asked, "script": plan.spec.script.decode(errors="replace")}
     stored = None if terms.force else _stored(name, identity)
     if terms.check_mode:
         answer["would_run"] = stored is None

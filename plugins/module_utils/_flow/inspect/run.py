@@ -173,6 +173,7 @@ class _Inspection:
         name = inspection_name(self._terms.identifier, identity)
         self._answer |= {"inspection_id": name, "run_hash": identity}
         recorded = self._recorded(plan, name, identity)
+        self._answer["specification"] = {key: recorded.spec[key] for key in ("run", "script")}
         stored = find_recorded(self._client, recorded)
         if stored is None and not self._goes_on(name):
             self._require_hardware(plan)

@@ -62,7 +62,7 @@ def read_script(
 def _fetched(url: str, checksum: str | None, fetch: Fetch) -> bytes:
     """The contents of a URL, refused when they are not those the checksum stands for."""
     wanted = _CHECKSUM.fullmatch((checksum or "").lower())
-    if wanted is None:
+    if wanted is None and checksum is not None:
         raise BadInput("read", "checksum", f"sha256: and 64 hexadecimal digits are needed, not {checksum!r}")
     try:
         with contextlib.closing(fetch(url)) as answer:
@@ -70,6 +70,9 @@ def _fetched(url: str, checksum: str | None, fetch: Fetch) -> bytes:
     except (OSError, URLError, ValueError, UrlConnectionError) as error:
         raise MusterError("fetch", f"url {url}", str(error)) from error
     digest = hashlib.sha256(found).hexdigest()
+    if wanted is None:
+        cause = f"another script may lie there tomorrow; if this is the one you mean, give checksum: sha256:{digest}"
+        raise BadInput("use", f"url {url}", cause)
     if digest != wanted[1]:
         raise MusterError("use", f"url {url}", f"its sha256 is {digest}, not {wanted[1]}")
     return found

@@ -88,7 +88,8 @@ class Record:
     @property
     def created(self) -> str | None:
         """When it was made, as the server wrote it."""
-        return self.raw["metadata"].get("creationTimestamp")
+        made = self.raw["metadata"].get("creationTimestamp")
+        return None if made is None else str(made)
 
     def expired(self, now: float) -> bool:
         """Whether it was to be kept only until before now."""

@@ -56,6 +56,8 @@ def cause_texts(cause: Cause) -> list[str]:
     """A cause in fewer and fewer words: the amounts that are short, the first of them, or the reason without any."""
     if not cause.short:
         return [cause.reason]
+    if cause.never:
+        return [f"never: {', '.join(cause.short)}", "never"]
     more = f" +{len(cause.short) - 1}" if len(cause.short) > 1 else ""
     return [", ".join(cause.short), cause.short[0] + more]
 

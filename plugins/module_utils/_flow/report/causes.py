@@ -16,6 +16,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quantity import
 from ansible_collections.muster.kube.plugins.module_utils._model.report import Cause
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import REASONS, base_resource
 
+# What is free now makes no difference to a gang that does not fit on empty nodes.
+_NEVER = {"insufficient": "can never start as it is: too little even on empty nodes"}
+
 
 def cause_of(verdict: t.Any, text: str) -> Cause | None:
     """The cause behind a verdict; None when it says that the gang fits, or says nothing."""
@@ -23,7 +26,11 @@ def cause_of(verdict: t.Any, text: str) -> Cause | None:
         return None
     reason = reason_words(str(verdict.get("reason") or "no reason given"))
     detail = verdict.get("detail")
-    return Cause(f"{reason} ({detail})" if detail else reason, tuple(dict.fromkeys(_short(verdict))), text)
+    never = verdict["answer"] == "never"
+    if never:
+        reason = _NEVER.get(str(verdict.get("reason")), f"can never start as it is: {reason}")
+    said = f"{reason} ({detail})" if detail else reason
+    return Cause(said, tuple(dict.fromkeys(_short(verdict))), text, never)
 
 
 def reason_words(reason: str) -> str:

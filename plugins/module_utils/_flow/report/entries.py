@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.causes import cause_of, reason_words
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import INT32, Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity, scaled
 from ansible_collections.muster.kube.plugins.module_utils._model.report import (
     STARTED_PHASES,
     Cause,
@@ -66,7 +67,37 @@ def read_timeline(data: Mapping[str, t.Any], where: str) -> GangTimeline:
     rows += [_gang_of_decisions(key, found) for key, found in decisions.items() if key not in listed]
     rows.sort(key=lambda row: (math.inf if row.first is None else row.first, row.namespace, row.name))
     told = None if section.get("as_of") in (None, "") else _time(section, "as_of")
-    return GangTimeline(_words(section, "title") or "Gangs", tuple(rows), _read_at(gangs) if told is None else told)
+    as_of = _read_at(gangs) if told is None else told
+    return GangTimeline(_words(section, "title") or "Gangs", tuple(rows), as_of, _capacity(section))
+
+
+def _capacity(section: Fields) -> dict[str, int]:
+    """What all nodes have, in scaled units."""
+    found = {}
+    for name, amount in section.mapping("capacity").items():
+        try:
+            found[str(name)] = scaled(str(name), parse_quantity(amount))
+        except (BadInput, TypeError) as error:
+            raise section.fail(f"capacity.{name}", f"a quantity such as 8 or 64Gi is needed, not {amount!r}") from error
+    return found
+
+
+def _demand(entry: Fields) -> dict[str, int]:
+    """What all pods of a gang ask for, by the podsets gang_info tells; empty when it tells none."""
+    spec = entry.get("spec")
+    podsets = spec.get("podsets") if isinstance(spec, Mapping) else None
+    total: dict[str, int] = {}
+    for podset in podsets if isinstance(podsets, list) else ():
+        requests = podset.get("requests") if isinstance(podset, Mapping) else None
+        count = podset.get("count") if isinstance(podset, Mapping) else None
+        if not isinstance(requests, Mapping) or not isinstance(count, int):
+            continue
+        for name, amount in requests.items():
+            try:
+                total[str(name)] = total.get(str(name), 0) + count * scaled(str(name), parse_quantity(amount))
+            except (BadInput, TypeError):
+                continue
+    return total
 
 
 def _read_at(gangs: Iterable[Fields]) -> float | None:
@@ -114,6 +145,7 @@ def _gang(entry: Fields, decisions: Sequence[Fields]) -> GangRow:
         starts=max(len(beginnings(spans)), _starts(attempt, phase)),
         pods=_pods(entry.get("pods")),
         verdict_text=verdict_text,
+        demand=_demand(entry),
     )
 
 

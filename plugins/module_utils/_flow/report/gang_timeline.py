@@ -33,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.report.tables im
     note,
     table,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.usage import draw_queues, draw_usage
 from ansible_collections.muster.kube.plugins.module_utils._model.report import (
     Cause,
     GangRow,
@@ -41,6 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.report import (
     longest_wait,
     middle,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.report_usage import queue_waits, usages
 from ansible_collections.muster.kube.plugins.module_utils._model.state import PHASES, Phase
 
 _HOVER_LENGTH = 600
@@ -59,8 +61,10 @@ def draw_gang_timeline(section: GangTimeline, name: str) -> Html:
     parts = [heading, _lede(section, bounds), _figures(section, until)]
     if axis:
         parts += [_legend(section), _chart(section, axis, until, several)]
+        parts.append(draw_usage(usages(section.gangs, section.capacity, until), axis, _axis_labels(axis)))
     days = bounds is not None and day_text(bounds[0], year=True) != day_text(bounds[1], year=True)
-    parts += [_waits_table(section, until, several, days), _transitions_table(section, until, several)]
+    parts += [_waits_table(section, until, several, days), _late_remark(section)]
+    parts += [draw_queues(queue_waits(section.gangs, until)), _transitions_table(section, until, several)]
     return joined(parts, "\n")
 
 
@@ -84,13 +88,32 @@ def _figures(section: GangTimeline, until: float) -> Html:
     typical, longest = middle(waits), longest_wait(section, until)
     entries: list[tuple[str, str, str]] = [
         ("Gangs", str(len(gangs)), f"{sum(gang.starts > 0 for gang in gangs)} started"),
-        ("Waiting", str(sum(gang.phase == "queued" for gang in gangs)), "in the queue at the end"),
+        ("Waiting", str(sum(gang.phase == "queued" for gang in gangs)), _waiting_note(gangs)),
         ("Running", str(sum(gang.phase == "running" for gang in gangs)), "at the end"),
         ("Complete", str(sum(gang.phase == "complete" for gang in gangs)), _failed(gangs)),
         ("Median wait", NOTHING if typical is None else duration_text(typical), "all attempts together"),
         ("Longest wait", duration_text(longest[0]) if longest else NOTHING, longest[1].name if longest else ""),
     ]
     return figures(entries)
+
+
+def _waiting_note(gangs: Sequence[GangRow]) -> Html | str:
+    """Whether waiting helps all that wait."""
+    hopeless = sum(gang.hopeless for gang in gangs)
+    if not hopeless:
+        return "in the queue at the end"
+    return element("span", {"class": "bad"}, f"{hopeless} can never start")
+
+
+def _late_remark(section: GangTimeline) -> Html:
+    """How to read the times of gangs that nobody saw running."""
+    if all(gang.unseen_run is None for gang in section.gangs):
+        return joined([])
+    words = (
+        "“At most”: the gang was over before anybody saw it run. Phases change when a dispatcher looks, so with "
+        "single cycles (a cron job, a schedule) starts and ends are told when the next one came by."
+    )
+    return element("p", {"class": "remark"}, words)
 
 
 def _failed(gangs: Sequence[GangRow]) -> Html:
@@ -173,7 +196,8 @@ def _row(gang: GangRow, axis: Axis, until: float, several: bool) -> Html:
 def _draw_bar(gang: GangRow, item: Bar, until: float) -> Html:
     """One phase of one gang, with what there is to say about it when pointed at."""
     title = element("title", {}, _hover(gang, item.span, until))
-    kinds = f"bar phase-{item.span.phase}" + (" open" if item.open else "")
+    never = item.open and item.span.cause is not None and item.span.cause.never
+    kinds = f"bar phase-{item.span.phase}" + (" open" if item.open else "") + (" never" if never else "")
     if item.span.final:
         return element("g", {"class": kinds}, title, _mark(item.span.phase, percent(item.left), _ROW_HEIGHT // 2))
     box: Attributes = {
@@ -213,23 +237,35 @@ def _waits_table(section: GangTimeline, until: float, several: bool, days: bool)
     """Who waited for what, when."""
     names = ["Gang", "Queue", "Phase", "Waited", "For", "Started", "Ran", "Ended", "Attempts"]
     rows = [_waits_row(gang, until, several, days) for gang in section.gangs]
-    return table("Who waited for what, when", names, rows, "waits")
+    return table("Who waited for what, when", names, rows, "waits listed")
 
 
 def _waits_row(gang: GangRow, until: float, several: bool, days: bool) -> Html:
     """One gang in the table; days are told when there are several."""
-    waited, ran = gang.seconds_in("queued", until), gang.seconds_in("running", until)
+    waited = gang.seconds_in("queued", until)
     cells = [
         cell(gang.queue or NOTHING, kind="word", name="Queue"),
-        cell(_pill(gang.phase), _pods_text(gang), name="Phase"),
+        cell(_pill(gang.phase), _pods_text(gang), _never_note(gang), name="Phase"),
         cell(*_total(waited, gang.phase == "queued"), kind="number", name="Waited"),
         cell(*_cause_cell(gang), kind="cause", name="For"),
         cell(*_time_cell(gang.started, days), kind="number", name="Started"),
-        cell(*_total(ran, gang.phase == "running"), kind="number", name="Ran"),
+        cell(*_ran(gang, until), kind="number", name="Ran"),
         cell(*_time_cell(gang.ended, days), kind="number", name="Ended"),
         cell(str(gang.starts), kind="number", name="Attempts"),
     ]
     return _table_row(gang, several, cells)
+
+
+def _never_note(gang: GangRow) -> Html | str:
+    """A word of warning beside the phase of a gang for which waiting is no use."""
+    return element("div", {"class": "note bad"}, "never starts") if gang.hopeless else ""
+
+
+def _ran(gang: GangRow, until: float) -> list[str]:
+    """How long a gang ran; a bound where nobody saw it run."""
+    if gang.unseen_run is not None:
+        return ["at most ", duration_text(gang.unseen_run)]
+    return _total(gang.seconds_in("running", until), gang.phase == "running")
 
 
 def _cause_cell(gang: GangRow) -> list[str]:
@@ -249,7 +285,7 @@ def _cause_html(cause: Cause) -> Html:
     if not cause.short:
         return joined([cause.reason])
     amounts = joined((element("b", {}, amount) for amount in cause.short), ", ")
-    return joined([amounts, element("span", {"class": "why"}, f" – {cause.reason}")])
+    return joined([amounts, element("span", {"class": "why bad" if cause.never else "why"}, f" – {cause.reason}")])
 
 
 def _cause_text(cause: Cause) -> str:

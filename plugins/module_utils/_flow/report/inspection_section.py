@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.axis import clock_text, day_text, moment_text
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.box_plot import color, draw_plot, plot_unit
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Html, element, joined
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.questions import SCRIPT
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.scale import Unit, change_text
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.tables import (
     NOTHING,
@@ -34,6 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.report_inspecti
 # Tables longer than this are folded at first.
 _FOLDED = 15
 _DIGEST_LENGTH = 19
+_NUMBERS = ("Median", "Middle half", "Smallest", "Largest")
 
 
 def draw_inspections(section: Inspections, name: str) -> Html:
@@ -44,6 +47,8 @@ def draw_inspections(section: Inspections, name: str) -> Html:
     for plot in section.plots:
         parts += [_heading(plot), draw_plot(plot), _numbers_table(plot)]
     parts.append(_results_table(section.results))
+    if section.asked:
+        parts.append(_asked_table(section))
     if section.hardware:
         parts.append(_hardware_table(section))
     if section.packages is not None:
@@ -78,7 +83,10 @@ def _plot_figures(plot: Plot) -> list[tuple[str, str, str]]:
     first = plot.samples[0]
     base = NOTHING if first.box is None else unit.text(first.box.median)
     top = NOTHING if best is None or best.box is None else unit.text(best.box.median)
-    return [(f"{plot.title}, first", base, first.name), (f"{plot.title}, best", top, best.name if best else "")]
+    name = "" if best is None else best.name
+    if best is first and len(plot.samples) > 1:
+        name = f"{name}; none is better" if plot.refusal is None else f"{name}; not compared"
+    return [(f"{plot.title}, first", base, first.name), (f"{plot.title}, best", top, name)]
 
 
 def _hardware_figure(section: Inspections) -> tuple[str, str, str]:
@@ -99,17 +107,19 @@ def _packages_figure(packages: Packages | None) -> tuple[str, str, str]:
 
 def _heading(plot: Plot) -> Html:
     """The title of one metric, with its path where that is another."""
-    path = element("span", {"class": "note"}, f" {plot.metric}") if plot.title != plot.metric else ""
-    return element("h3", {}, plot.title, path)
+    path = f" {plot.metric}" if plot.title != plot.metric else ""
+    unit = plot_unit(plot).name
+    said = f"{path}, in {unit}" if unit else path
+    return element("h3", {}, plot.title, element("span", {"class": "note"}, said) if said else "")
 
 
 def _numbers_table(plot: Plot) -> Html:
     """What the chart shows, in numbers, and what to think of it."""
     unit = plot_unit(plot)
-    names = ["Result", "Runs", "Median", "Middle half", "Smallest", "Largest", "Change", "Verdict"]
+    names = ["Result", "Runs", *_NUMBERS, "Change", "Verdict"]
     rows = [_numbers_row(sample, number, unit) for number, sample in enumerate(plot.samples)]
     refusal = element("p", {"class": "remark bad"}, f"Not compared: {plot.refusal}.") if plot.refusal else ""
-    return joined([refusal, table("", names, rows, "numbers")])
+    return joined([refusal, table("", names, rows, "numbers listed")])
 
 
 def _numbers_row(sample: Sample, number: int, unit: Unit) -> Html:
@@ -122,20 +132,20 @@ def _numbers_row(sample: Sample, number: int, unit: Unit) -> Html:
         [NOTHING] * 4
         if box is None
         else [
-            unit.text(box.median),
-            f"{unit.text(box.low)} – {unit.text(box.high)}",
-            unit.text(min(values)),
-            unit.text(max(values)),
+            unit.number(box.median),
+            f"{unit.number(box.low)} – {unit.number(box.high)}",
+            unit.number(min(values)),
+            unit.number(max(values)),
         ]
     )
     return element(
         "tr",
         {},
         head,
-        cell(str(len(values)), missing, kind="number"),
-        *(cell(text, kind="number") for text in numbers),
-        cell(*_change_cell(sample.change), kind="number"),
-        cell(*_verdict_cell(sample.change), kind="cause"),
+        cell(str(len(values)), missing, kind="number", name="Runs"),
+        *(cell(text, kind="number", name=name) for name, text in zip(_NUMBERS, numbers, strict=True)),
+        cell(*_change_cell(sample.change), kind="number", name="Change"),
+        cell(*_verdict_cell(sample.change), kind="cause", name="Verdict"),
     )
 
 
@@ -153,9 +163,13 @@ def _verdict_cell(change: Change | None) -> list[str]:
     """The verdict, and what it rests on."""
     if change is None:
         return [NOTHING]
-    said = [change.reason] if change.reason else []
+    said = []
     if change.p_value is not None:
         said.append("p < 0.001" if change.p_value < 0.001 else f"p = {change.p_value:.3f}")
+    if change.detectable is not None:
+        said.append(f"finds changes from {change.detectable:.3g} %")
+    if change.reason:
+        said.append(change.reason)
     word = element("span", {"class": f"verdict {change.verdict}"}, change.verdict)
     return [word, note("; ".join(said))]
 
@@ -169,7 +183,7 @@ def _failures_table(failures: Sequence[Failure]) -> Html:
             element("th", {"scope": "row"}, failure.name),
             cell("all" if failure.index is None else str(failure.index), kind="number"),
             cell(_bad(failure.reason, True), kind="word"),
-            cell(failure.message or NOTHING, kind="cause"),
+            cell(failure.message or NOTHING, element("pre", {}, failure.words) if failure.words else "", kind="cause"),
         )
         for failure in failures
     ]
@@ -179,7 +193,7 @@ def _failures_table(failures: Sequence[Failure]) -> Html:
 
 def _results_table(results: Sequence[Result]) -> Html:
     """Which image ran where."""
-    names = ["Result", "Image", "Nodes", "Runs", "Failed", "Throttled periods"]
+    names = ["Result", "Image", "Nodes", "Measured (UTC)", "Runs", "Failed", "Throttled"]
     rows = [_result_row(result, number) for number, result in enumerate(results)]
     return table("What was inspected", names, rows, "results")
 
@@ -196,10 +210,36 @@ def _result_row(result: Result, number: int) -> Html:
         element("th", {"scope": "row"}, head, note(known)),
         cell(result.image or NOTHING, note("" if digest in result.image else shown), kind="cause"),
         cell(", ".join(result.nodes) or NOTHING),
+        cell(_measured_text(result)),
         cell(str(result.runs), kind="number"),
         cell(_bad(str(result.failed), result.failed > 0), kind="number"),
         cell(NOTHING if result.throttled is None else str(result.throttled), kind="number"),
     )
+
+
+def _measured_text(result: Result) -> str:
+    """From when to when it was measured."""
+    if result.measured is None:
+        return NOTHING
+    first, last = result.measured
+    same_day = day_text(first, year=True) == day_text(last, year=True)
+    return f"{moment_text(first)} – {clock_text(last) if same_day else moment_text(last)}"
+
+
+def _asked_table(section: Inspections) -> Html:
+    """What was asked, where that is not the same; how scripts differ unfolds."""
+    rows = []
+    for fact in section.asked:
+        values = [
+            cell(
+                NOTHING if value in ("", "absent") else value,
+                _folded("what differs", element("pre", {}, changes)) if fact.name == SCRIPT and changes else "",
+            )
+            for value, changes in zip(fact.values, section.scripts, strict=True)
+        ]
+        sign = element("span", {"class": "sign-differs", "title": "differs"}, "≠ ")
+        rows.append(element("tr", {}, element("th", {"scope": "row"}, sign, fact.name), *values))
+    return table("What was asked, where it differs", _columns("Asked", section.results), rows, "asked")
 
 
 def _hardware_table(section: Inspections) -> Html:

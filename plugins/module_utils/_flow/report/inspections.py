@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.questions import differing_questions
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.scale import unit_for
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Fields
@@ -31,7 +32,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.report_inspecti
     Result,
     Sample,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.comparison import compare_results, read_terms
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import last_words
 
 Item = Mapping[str, t.Any]
 
@@ -78,6 +81,7 @@ def read_inspections(data: Mapping[str, t.Any], where: str) -> Inspections:
     ]
     runs = [_items(entry) for entry in entries]
     allowed = section.flag("allow_different_hardware")
+    asked, scripts = differing_questions(entries)
     return Inspections(
         title=str(section.get("title") or "Inspections"),
         results=tuple(_result(*parts) for parts in zip(names, entries, runs, strict=True)),
@@ -85,6 +89,8 @@ def read_inspections(data: Mapping[str, t.Any], where: str) -> Inspections:
         hardware=_hardware(runs),
         packages=_packages(names, entries),
         failures=tuple(found for parts in zip(names, entries, runs, strict=True) for found in _failures(*parts)),
+        asked=asked,
+        scripts=scripts,
     )
 
 
@@ -128,7 +134,19 @@ def _result(name: str, entry: Fields, items: Sequence[Item]) -> Result:
         runs=len(items),
         failed=sum(not _succeeded(item) for item in items),
         throttled=sum(known) if known else None,
+        measured=_measured(items),
     )
+
+
+def _measured(items: Sequence[Item]) -> tuple[float, float] | None:
+    """When the first run began and the last one ended, as far as they tell."""
+    moments = [
+        moment
+        for item in items
+        for key in ("start", "end")
+        if isinstance(item.get(key), str) and (moment := read_time(item[key])) is not None
+    ]
+    return (min(moments), max(moments)) if moments else None
 
 
 def _plot(metric: Fields, names: Sequence[str], runs: Sequence[Sequence[Item]], allowed: bool) -> Plot:
@@ -170,6 +188,7 @@ def _change(entry: Mapping[str, t.Any]) -> Change:
         interval=None if interval is None else (interval[0], interval[1]),
         p_value=entry["p_value"],
         reason=entry["reason"],
+        detectable=entry["detectable_percent"],
     )
 
 
@@ -191,7 +210,7 @@ def _sample(name: str, items: Sequence[Item], metric: str, change: Change | None
 def _failures(name: str, entry: Fields, items: Sequence[Item]) -> list[Failure]:
     """Every run that failed; the whole inspection where no run tells why."""
     found = [
-        Failure(name, _index(item, place), _why(item), str(item.get("message") or ""))
+        Failure(name, _index(item, place), _why(item), str(item.get("message") or ""), last_words(item))
         for place, item in enumerate(items)
         if not _succeeded(item)
     ]

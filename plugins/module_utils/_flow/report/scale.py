@@ -20,6 +20,8 @@ _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Seconds stay seconds up to ten minutes: 90 s is easier to compare than 1.5 min.
 _ENOUGH = {"min": 10.0, "h": 3.0, "d": 3.0}
+# From here on numbers of other units are told in thousands, millions and so on.
+_PREFIXED = 100_000.0
 _SECONDS, _BYTES = ("s", "seconds"), ("B", "bytes")
 _DIGITS = 4
 # An axis spans at least this share of its values.
@@ -33,9 +35,13 @@ class Unit:
     factor: float
     name: str
 
+    def number(self, value: float) -> str:
+        """A value without its unit, for where that stands already."""
+        return number_text(value / self.factor)
+
     def text(self, value: float) -> str:
         """A value with its unit."""
-        number = number_text(value / self.factor)
+        number = self.number(value)
         return f"{number} {self.name}" if self.name else number
 
 
@@ -101,7 +107,8 @@ def unit_for(metric: str, largest: float, given: str | None = None) -> Unit:
     if given in _BYTES or (not given and (name.endswith("_bytes") or name == "bytes")):
         return _largest(_SIZES, largest)
     if given:
-        return Unit(1.0, given)
+        factor, prefix = next((entry for entry in _THOUSANDS if abs(largest) >= max(entry[0], _PREFIXED)), (1.0, ""))
+        return Unit(factor, f"{prefix} {given}".strip())
     return _largest(_THOUSANDS, largest)
 
 

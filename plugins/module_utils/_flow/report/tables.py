@@ -12,12 +12,20 @@ from collections.abc import Iterable, Sequence
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Html, element, joined
 
 NOTHING = "–"
+# Longer figures are written smaller.
+_LONG_FIGURE = 10
 
 
 def figures(entries: Iterable[tuple[str, str, str]]) -> Html:
     """The numbers a reader asks for first: each with a name above and a note below."""
     boxes = [
-        element("div", {}, element("dt", {}, name), element("dd", {}, figure), element("dd", {"class": "note"}, note))
+        element(
+            "div",
+            {},
+            element("dt", {}, name),
+            element("dd", {"class": "long" if len(figure) > _LONG_FIGURE else None}, figure),
+            element("dd", {"class": "note"}, note),
+        )
         for name, figure, note in entries
     ]
     return element("dl", {"class": "figures"}, *boxes)

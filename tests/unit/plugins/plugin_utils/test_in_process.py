@@ -28,7 +28,8 @@ class ActionModule(InProcessAction):
     def argument_spec(self):
         return {"text": {"type": "str", "default": "none"}, "token": {"type": "str", "no_log": True},
                 "more": {"type": "dict"}, "number": {"type": "int"}, "fail": {"type": "bool"},
-                "other": {"type": "str"}, "hidden": {"type": "str"}, "src": {"type": "path"},
+                "other": {"type": "str"}, "hidden": {"type": "str"}, "program": {"type": "str"},
+                "src": {"type": "path"},
                 "kubeconfig": {"type": "raw"},
                 "gangs": {"type": "list", "elements": "dict", "options": {"src": {"type": "path"}}}}
     def argument_rules(self):
@@ -39,7 +40,7 @@ class ActionModule(InProcessAction):
     def secrets(self, params):
         return [params["hidden"]] if params["hidden"] else []
     def default_args(self, args):
-        return {"text": "from the controller", **args}
+        return {"text": "from the controller", "program": "p" * 5000, **args}
     def work(self, params, report):
         report(f"working on {params['text']} with {params['token']}")
         if params["fail"]:
@@ -59,7 +60,7 @@ MODULE = """#!/usr/bin/python
 from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 def main():
-    module = AnsibleModule({"text": {"type": "str"}}, supports_check_mode=True)
+    module = AnsibleModule({"text": {"type": "str"}, "program": {"type": "str"}}, supports_check_mode=True)
     module.exit_json(changed=False, ran="module", text=module.params["text"])
 if __name__ == "__main__":
     main()
@@ -179,7 +180,17 @@ def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
     variables = {"out": str(root / "out.json"), "as_root": os.getuid() == 0 and shutil.which("sudo") is not None}
     playbook = pathlib.Path(sys.executable).with_name("ansible-playbook")
     answer = subprocess.run(
-        [playbook, "-vvv", "--vault-password-file", "password", "-i", "hosts.yml", "site.yml", "-e", json.dumps(variables)],
+        [
+            playbook,
+            "-vvv",
+            "--vault-password-file",
+            "password",
+            "-i",
+            "hosts.yml",
+            "site.yml",
+            "-e",
+            json.dumps(variables),
+        ],
         cwd=root,
         env={
             **os.environ,
@@ -215,6 +226,12 @@ def test_secrets_are_masked_everywhere(played):
 
 def test_the_invocation_is_shown_to_the_curious(played):
     assert '"module_args"' in played[1]
+
+
+def test_what_the_collection_adds_is_not_shown_in_full(played):
+    shown = played[1].partition("TASK [Plain]")[2].partition("TASK [Default]")[0]
+    assert "p" * 5000 not in shown
+    assert "(5000 characters of the collection's own)" in shown
 
 
 def test_progress_is_shown_with_the_host(played):

@@ -23,6 +23,10 @@ class Module:
 
     def __init__(self):
         self.no_log_values = set()
+        self.warned = []
+
+    def warn(self, text):
+        self.warned.append(text)
 
     def exit_json(self, **keys):
         raise Ended("exit", keys)
@@ -46,6 +50,13 @@ def raising(error):
 
 def test_a_result_is_returned_with_what_is_always_there():
     assert ending(lambda: {"a": 1}, ran="module") == ("exit", {"a": 1, "ran": "module"})
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_warnings_are_given_as_ansible_wants_them(failed):
+    module = Module()
+    how, keys = ending(lambda: {"a": 1, "failed": failed, "warnings": ["beware"]}, module)
+    assert (how, keys, module.warned) == ("fail" if failed else "exit", {"a": 1}, ["beware"])
 
 
 def test_a_result_that_is_a_failure_fails_with_all_its_keys():

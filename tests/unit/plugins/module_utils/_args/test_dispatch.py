@@ -38,7 +38,7 @@ def test_everything_can_be_set():
         bind_timeout=30,
         start_timeout="2m",
         decision_log="/var/log/decisions",
-        wait_timeout="90",
+        lease_timeout="90",
         adopt=True,
         keep_finished=0,
         keep_finished_for="12h",

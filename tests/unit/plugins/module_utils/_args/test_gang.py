@@ -142,6 +142,7 @@ def test_the_question_of_gang_info():
         "phases": frozenset(),
         "labels": None,
         "log_lines": 20,
+        "capacity": False,
     }
     values = read_info(state=["queued", "failed"], label_selector=["a=b", "c"], log_lines=0)
     assert (values["phases"], values["labels"], values["log_lines"]) == ({"queued", "failed"}, "a=b,c", 0)

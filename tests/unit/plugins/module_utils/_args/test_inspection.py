@@ -109,7 +109,14 @@ def test_nothing_is_needed_to_remove():
 
 
 def test_the_question_of_inspection_info():
-    params = {"namespace": None, "inspection_id": "a", "identifier": None, "logs": True, "phase": ["Failed"], "limit": 3}
+    params = {
+        "namespace": None,
+        "inspection_id": "a",
+        "identifier": None,
+        "logs": True,
+        "phase": ["Failed"],
+        "limit": 3,
+    }
     found = inspection_info_terms({**params, "label_selectors": ["a=b", "c"], "log_bytes": 10})
     assert (found["labels"], found["inspection_id"]) == ("a=b,c", "a")
     assert (found["phases"], found["limit"]) == (frozenset({"Failed"}), 3)

@@ -29,6 +29,7 @@ def test_options_become_a_request(tmp_path, monkeypatch):
         "title": None,
         "gangs": [],
         "as_of": None,
+        "capacity": None,
         "inspections": [],
         "metrics": None,
         "allow_different_hardware": False,

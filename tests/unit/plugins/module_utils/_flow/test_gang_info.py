@@ -11,6 +11,7 @@ import dataclasses
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang_info import GangQuestion, answer_gangs, timeline
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+from ansible_collections.muster.kube.tests.support.cluster_model import node
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record, serve_wrappers, wrapper
 from ansible_collections.muster.kube.tests.support.writable_api import WritableApi, refused
 
@@ -112,3 +113,14 @@ def test_what_could_not_be_read_is_noted(api):
     api.fixed[("GET", "/api/v1/namespaces/team/pods")] = [refused(403, "Forbidden", "no")]
     answer = answer_gangs(api.client(), GangQuestion())
     assert answer["notes"] == ["this account may not list pods in namespace team"]
+
+
+def test_the_capacity_of_all_nodes_is_told_when_asked_for(api):
+    assert answer_gangs(api.client(), GangQuestion())["capacity"] is None
+    for name, closed in (("a", False), ("b", False), ("c", True)):
+        api.put(f"/api/v1/nodes/{name}", node(name, unschedulable=closed, cpu="8", memory="1Gi"))
+    told = answer_gangs(api.client(), GangQuestion(capacity=True))
+    assert told["capacity"] == {"cpu": "16", "memory": "2Gi", "pods": "220"}
+    api.fixed[("GET", "/api/v1/nodes")] = [refused(403, "Forbidden", "no")]
+    told = answer_gangs(api.client(), GangQuestion(capacity=True))
+    assert (told["capacity"], told["notes"]) == (None, ["this account may not list nodes"])

@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube import adapter
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection, MissingLibrary, Unauthorized
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    BadConnection,
+    MissingLibrary,
+    Unauthorized,
+)
 
 kubernetes = pytest.importorskip("kubernetes", reason="the kubernetes package is what is adapted here")
 
@@ -108,7 +112,10 @@ def test_host_alone_is_enough(home: Path) -> None:
 @pytest.mark.parametrize(
     ("auth", "cause"),
     [
-        ({}, "the kubeconfig ~/.kube/config: there is no such file, and neither kubeconfig nor KUBECONFIG names another"),
+        (
+            {},
+            "the kubeconfig ~/.kube/config: there is no such file, and neither kubeconfig nor KUBECONFIG names another",
+        ),
         ({"kubeconfig": "/nowhere/config"}, "the kubeconfig /nowhere/config: there is no such file"),
         ({"kubeconfig": "/nowhere/a:/nowhere/b"}, "the kubeconfig /nowhere/a:/nowhere/b: there is no such file"),
         ({"kubeconfig": "TEXT"}, "the kubeconfig .*/text: it is not a kubeconfig"),

@@ -126,7 +126,12 @@ def test_a_state_comes_back_and_never_outgrows_its_annotation(state):
 def waiting(short="4"):
     """A verdict of a gang that waits for GPUs."""
     totals = {"cpu": {"requested": "6", "free": "9", "short": "0"}, "nvidia.com/gpu": {"free": "2", "short": short}}
-    return {"answer": "waits", "reason": "insufficient", "detail": None, "layers": [layer("slots", 5), totals_of(totals)]}
+    return {
+        "answer": "waits",
+        "reason": "insufficient",
+        "detail": None,
+        "layers": [layer("slots", 5), totals_of(totals)],
+    }
 
 
 def totals_of(totals):

@@ -51,6 +51,11 @@ def test_other_contents_are_refused():
         read_script(None, None, URL, CHECKSUM, fetch=fetch(b"rm -rf /"))
 
 
+def test_without_a_checksum_the_one_found_is_told():
+    with pytest.raises(BadInput, match=f"give checksum: {CHECKSUM}"):
+        read_script(None, None, URL, None, fetch=fetch(TEXT))
+
+
 def test_a_checksum_must_look_like_one():
     with pytest.raises(BadInput, match="checksum"):
         read_script(None, None, URL, "md5:1", fetch=fetch(TEXT))

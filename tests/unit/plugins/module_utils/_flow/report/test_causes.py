@@ -36,7 +36,9 @@ def test_where_only_single_nodes_are_too_small_the_nearest_tells():
 
 def test_a_detail_is_told_with_the_reason():
     verdict = {"answer": "never", "reason": "claim_missing", "detail": "data"}
-    assert cause_of(verdict, "") == Cause("a PersistentVolumeClaim does not exist (data)")
+    assert cause_of(verdict, "") == Cause(
+        "can never start as it is: a PersistentVolumeClaim does not exist (data)", never=True
+    )
 
 
 @pytest.mark.parametrize("verdict", [None, {}, [], "waits", {"answer": "fits", "reason": "insufficient"}])

@@ -142,3 +142,81 @@ def test_the_chart_is_described_for_those_who_cannot_see_it():
         "img",
         "Gangs: phases over time; see the tables below",
     )
+
+
+def hopeless():
+    """A gang that can never start as it is, beside one that waits."""
+    never = {**waiting_verdict(**{"nvidia.com/gpu": "12"}), "answer": "never"}
+    return [
+        gang("huge", step("queued", 0, "Submitted"), verdict=never, verdict_text="huge: never fits"),
+        gang("next", step("queued", 5, "Submitted"), verdict=waiting_verdict(cpu="1")),
+    ]
+
+
+def test_a_gang_that_can_never_start_does_not_look_like_one_that_waits():
+    tree = drawn(hopeless(), as_of=str(START + 60))
+    huge, later = tree.find("div", "row")
+    assert [["never" in bar.classes for bar in row.find(kind="bar")] for row in (huge, later)] == [[True], [False]]
+    assert huge.find("text", "inside")[0].text == "never: 12 nvidia.com/gpu"
+    rows = tree.find("table", "waits")[0].find("tbody")[0].find("tr")
+    assert "can never start as it is" in rows[0].text
+    assert "never" not in rows[1].text
+    figures = {box.find("dt")[0].text: box.text for box in tree.find(kind="figures")[0].find("div")}
+    assert "1 can never start" in figures["Waiting"]
+
+
+def test_a_run_that_nobody_saw_is_bounded_and_explained():
+    tree = drawn([gang("quick", step("queued", 0), step("dispatched", 3, "Started"), step("complete", 100))])
+    (row,) = tree.find("table", "waits")[0].find("tbody")[0].find("tr")
+    assert "at most 1 min 37 s" in row.text
+    assert "a dispatcher looks" in tree.find("p", "remark")[0].text
+    assert not drawn(two_gangs()).find("p", "remark")
+
+
+def sized(name, count, *timeline, **more):
+    """A gang whose pods have a GPU each."""
+    podsets = [{"name": "w", "count": count, "requests": {"cpu": "500m", "pods": "1", "nvidia.com/gpu": "1"}}]
+    return gang(name, *timeline, spec={"podsets": podsets}, **more)
+
+
+def busy():
+    """Two gangs one after the other, and one beside the second."""
+    return [
+        sized("a", 6, step("queued", 0), step("dispatched", 2), step("running", 4), step("complete", 40), queue="x"),
+        sized("b", 6, step("queued", 2), step("dispatched", 42), step("running", 44), queue="y"),
+        sized("c", 2, step("queued", 50), step("running", 60), queue="y"),
+    ]
+
+
+def test_what_was_used_over_time_is_drawn_below_the_capacity():
+    tree = drawn(busy(), as_of=str(START + 100), capacity={"nvidia.com/gpu": "8", "cpu": 64})
+    (row,) = tree.find("div", "usage")
+    assert row.find(kind="name")[0].text == "nvidia.com/gpu"
+    assert row.find(kind="context")[0].text == "at most 8 of 8"
+    said = [part.find("title")[0].text.splitlines() for part in row.find("rect", "used")]
+    assert [lines[0] for lines in said] == [
+        "10:00:02 – 10:00:40: 6 of 8 nvidia.com/gpu",
+        "10:00:42 – 10:01:00: 6 of 8 nvidia.com/gpu",
+        "10:01:00 – 10:01:40: 8 of 8 nvidia.com/gpu",
+    ]
+    assert said[2][1] == "default/b, default/c"
+    assert len(row.find("line", "capacity")) == 1
+
+
+def test_without_a_capacity_only_what_was_used_is_told():
+    (row,) = drawn(busy(), as_of=str(START + 100)).find("div", "usage")
+    assert row.find(kind="context")[0].text == "at most 8"
+    assert not row.find("line", "capacity")
+
+
+def test_gangs_without_known_pods_have_no_such_picture():
+    assert not drawn(two_gangs()).find("div", "usage")
+
+
+def test_waits_by_queue():
+    tree = drawn(busy(), as_of=str(START + 100), capacity={"nvidia.com/gpu": "8"})
+    rows = [cells(row) for row in tree.find("table", "queues")[0].find("tbody")[0].find("tr")]
+    assert rows == [
+        ["x", "1", "0", "2 s", "2 s", "3 min 48 s nvidia.com/gpu"],
+        ["y", "2", "0", "10 s", "40 s", "7 min 8 s nvidia.com/gpu"],
+    ]

@@ -12,6 +12,7 @@ from ansible_collections.muster.kube.tests.support.inspection_cases import (
     failed_item,
     hwinfo,
     inspection,
+    item,
     packages,
     section,
     two_stacks,
@@ -39,19 +40,68 @@ def figures(tree):
 
 def test_the_numbers_stand_in_a_table_with_change_and_verdict():
     old, new = rows(draw(*two_stacks()), "numbers")
-    assert old == ["old", "8", "10.07 s", "9.988 s – 10.11 s", "9.9 s", "10.2 s", "–", "–"]
-    assert new[:3] == ["new", "8", "11.47 s"]
+    assert old == ["old", "8", "10.07", "9.988 – 10.11", "9.9", "10.2", "–", "–"]
+    assert new[:3] == ["new", "8", "11.47"]
     assert new[6].startswith("+13.9 %")
-    assert new[7] == "worsep < 0.001"
+    assert new[7].startswith("worsep < 0.001; finds changes from ")
+    (heading,) = [item for item in draw(*two_stacks()).find("h3") if item.text.startswith("Wall time")]
+    assert heading.text == "Wall time wall_seconds, in s"
 
 
 def test_figures_tell_first_and_best_what_failed_and_what_differs():
     found = figures(draw(*two_stacks()))
     assert found["Runs"] == ["17", "1 failed"]
     assert found["Wall time, first"] == ["10.07 s", "old"]
-    assert found["Wall time, best"] == ["10.07 s", "old"]
+    assert found["Wall time, best"] == ["10.07 s", "old; none is better"]
     assert found["Hardware"] == ["same", "in all that decides"]
     assert found["Packages"] == ["2", "differ, 3 are the same"]
+
+
+def test_only_what_is_better_is_called_the_best():
+    noisy = inspection("noisy", [5.0, 9.0, 20.0, 22.0, 30.0])
+    quick = inspection("quick", [5.0, 5.1, 5.2, 5.0, 5.1, 5.1])
+    old = two_stacks()[0]
+    assert figures(draw(old, noisy))["Wall time, best"][1] == "old; none is better"
+    assert figures(draw(old, noisy, quick))["Wall time, best"] == ["5.1 s", "quick"]
+    assert "unclear" in rows(draw(old, noisy), "numbers")[1][7]
+
+
+def asked(name, script="python bench.py\nsecond line\n", **run):
+    """An inspection with what was asked of it."""
+    base = {"args": [], "env": {}, "requests": {"cpu": "1"}, "repetitions": 2}
+    items = [
+        item(number, 1.0, start=f"2026-11-16T09:0{number}:00.5Z", end=f"2026-11-16T09:0{number}:01.5Z")
+        for number in range(2)
+    ]
+    return inspection(name, [], *items, specification={"run": {**base, **run}, "script": script, "stack": None})
+
+
+def test_what_differs_in_the_question_is_shown():
+    tree = draw(asked("a"), asked("b", "python bench.py --fast\nsecond line\n", env={"N": "9"}, requests={"cpu": "2"}))
+    found = {row[0]: row[1:] for row in rows(tree, "asked")}
+    assert found["≠ Environment: N"] == ["–", "9"]
+    assert found["≠ Requests: cpu"] == ["1", "2"]
+    assert "Repetitions" not in " ".join(found)
+    first, second = found["≠ Script"]
+    assert first.startswith("2 lines, ")
+    assert "-python bench.py\n+python bench.py --fast" in second
+
+
+def test_where_the_questions_are_the_same_nothing_is_shown():
+    assert draw(asked("a"), asked("b")).find("table", "asked") == []
+    assert draw(*two_stacks()).find("table", "asked") == []
+
+
+def test_when_it_was_measured_is_told():
+    (row,) = rows(draw(asked("a")), "results")
+    assert "16 Nov 2026, 09:00:00 – 09:01:01" in row
+
+
+def test_the_end_of_stderr_is_told_of_failures():
+    broken = failed_item(0, "script_failed", "the script ended with exit code 1")
+    tree = draw(inspection("bad", [], {**broken, "stderr": "Traceback\nValueError: no\n"}))
+    ((_name, _run, _reason, message),) = rows(tree, "failures")
+    assert message.endswith("Traceback\nValueError: no")
 
 
 def test_what_failed_is_named_with_its_reason():

@@ -97,3 +97,10 @@ def test_any_two_values_have_an_axis_with_different_labels(one, other):
     assert 1 <= len(labels) <= MOST_TICKS + 2
     assert len(set(labels)) == len(labels)
     assert 0 <= scale.place(least) <= scale.place(most) <= 100
+
+
+@pytest.mark.parametrize(
+    ("largest", "text"), [(20675793.0, "20.68 M rounds/s"), (123456.0, "123.5 k rounds/s"), (9700.0, "9700 rounds/s")]
+)
+def test_large_numbers_of_any_unit_are_scaled(largest, text):
+    assert unit_for("stdout.rate", largest, "rounds/s").text(largest) == text
