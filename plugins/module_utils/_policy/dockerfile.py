@@ -26,7 +26,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.python_requirem
     pyproject_lines,
     python_of_pipfile,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import BuildSecret, File, Index, PythonStack, Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.stack import (
+    BuildSecret,
+    File,
+    Index,
+    PythonStack,
+    Stack,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.install_scripts import (
     BUILD_FOLDER,
     NATIVE_SH,
