@@ -15,9 +15,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+    Damaged,
     Record,
     labels_of,
-    list_records,
+    list_with_damaged,
     read_outcome,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -27,14 +28,19 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import 
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    LOST_RESULT,
     SCRIPT_FAILED,
     PodFacts,
     RunFacts,
     RunState,
     outcome_state,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
+
+# What only a task that inspects has to tell.
+_DROPPED = ("cached", "changed", "verdict", "verdict_text", "ignored")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,16 +60,29 @@ def answer_inspections(client: KubeClient, question: InspectionQuestion) -> Data
     own = f"{INSPECTION_LABEL}={question.inspection_id}" if question.inspection_id else INSPECTION_LABEL
     by_identifier = f"{IDENTIFIER_LABEL}={question.identifier}" if question.identifier else None
     selector = ",".join(part for part in (own, by_identifier, question.labels) if part)
-    records = list_records(client, question.namespace, selector)
-    return {"inspections": [_entry(client, record, question) for record in records]}
+    records, damaged = list_with_damaged(client, question.namespace, selector)
+    told = [_entry(client, record, question) for record in records]
+    told += [_unreadable(item) for item in damaged]
+    return {"inspections": sorted(told, key=lambda entry: (entry["namespace"], entry["inspection_id"]))}
+
+
+def _unreadable(item: Damaged) -> Data:
+    """The entry of a record that says nothing any more."""
+    answer = empty_answer(item.namespace) | {"inspection_id": item.name, "problem": item.problem}
+    further: Data = {"labels": {}, "specification": None, "finished": None, "ttl": None, "logs": None}
+    return {key: value for key, value in answer.items() if key not in _DROPPED} | further
 
 
 def _entry(client: KubeClient, record: Record, question: InspectionQuestion) -> Data:
     """One inspection, with the keys the module inspection returns, and what only this module tells."""
     outcome = read_outcome(client, record)
+    problem = None if outcome is None else outcome_problem(outcome)
+    if problem is not None:
+        problem = f"ConfigMap {record.namespace}/{record.name}: data.outcome: {problem}; run the task again"
+        outcome = {"items": [], "reason": LOST_RESULT, "message": problem}
     facts = RunFacts(None) if outcome is not None else _facts(client, record)
     state = outcome_state(outcome) if outcome is not None else _running_state(client, facts)
-    built = record.spec.get("build") or {}
+    built = _mapping(record.spec.get("build"))
     answer = empty_answer(record.namespace)
     build = _build(client, record, built.get("spec_hash"), question)
     answer |= {
@@ -75,15 +94,20 @@ def _entry(client: KubeClient, record: Record, question: InspectionQuestion) -> 
     }
     logs = _item_logs(client, record, facts, outcome, question) if question.logs else None
     told = with_outcome(answer, state, outcome)
-    dropped = ("cached", "changed", "verdict", "verdict_text", "ignored")
     return {
-        **{key: value for key, value in told.items() if key not in dropped},
+        **{key: value for key, value in told.items() if key not in _DROPPED},
+        "problem": problem,
         "labels": labels_of(record),
         "specification": {"run": record.spec.get("run"), "script": record.spec.get("script"), "stack": _stack(build)},
         "finished": None if record.finished is None else time_text(record.finished),
         "ttl": record.ttl,
         "logs": {"build": ((build or {}).get("outcome") or {}).get("log"), "items": logs} if question.logs else None,
     }
+
+
+def _mapping(value: object) -> Data:
+    """A mapping, empty for anything else: others may have damaged the record."""
+    return value if isinstance(value, dict) else {}
 
 
 def _stack(build: Data | None) -> Data | None:
@@ -97,7 +121,7 @@ def _build(client: KubeClient, record: Record, spec_hash: str | None, question: 
         return None
     asked = BuildQuestion(namespace=record.namespace, spec_hash=spec_hash, log=question.logs)
     builds: list[Data] = answer_builds(client, asked)["builds"]
-    image = (record.spec.get("build") or {}).get("image")
+    image = _mapping(record.spec.get("build")).get("image")
     return next((build for build in builds if build["image"] == image), None)
 
 
