@@ -71,11 +71,15 @@ def _anything(_value: t.Any) -> bool:
     return True
 
 
+def _is_scalar_or_map(value: t.Any) -> bool:
+    return _is_scalar(value) or _map_of(_is_scalar)(value)
+
+
 _STREAM = _map_of(_is_scalar, bytes=_is_whole, head=_is_text, tail=_is_text)
 _HWINFO = _map_of(
     _is_scalar,
-    cpu=_map_of(_is_scalar, flags=_all_of(_is_text), caches=_map_of(_is_scalar)),
-    gpus=_all_of(_map_of(_is_scalar)),
+    cpu=_map_of(_is_scalar, flags=_all_of(_is_text), caches=_map_of(_is_scalar_or_map)),
+    gpus=_all_of(_map_of(_is_scalar_or_map)),
     memory=_map_of(_is_scalar),
     numa=_map_of(_is_scalar),
     limits=_map_of(_is_scalar),
