@@ -156,8 +156,8 @@ options:
     default: false
   cache:
     description:
-      - Repository in which layers are kept between builds. By default, and with V(none), no layer is kept. It is written
-        while the image is built, with the account of O(pull_secret).
+      - Repository in which layers are kept between builds. By default, and with V(none), no layer is kept. It is
+        written while the image is built, with the account of O(pull_secret).
     type: str
   push:
     description:
@@ -307,7 +307,8 @@ duration:
 reason:
   description: >-
     Why there is no image, one of V(build_failed), V(push_failed), V(oom), V(timeout), V(quota), V(unschedulable),
-    V(image_pull), V(evicted), V(cancelled) and V(lost_result). None when there is one.
+    V(image_pull), V(evicted), V(cancelled), V(lost_result), V(refused) (admission lets no pod be made) and V(config) (a
+    Secret is missing, or the builder cannot be started). None when there is one.
   returned: when the state is present
   type: str
   sample: null
@@ -343,7 +344,9 @@ phase:
   type: str
   sample: succeeded
 waiting_for:
-  description: What a build waits for that has not started, V(queued), V(quota), V(unschedulable) or V(pulling).
+  description: >-
+    What a build waits for that has not started, V(queued), V(quota), V(unschedulable), V(pulling) or V(config) (a
+    Secret that is missing).
   returned: with the engine V(job)
   type: str
   sample: null

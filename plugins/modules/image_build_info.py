@@ -93,6 +93,10 @@ builds:
       description: How often it was tried.
       type: int
       sample: 1
+    problem:
+      description: What is wrong with the record, when it cannot be read.
+      type: str
+      sample: null
     phase:
       description: V(pending), V(running), V(succeeded) or V(failed).
       type: str

@@ -343,7 +343,7 @@ options:
   output_bytes:
     description:
       - How much of each output stream is kept, half of it from the beginning and half from the end. The default is
-        65536.
+        65536, the most is 1048576.
     type: int
   service_account:
     description:
@@ -522,7 +522,8 @@ phase:
 status:
   description: >-
     Where C(build) and C(run) stand, each with C(phase), C(reason), C(message) and C(waiting_for), which tells what a
-    pending one waits for, V(queued), V(quota), V(unschedulable) or V(pulling). None for a step that is not needed.
+    pending one waits for, V(queued), V(quota), V(unschedulable), V(pulling) or V(config) (a Secret that is missing).
+    None for a step that is not needed.
   returned: success
   type: dict
   sample:
@@ -628,7 +629,8 @@ runs:
     reason:
       description: >-
         Why the repetition failed, V(script_failed), V(oom), V(timeout), V(evicted), V(image_pull), V(unschedulable),
-        V(quota), V(cancelled) or V(lost_result). None when it succeeded.
+        V(quota), V(cancelled), V(lost_result), V(refused) (admission lets no pod be made) or V(config) (a Secret is
+        missing, or the image cannot run the collector). None when it succeeded.
       type: str
       sample: null
     message:

@@ -113,6 +113,10 @@ inspections:
       type: dict
       sample:
         muster.kube/identifier: matmul
+    problem:
+      description: What is wrong with the record, when it cannot be read.
+      type: str
+      sample: null
     phase:
       description: V(Pending), V(Running), V(Succeeded), V(Failed) or V(Cancelled).
       type: str

@@ -237,7 +237,7 @@ def test_no_tier_works_where_admission_refuses_them_all(site):
     with pytest.raises(MusterError) as caught:
         site.build(stack=small(site, "strict"), namespace=space, tier="auto")
     result = caught.value.as_result()
-    assert result["reason"] == "build_failed"
+    assert result["reason"] == "refused"
     assert set(result["tiers_refused"]) == {"userns", "baseline", "unconfined", "privileged"}
     assert "violates PodSecurity" in result["tiers_refused"]["baseline"]
     assert "privileged" in result["msg"]

@@ -37,7 +37,12 @@ case $verb in
             mkdir -p "$folder" && printf 'layer %s' "${FAKE_LAYER:-}" > "$folder/blob"
         esac ;;
     pull) case " $* " in *" dir:"*) echo noise; echo 1d ;; esac ;;
-    build) [ -z "${FAKE_LEAVES:-}" ] || (sleep 600 &); for last in "$@"; do :; done; cp -r "$last" "$state/context"; echo "STEP 1"; printf '%s\\n' "${FAKE_SAYS:-}" ;;
+    build)
+        [ -z "${FAKE_LEAVES:-}" ] || (sleep 600 &)
+        for last in "$@"; do :; done
+        cp -r "$last" "$state/context"
+        echo "STEP 1"
+        printf '%s\\n' "${FAKE_SAYS:-}" ;;
     from) echo working-container ;;
     run) printf '@dpkg\\nii  hello 2.10\\n@pip\\nx 1%s\\n' "${FAKE_LISTS:-}" ;;
     inspect | image) printf 'sha256:ba' ;;

@@ -48,7 +48,10 @@ class JobApi(WritableApi):
             name = path.split("/")[-2]
             own = f"{name}/{parse_qs(address.query).get('container', [''])[0]}"
             name = own if own in self.logs else name
-            return (200, {"text": self.logs[name].decode()}) if name in self.logs else (404, {"kind": "Status"})
+            if name not in self.logs:
+                return 404, {"kind": "Status"}
+            lines = int(parse_qs(address.query).get("tailLines", ["0"])[0])
+            return 200, {"text": b"".join(self.logs[name].splitlines(keepends=True)[-lines:]).decode()}
         if method == "GET" and path.endswith("/events"):
             self.asked.append((method, path, False))
             uid = parse_qs(address.query)["fieldSelector"][0].partition("=")[2]

@@ -377,7 +377,7 @@ class _Actor:
         ledger, office = self.dispatcher.ledger, self.dispatcher.office
         assert ledger is not None
         assert office is not None
-        self.rest(max(0.0, (ledger.free_from() or 0.0) - office.clock.now()))
+        self.rest(ledger.time_to_wait(office.clock.now()))
         served = 0
         while True:
             news = self.news

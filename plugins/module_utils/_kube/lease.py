@@ -193,14 +193,17 @@ class Ledger:
         """When the Lease was made, in seconds on the server's clock; long ago when that cannot be read."""
         return read_time((self._lease.get("metadata") or {}).get("creationTimestamp")) or 0.0
 
-    def free_from(self) -> float | None:
-        """From when (on the server's clock) no holder of an earlier Lease can write any more; None when that is past.
+    def time_to_wait(self, now: float) -> float:
+        """Seconds until no holder of an earlier Lease can write any more; now is the server's time.
 
         A Lease without a batch is new. Another one may have been deleted under a holder that has not noticed yet, and
-        whoever made the new one may have died before it had waited.
+        whoever made the new one may have died before it had waited. A clock that is wrong makes it no longer.
         """
+        if self.batch_text() is not None:
+            return 0.0
         # Timestamps are cut to whole seconds.
-        return None if self.batch_text() is not None else self.created() + self.terms.seconds + 1.0
+        longest = self.terms.seconds + 1.0
+        return min(longest, max(0.0, self.created() + longest - now))
 
     # Taking the Lease.
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 
-# The server can only count lines from the end; so many are always enough for a framed result.
+# The server can only count lines from the end. A line is taken to have so many bytes on average.
 TAIL_LINES = 20_000
+LINE_BYTES = 200
 TAIL_BYTES = 4 * 1024 * 1024
 
 

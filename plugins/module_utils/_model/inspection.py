@@ -29,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     OOM,
     SCRIPT_FAILED,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import checked_result
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text
 
 OUTPUT_BYTES = 64 * 1024
@@ -72,6 +73,15 @@ _FURTHER = (
 USAGE_KEYS = (*_MEASURED, "cgroup_memory_peak_bytes", *_FURTHER)
 
 _SIGKILL = 9
+# The size of a result: what one line of a frame holds, and what there is besides the streams.
+_LINE_BYTES = 57
+_FACTS_BYTES = 256 * 1024
+_WARMUP_STDERR = 1000
+_WARMUP_ENTRY = 100
+_ODD_BYTES = 64
+_MORE_LINES = 1000
+# Pods tell whole seconds, and the clock of a node may be set meanwhile.
+_CLOCK_SLACK = 10.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,6 +155,21 @@ def run_hash(spec: RunSpec, image_digest: str | None) -> str:
     return hashlib.sha256(canonical_json(run_data(spec, image_digest)).encode()).hexdigest()
 
 
+def result_lines(spec: RunSpec) -> int:
+    """How many lines of a log a result takes at most: both streams in base64, once more in base64 for the frame.
+
+    A warm-up run that failed adds the end of its stderr. What hardware facts need is far below the rest.
+    """
+    streams = 2 * _coded(spec.output_bytes + _ODD_BYTES)
+    warmups = spec.warmup * (_coded(_WARMUP_STDERR) + _WARMUP_ENTRY)
+    return (streams + warmups + _FACTS_BYTES) // _LINE_BYTES + _MORE_LINES
+
+
+def _coded(size: int) -> int:
+    """So many bytes in base64."""
+    return (size + 2) // 3 * 4
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ItemFacts:
     """What is known of one repetition without its own result: where it ran and how its pod ended.
@@ -167,7 +192,12 @@ class ItemFacts:
 
 
 def item_from_frame(frame: Frame, facts: ItemFacts) -> Data:
-    """The result of one repetition; without a frame it tells what the pod's status tells."""
+    """The result of one repetition; without a frame it tells what the pod's status tells.
+
+    A script has the rights of the collector and can write in its name. So types are checked, and exit code and times
+    against those of the kubelet; the rest has to be believed.
+    """
+    frame = _plausible(checked_result(frame), facts)
     payload = frame.payload or {}
     outputs = {name: _output(payload.get(name)) for name in ("stdout", "stderr")}
     stdout, is_json = _parsed(outputs["stdout"])
@@ -195,6 +225,25 @@ def item_from_frame(frame: Frame, facts: ItemFacts) -> Data:
         "reason": reason,
         "message": message,
     }
+
+
+def _plausible(frame: Frame, facts: ItemFacts) -> Frame:
+    """The frame, or one without a result when it contradicts what the kubelet saw."""
+    payload = frame.payload
+    if payload is None:
+        return frame
+    told, seen = payload.get("exit_code"), facts.exit_code
+    # Who was ended from outside may have had no time to end with the code of its script.
+    by_itself = facts.reason in (None, SCRIPT_FAILED)
+    if by_itself and told is not None and seen is not None and told != seen:
+        return Frame(None, f"the result says exit code {told}, its container ended with {seen}")
+    if facts.started is None or facts.finished is None:
+        return frame
+    first, last = facts.started - _CLOCK_SLACK, facts.finished + _CLOCK_SLACK
+    moments = [payload[key] for key in ("start", "end") if payload.get(key) is not None]
+    if any(not first <= moment <= last for moment in moments) or (payload.get("wall_seconds") or 0) > last - first:
+        return Frame(None, "the times of the result are not within those of its container")
+    return frame
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ SCRIPT_FAILED = "script_failed"
 EVICTED = "evicted"
 CANCELLED = "cancelled"
 LOST_RESULT = "lost_result"
+# Admission, a webhook or a rule of the server let no pod be made.
+REFUSED = "refused"
+# The pod cannot be carried out as it is described: a Secret is missing, the image has no shell.
+CONFIG = "config"
 REASONS = (
     BUILD_FAILED,
     PUSH_FAILED,
@@ -40,6 +44,8 @@ REASONS = (
     EVICTED,
     CANCELLED,
     LOST_RESULT,
+    REFUSED,
+    CONFIG,
 )
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
@@ -173,7 +179,7 @@ class RunFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunState:
-    """What the facts amount to; waiting_for is queued, quota, unschedulable or pulling while it is pending."""
+    """What the facts amount to; waiting_for is queued, quota, unschedulable, pulling or config if pending."""
 
     phase: Phase
     reason: str | None = None

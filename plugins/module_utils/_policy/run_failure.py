@@ -7,12 +7,16 @@
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
+    CONFIG,
     EVICTED,
     IMAGE_PULL,
     OOM,
     QUOTA,
+    REFUSED,
     TIMEOUT,
     UNSCHEDULABLE,
     ContainerFacts,
@@ -32,6 +36,14 @@ _NO_IMAGE = (
 )
 # What a kubelet says when the pod's own description cannot be carried out; it tries again, mostly in vain.
 _NO_START = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+# What a runtime says of a container whose program it could not start.
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
+# What is missing may be made a moment later, by hand or by an operator; a name spelled wrong never is.
+_CONFIG_SECONDS = 60.0
+_MISSING = re.compile(r"(?i)\b(secret|configmap)\b.*\bnot found\b")
+# Words of a server that will refuse the same pod again. One that could not ask a webhook may not.
+_REFUSALS = ("forbidden", "Invalid value", "denied the request", "is invalid")
+_UNANSWERED = ("failed calling webhook", "failed to call webhook")
 # A node that cannot do this will not learn it while a pod waits.
 _NO_USERNS = "does not support user namespaces"
 _KILLED = 137
@@ -58,9 +70,10 @@ def judge_run(facts: RunFacts, *, now: float, start_timeout: float | None, faile
     if final or state.phase == "running":
         return state
     waited = now - _idle_since(facts, now)
-    if start_timeout is not None and waited >= start_timeout:
-        return _waited_too_long(state, start_timeout)
-    return state
+    if start_timeout is None:
+        return state
+    longest = min(start_timeout, _CONFIG_SECONDS) if state.reason == CONFIG else start_timeout
+    return _waited_too_long(state, longest) if waited >= longest else state
 
 
 def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
@@ -84,6 +97,8 @@ def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
     if pod.cut_short:
         return EVICTED, "its pod was deleted before it had ended"
     ended = next((item for item in pod.containers if item.exit_code), None)
+    if ended is not None and ended.ended_as in _NOT_STARTED:
+        return CONFIG, f"container {ended.name} could not be started: {ended.message or ended.ended_as}"
     if ended is not None:
         return failed_as, _how_it_ended(ended)
     if pod.reason in ("UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity"):
@@ -116,25 +131,35 @@ def _waiting(facts: RunFacts, failed_as: str) -> tuple[RunState, bool]:
     for pod in open_pods:
         broken = next((item for item in pod.containers if item.waiting in _NO_START), None)
         if broken is not None:
-            return RunState("pending", failed_as, f"{broken.waiting}: {broken.message}", "pulling"), False
+            return RunState("pending", CONFIG, f"{broken.waiting}: {broken.message}", "config"), False
     if open_pods:
         mounting = _last(facts.events, "Pod", ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"))
         scheduled = any(pod.node for pod in open_pods)
         message = mounting.message if mounting is not None else ""
         if _NO_USERNS in message:
             return RunState("failed", failed_as, message), True
+        if _MISSING.search(message):
+            return RunState("pending", CONFIG, message, "config"), False
         return RunState("pending", None, message, "pulling" if scheduled else "queued"), False
     refused = _last(facts.events, "Job", ("FailedCreate",))
     if refused is None:
         # Between two pods, or between the end of the last one and the controller's word on it, nothing is waited for.
         return (RunState("running"), False) if facts.pods else (RunState("pending", None, "", "queued"), False)
-    if "exceeded quota" in refused.message:
-        return RunState("pending", None, refused.message, "quota"), False
-    if "failed quota" in refused.message:
-        return RunState("failed", QUOTA, refused.message), True
-    if "forbidden" in refused.message or "Invalid value" in refused.message:
-        return RunState("failed", failed_as, refused.message), True
-    return RunState("pending", None, refused.message, "queued"), False
+    return _refused(refused.message)
+
+
+def _refused(told: str) -> tuple[RunState, bool]:
+    """What it means that the controller could make no pod, and whether waiting is in vain."""
+    if "exceeded quota" in told:
+        return RunState("pending", None, told, "quota"), False
+    if "failed quota" in told:
+        return RunState("failed", QUOTA, told), True
+    message = f"its pods are refused: {told.removeprefix('Error creating: ')}"
+    if any(word in told for word in _UNANSWERED):
+        return RunState("pending", REFUSED, message, "queued"), False
+    if any(word in told for word in _REFUSALS):
+        return RunState("failed", REFUSED, message), True
+    return RunState("pending", None, told, "queued"), False
 
 
 def _waited_too_long(state: RunState, start_timeout: float) -> RunState:

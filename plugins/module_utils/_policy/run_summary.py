@@ -14,17 +14,19 @@ from collections.abc import Sequence
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
+    CONFIG,
     EVICTED,
     IMAGE_PULL,
     LOST_RESULT,
     QUOTA,
+    REFUSED,
     SCRIPT_FAILED,
     TIMEOUT,
     UNSCHEDULABLE,
 )
 
 # Failures that say nothing about the script: the same run may well succeed next time.
-_CIRCUMSTANCES = (CANCELLED, EVICTED, IMAGE_PULL, LOST_RESULT, QUOTA, UNSCHEDULABLE)
+_CIRCUMSTANCES = (CANCELLED, CONFIG, EVICTED, IMAGE_PULL, LOST_RESULT, QUOTA, REFUSED, UNSCHEDULABLE)
 
 # How much of a failed run's stderr is told.
 _LAST_LINES, _LAST_LETTERS = 5, 500

@@ -386,7 +386,7 @@ def one(function: t.Callable[[], bytes]) -> None:
     name = function.__name__
     try:
         got = function()
-    except Exception as error:
+    except (OSError, LookupError, TypeError, ValueError) as error:
         print(f"{name}: refused: {error}", flush=True)
         return
     print(f"{name}: GOT {len(got)} bytes", flush=True)

@@ -11,8 +11,9 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+    Damaged,
     Record,
-    list_records,
+    list_with_damaged,
     read_outcome,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -46,8 +47,18 @@ class BuildQuestion:
 def answer_builds(client: KubeClient, question: BuildQuestion) -> Data:
     """The keys of the result of image_build_info; nothing is ever written."""
     selector = f"{BUILD_LABEL},{question.labels}" if question.labels else BUILD_LABEL
-    records = list_records(client, question.namespace, selector)
-    return {"builds": [_entry(client, record, question) for record in records if _wanted(record, question)]}
+    records, damaged = list_with_damaged(client, question.namespace, selector)
+    told = [_entry(client, record, question) for record in records if _wanted(record, question)]
+    if (question.spec_hash, question.image) == (None, None):
+        told += [_unreadable(item) for item in damaged if question.name in (None, item.name)]
+    return {"builds": sorted(told, key=lambda entry: (entry["namespace"], entry["name"]))}
+
+
+def _unreadable(item: Damaged) -> Data:
+    """The entry of a record that says nothing any more."""
+    unknown = ("image", "spec_hash", "specification", "attempt", "phase", "waiting_for", "reason", "message")
+    told: Data = dict.fromkeys((*unknown, "finished", "ttl", "outcome"))
+    return {**told, "name": item.name, "namespace": item.namespace, "problem": item.problem}
 
 
 def _wanted(record: Record, question: BuildQuestion) -> bool:
@@ -79,6 +90,7 @@ def _entry(client: KubeClient, record: Record, question: BuildQuestion) -> Data:
         "finished": None if record.finished is None else time_text(record.finished),
         "ttl": record.ttl,
         "outcome": outcome,
+        "problem": None,
     }
     if outcome is not None and not question.log:
         told["outcome"] = {key: value for key, value in outcome.items() if key != "log"}

@@ -218,9 +218,9 @@ def _volumes(spec: BuildSpec, settings: BuildSettings, place: JobPlace, *, probe
     """The context as one folder, room of its own for each container, and secrets as files."""
     maps = [{"configMap": {"name": name}} for name in place.contents.values()]
     volumes: list[Data] = [{"name": "context", "projected": {"sources": maps}}, {"name": "out", "emptyDir": {}}]
-    for name in (CONTAINER,) if probe else (CONTAINER, PUSHER):
-        volumes += [{"name": f"{name}-{use}", "emptyDir": {}} for use in ("work", "storage")]
-        volumes.append({"name": f"{name}-private", "emptyDir": {"medium": "Memory", "sizeLimit": _PRIVATE_SIZE}})
+    for container in (CONTAINER,) if probe else (CONTAINER, PUSHER):
+        volumes += [{"name": f"{container}-{use}", "emptyDir": {}} for use in ("work", "storage")]
+        volumes.append({"name": f"{container}-private", "emptyDir": {"medium": "Memory", "sizeLimit": _PRIVATE_SIZE}})
     if probe:
         return volumes
     if spec.stack.secrets:

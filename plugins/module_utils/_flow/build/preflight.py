@@ -34,10 +34,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.build import (
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED
+from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, CONFIG, REFUSED
 from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
 
 _PROBE_SECONDS = 300.0
+# Failures of a probe that are due to its tier; no room or no builder image says nothing about it.
+_OF_TIER = (BUILD_FAILED, CONFIG, REFUSED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ def choose_tier(
     What one odd node refuses is thus not held against the others for ever. Privileged pods are never tried.
     """
     refused: dict[str, str] = {}
+    reasons: set[str] = set()
     changed = False
     for tier in AUTO_TIERS:
         if tier == "userns" and settings.host_network:
@@ -99,11 +102,11 @@ def choose_tier(
         if outcome.get("reason") is None:
             return Chosen(tier, refused, changed)
         refused[tier] = str(outcome.get("message") or outcome["reason"])
-        if outcome["reason"] != BUILD_FAILED:
-            # No room or no builder image says nothing about the tier.
+        reasons.add(str(outcome["reason"]))
+        if outcome["reason"] not in _OF_TIER:
             raise NoTier(namespace, str(outcome["reason"]), refused)
     refused["privileged"] = "it is not tried unless the option tier asks for it"
-    raise NoTier(namespace, BUILD_FAILED, refused)
+    raise NoTier(namespace, REFUSED if reasons == {REFUSED} else BUILD_FAILED, refused)
 
 
 def _naming(tier: Tier, report: Report) -> Report:
@@ -113,8 +116,7 @@ def _naming(tier: Tier, report: Report) -> Report:
 
 def _says_nothing(outcome: Data) -> bool:
     """Whether a recorded failure may be over by now; what admission refuses is quickly tried again."""
-    reason = outcome.get("reason")
-    return reason is not None and (reason != BUILD_FAILED or "forbidden" in str(outcome.get("message")))
+    return outcome.get("reason") not in (None, BUILD_FAILED)
 
 
 def _probe(

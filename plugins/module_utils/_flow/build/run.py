@@ -149,7 +149,7 @@ def _recorded(terms: BuildTerms, spec: BuildSpec, script: str, tier: Tier, affin
         """The outcome out of the pod's log."""
         pod = ended.facts.pods[-1] if ended.facts.pods else None
         outcome = _pod_outcome(spec, ended, pod)
-        more = {"engine_used": "job", "tier": tier, "duration": None, "node": None, "builder_digest": None}
+        more: Data = {"engine_used": "job", "tier": tier, "duration": None, "node": None, "builder_digest": None}
         if pod is not None:
             builder = pod.container(CONTAINER)
             begun = builder.started if builder is not None else None

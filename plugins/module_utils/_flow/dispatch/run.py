@@ -212,11 +212,12 @@ class _Run:
         It may not have noticed yet, and nobody can tell what it has promised.
         """
         ledger = office.ledger
-        free = ledger.free_from()
-        if free is None or free <= office.clock.now():
+        left = ledger.time_to_wait(office.clock.now())
+        if left <= 0:
             return
-        self.report(f"{ledger.terms.target} is new: waiting {ledger.terms.seconds:g} s for holders of an earlier one")
-        while (left := free - office.clock.now()) > 0:
+        self.report(f"{ledger.terms.target} is new: waiting {left:.0f} s for holders of an earlier one")
+        end = time.monotonic() + left
+        while (left := end - time.monotonic()) > 0:
             ledger.write_timeout()
             time.sleep(min(left, 1.0))
 

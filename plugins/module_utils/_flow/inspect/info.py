@@ -20,9 +20,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+    Damaged,
     Record,
     labels_of,
-    list_records,
+    list_with_damaged,
     read_outcome,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -32,14 +33,19 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import 
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+    LOST_RESULT,
     SCRIPT_FAILED,
     PodFacts,
     RunFacts,
     RunState,
     outcome_state,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
+
+# What only a task that inspects has to tell.
+_DROPPED = ("cached", "changed", "verdict", "verdict_text", "ignored")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,11 +70,12 @@ class _Known:
     outcome: Data | None
     facts: RunFacts
     state: RunState
+    problem: str | None = None
 
     @property
     def built(self) -> Data:
         """What the record tells of its image."""
-        return self.record.spec.get("build") or {}
+        return _mapping(self.record.spec.get("build"))
 
 
 def answer_inspections(client: KubeClient, question: InspectionQuestion) -> Data:
@@ -76,9 +83,20 @@ def answer_inspections(client: KubeClient, question: InspectionQuestion) -> Data
     own = f"{INSPECTION_LABEL}={question.inspection_id}" if question.inspection_id else INSPECTION_LABEL
     by_identifier = f"{IDENTIFIER_LABEL}={question.identifier}" if question.identifier else None
     selector = ",".join(part for part in (own, by_identifier, question.labels) if part)
-    found = _chosen(client, list_records(client, question.namespace, selector), question)
+    records, damaged = list_with_damaged(client, question.namespace, selector)
+    found = _chosen(client, records, question)
     builds = _builds(client, found, question)
-    return {"inspections": [_entry(client, known, builds, question) for known in found]}
+    told = [_entry(client, known, builds, question) for known in found]
+    # Their phase is unknown, so they are told whatever was asked for.
+    told += [_unreadable(item) for item in damaged]
+    return {"inspections": sorted(told, key=lambda entry: (entry["namespace"], entry["inspection_id"]))}
+
+
+def _unreadable(item: Damaged) -> Data:
+    """The entry of a record that says nothing any more."""
+    answer = empty_answer(item.namespace) | {"inspection_id": item.name, "problem": item.problem}
+    further: Data = dict.fromkeys(("specification", "created", "finished", "ttl", "logs")) | {"labels": {}}
+    return {key: value for key, value in answer.items() if key not in _DROPPED} | further
 
 
 def _chosen(client: KubeClient, records: list[Record], question: InspectionQuestion) -> list[_Known]:
@@ -96,9 +114,13 @@ def _chosen(client: KubeClient, records: list[Record], question: InspectionQuest
 def _known(client: KubeClient, record: Record) -> _Known:
     """One record with its outcome, or where it stands."""
     outcome = read_outcome(client, record)
+    problem = None if outcome is None else outcome_problem(outcome)
+    if problem is not None:
+        problem = f"ConfigMap {record.namespace}/{record.name}: data.outcome: {problem}; run the task again"
+        outcome = {"items": [], "reason": LOST_RESULT, "message": problem}
     facts = RunFacts(None) if outcome is not None else _facts(client, record)
     state = outcome_state(outcome) if outcome is not None else _running_state(client, facts)
-    return _Known(record, outcome, facts, state)
+    return _Known(record, outcome, facts, state, problem)
 
 
 def _builds(client: KubeClient, found: list[_Known], question: InspectionQuestion) -> dict[tuple[str, str, str], Data]:
@@ -132,9 +154,9 @@ def _entry(
     }
     logs = _item_logs(client, record, known.facts, outcome, question) if question.logs else None
     told = with_outcome(answer, known.state, outcome)
-    dropped = ("cached", "changed", "verdict", "verdict_text", "ignored")
     return {
-        **{key: value for key, value in told.items() if key not in dropped},
+        **{key: value for key, value in told.items() if key not in _DROPPED},
+        "problem": known.problem,
         "labels": labels_of(record),
         "specification": {"run": record.spec.get("run"), "script": record.spec.get("script"), "stack": _stack(build)},
         "created": record.created,
@@ -142,6 +164,11 @@ def _entry(
         "ttl": record.ttl,
         "logs": {"build": ((build or {}).get("outcome") or {}).get("log"), "runs": logs} if question.logs else None,
     }
+
+
+def _mapping(value: object) -> Data:
+    """A mapping, empty for anything else: others may have damaged the record."""
+    return value if isinstance(value, dict) else {}
 
 
 def _stack(build: Data | None) -> Data | None:

@@ -65,12 +65,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     outcome_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import NANO, parse_quantity
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import verify_placement
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of, worth_repeating
 
 PROGRAM = "podman"
 _STOP_SECONDS = 20
-_LOG_BYTES = 4 * 1024 * 1024
+_LOG_BYTES = 8 * 1024 * 1024
 _NOT_RUN = "it was not run, since too many other runs failed"
 
 
@@ -361,4 +362,4 @@ def _stored(name: str, identity: str) -> Data | None:
     if kept is None or kept.get("identity") != identity or not isinstance(kept.get("outcome"), dict):
         return None
     outcome: Data = kept["outcome"]
-    return None if worth_repeating(outcome) else outcome
+    return None if outcome_problem(outcome) is not None or worth_repeating(outcome) else outcome

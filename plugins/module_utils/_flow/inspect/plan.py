@@ -31,12 +31,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection impo
     run_hash,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity
+from ansible_collections.muster.kube.plugins.module_utils._model.run_security import read_security
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import (
     affinity_terms,
     gpu_requests,
     gpu_tolerations,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.run_security import read_security
 
 INSPECTION_LABEL = "muster.kube/inspection"
 IDENTIFIER_LABEL = "muster.kube/identifier"

@@ -11,6 +11,8 @@ is no failure, it is waited for and shown.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, NoNode, run_build
@@ -54,16 +56,21 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import run_data
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import result_lines, run_data
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
+    IMAGE_PULL,
     SCRIPT_FAILED,
     RunState,
     digest_in,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import worth_repeating
 
 Connect = t.Callable[[], KubeClient]
+
+# How registries and runtimes say that an image is not there.
+_GONE = re.compile(r"(?i)not found|manifest unknown|name unknown|no such (image|manifest)")
 
 
 def run_inspection(
@@ -124,7 +131,17 @@ class _Inspection:
             self._answer |= {"image": terms.image, "image_digest": digest_in(terms.image or "")}
         if plan is None:
             return self._answer
-        return self._run(plan.with_image(self._run_image()))
+        answer = self._run(plan.with_image(self._run_image()))
+        if not self._purged(answer):
+            return answer
+        self._report(f"{terms.stack.reference if terms.stack else ''}: the registry lost it; it is built again")
+        return self._run(plan.with_image(self._run_image())) if self._build(force=True) else self._answer
+
+    def _purged(self, answer: Data) -> bool:
+        """Whether an image that was built before is in its registry no more; one that was just made is there."""
+        built = answer["status"]["build"] or {}
+        lost = answer["reason"] == IMAGE_PULL and _GONE.search(str(answer["message"])) is not None
+        return lost and bool(built.get("cached")) and not self._terms.check_mode
 
     def _image_known(self) -> bool:
         """Whether the image was built before, so that there may be results of it."""
@@ -137,9 +154,9 @@ class _Inspection:
             raise
         return build.get("digest") is not None
 
-    def _build(self) -> bool:
+    def _build(self, *, force: bool = False) -> bool:
         """Build the stack; whether there is an image to run."""
-        terms = self._terms.build_terms(check_mode=self._terms.check_mode)
+        terms = dataclasses.replace(self._terms.build_terms(check_mode=self._terms.check_mode), force=force)
         try:
             build = run_build(lambda: self._client, terms, self._report, listen=self._listen)
         except BuildFailed as error:
@@ -201,7 +218,8 @@ class _Inspection:
     def _preview(self, stored: Recorded | None) -> Data:
         """The stored results, or that the script would be run."""
         if stored is not None:
-            self._answer |= {"cached": True, "attempt": stored.attempt, "would_run": False}
+            changed = self._answer["changed"] or stored.changed
+            self._answer |= {"cached": True, "attempt": stored.attempt, "would_run": False, "changed": changed}
             return with_outcome(self._answer, stored.state, stored.outcome)
         return {**self._answer, "phase": "Pending", "changed": True, "cached": False, "would_run": True}
 
@@ -232,7 +250,9 @@ class _Inspection:
                 ended, spec, plan.ask, self._nodes, label_keys(plan.pod_terms(self._known_nodes(plan)))
             ),
             failed_as=SCRIPT_FAILED,
-            repeat=worth_repeating,
+            # What somebody damaged is no answer either.
+            repeat=lambda outcome: outcome_problem(outcome) is not None or worth_repeating(outcome),
+            log_lines=result_lines(spec),
             start_timeout=terms.start_timeout,
             longest=longest_of(terms, spec),
             ttl=terms.ttl,

@@ -11,10 +11,12 @@ A large outcome lies compressed in further ConfigMaps that the record owns; the 
 from __future__ import annotations
 
 import base64
+import binascii
 import dataclasses
 import gzip
 import hashlib
 import json
+import re
 import typing as t
 import uuid
 import zlib
@@ -46,6 +48,9 @@ INLINE_BYTES = 256 * 1024
 CHUNK_BYTES = 900 * 1024
 CONTENT_BYTES = 1000 * 1024
 _LEFTOVER_TRIES = 6
+_ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
+# The year 9999, the last that can be written as a time.
+_MOST_SECONDS = 253_402_300_799
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,6 +101,15 @@ class Record:
         return self.ttl is not None and self.finished is not None and self.finished + self.ttl <= now
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Damaged:
+    """A record that somebody damaged, and what is wrong with it."""
+
+    namespace: str
+    name: str
+    problem: str
+
+
 def job_name(name: str, attempt: int) -> str:
     """The name of an attempt's Job."""
     return name if attempt == 1 else f"{name}-a{attempt}"
@@ -125,12 +139,15 @@ def decode_record(raw: Object) -> Record:
     where = f"ConfigMap {raw['metadata']['namespace']}/{raw['metadata']['name']}"
     data = raw.get("data") or {}
     attempt = data.get("attempt", "")
-    if not attempt.isdecimal() or int(attempt) < 1:
-        raise BadInput("read", f"{where}: data.attempt", f"{attempt!r} is no number from 1")
-    stored = parse_json(data["outcome"], f"{where}: data.outcome") if "outcome" in data else None
+    if not _ATTEMPT.fullmatch(attempt):
+        raise BadInput("read", f"{where}: data.attempt", f"{attempt[:20]!r} is no number from 1")
+    stored = _document(data["outcome"], f"{where}: data.outcome") if "outcome" in data else None
+    chunks = (stored or {}).get("chunks")
+    if chunks is not None and not (isinstance(chunks, list) and all(isinstance(name, str) for name in chunks)):
+        raise BadInput("read", f"{where}: data.outcome", "its chunks are no list of names")
     return Record(
         raw=raw,
-        spec=parse_json(data.get("spec"), f"{where}: data.spec"),
+        spec=_document(data.get("spec"), f"{where}: data.spec"),
         identity=str(data.get("identity") or ""),
         attempt=int(attempt),
         ttl=_number(data.get("ttl"), f"{where}: data.ttl"),
@@ -146,15 +163,30 @@ def read_record(client: KubeClient, namespace: str, name: str) -> Record | None:
 
 
 def list_records(client: KubeClient, namespace: str | None, selector: str) -> list[Record]:
-    """All records a label selector matches, by name; chunks and contents have no attempt and are left out."""
+    """All records a label selector matches, by name; a damaged one is nobody's but its own trouble."""
+    return list_with_damaged(client, namespace, selector)[0]
+
+
+def list_with_damaged(
+    client: KubeClient, namespace: str | None, selector: str
+) -> tuple[list[Record], tuple[Damaged, ...]]:
+    """The records by name, and those that cannot be read; chunks and contents have no attempt and are left out."""
+    damaged: list[Damaged] = []
 
     def keep(raw: Object) -> Record | None:
-        return decode_record(raw) if "attempt" in (raw.get("data") or {}) else None
+        if "attempt" not in (raw.get("data") or {}):
+            return None
+        try:
+            return decode_record(raw)
+        except BadInput as error:
+            damaged.append(Damaged(raw["metadata"]["namespace"], raw["metadata"]["name"], str(error)))
+            return None
 
     path = resource_path("v1", "configmaps", namespace)
     wanted = f"{selector},{MANAGED_LABEL}={MANAGER},!{PART_LABEL}"
     listing = list_objects(client, path, keep=keep, label_selector=wanted)
-    return sorted(listing.items, key=lambda record: (record.namespace, record.name))
+    found = sorted(listing.items, key=lambda record: (record.namespace, record.name))
+    return found, tuple(sorted(damaged, key=lambda item: (item.namespace, item.name)))
 
 
 def create_record(client: KubeClient, raw: Object) -> Record:
@@ -172,11 +204,18 @@ def create_record(client: KubeClient, raw: Object) -> Record:
     return decode_record(made.obj)
 
 
-def change_record(client: KubeClient, record: Record, changes: t.Mapping[str, str | None]) -> Record:
-    """Replace the record with some keys of its data changed; None removes a key."""
+def change_record(
+    client: KubeClient,
+    record: Record,
+    changes: t.Mapping[str, str | None],
+    *,
+    labels: t.Mapping[str, str] | None = None,
+) -> Record:
+    """Replace the record with some keys of its data changed, None removes a key, and with some labels set."""
     write = uuid.uuid4().hex
     data = {**record.raw["data"], **changes, "write": write}
-    raw = {**record.raw, "data": {key: value for key, value in data.items() if value is not None}}
+    metadata = {**record.raw["metadata"], "labels": {**labels_of(record), **(labels or {})}}
+    raw = {**record.raw, "metadata": metadata, "data": {key: item for key, item in data.items() if item is not None}}
     ttl = _number(raw["data"].get("ttl"), record.name)
     raw = _with_ttl(raw, ttl)
     stored = settle_replace(client, _path(record.namespace, record.name), raw, write, _write_of)
@@ -207,7 +246,10 @@ def read_outcome(client: KubeClient, record: Record) -> Data | None:
         part = ((raw or {}).get("binaryData") or {}).get("part")
         if part is None:
             return None
-        parts.append(base64.b64decode(part))
+        try:
+            parts.append(base64.b64decode(part, validate=True))
+        except (binascii.Error, ValueError):
+            return None
     packed = b"".join(parts)
     if hashlib.sha256(packed).hexdigest() != record.stored.get("sha256"):
         return None
@@ -314,6 +356,17 @@ def _number(text: t.Any, where: str) -> float | None:
     if text is None:
         return None
     try:
-        return float(text)
+        number = float(text)
     except ValueError as error:
         raise BadInput("read", where, f"{text!r} is no number") from error
+    if not 0 <= number <= _MOST_SECONDS:
+        raise BadInput("read", where, f"{text!r} is no number of seconds")
+    return number
+
+
+def _document(text: t.Any, where: str) -> Data:
+    """A mapping as JSON that others may have damaged."""
+    value = parse_json(text, where)
+    if not isinstance(value, dict):
+        raise BadInput("read", where, f"a mapping is needed, this is a {type(value).__name__}")
+    return value

@@ -45,7 +45,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import
     follow_job,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import read_log
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import LINE_BYTES, TAIL_LINES, read_log
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -113,7 +113,7 @@ class RecordedJob:
     spec is kept in the record and identity tells it apart from others of the same name; job gives the manifest
     (batch/v1) without owner; harvest makes the outcome, JSON values only. repeat says of a stored outcome that it does
     not count and the run is to be tried again; longest is the Job's own deadline, after which its controller must have
-    ended it.
+    ended it. log_lines is how many lines of a log are read from its end.
     """
 
     namespace: str
@@ -131,6 +131,7 @@ class RecordedJob:
     ttl: float | None = None
     force: bool = False
     wait: bool = True
+    log_lines: int = TAIL_LINES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ def find_recorded(client: KubeClient, terms: RecordedJob) -> Recorded | None:
     outcome = _good_outcome(client, terms, record)
     if record is None or outcome is None:
         return None
-    return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=False)
+    changed = _outdated(record, terms)
+    return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
 
 
 def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, listen: Listen = JobBell) -> Recorded:
@@ -171,8 +173,9 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
     if record is not None and record.stored is not None:
         changed = _end_job(client, record)
     if record is not None and outcome is not None:
-        if record.ttl != terms.ttl:
-            record = change_record(client, record, {"ttl": None if terms.ttl is None else str(terms.ttl)})
+        if _outdated(record, terms):
+            ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
+            record = change_record(client, record, ttl, labels=terms.labels)
             changed = True
         return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
     try:
@@ -180,6 +183,11 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
         return _Attempt(client, terms, record, report, listen).run()
     except ObjectGone as error:
         raise Cancelled(terms.namespace, terms.name) from error
+
+
+def _outdated(record: Record, terms: RecordedJob) -> bool:
+    """Whether the task wants the record kept for another time or found by other labels; those of others stay."""
+    return record.ttl != terms.ttl or not terms.labels.items() <= labels_of(record).items()
 
 
 def remove_recorded(client: KubeClient, namespace: str, name: str, *, dry: bool = False) -> bool:
@@ -234,7 +242,7 @@ def _begin(client: KubeClient, terms: RecordedJob, record: Record | None) -> Rec
         "spec": canonical_json(terms.spec),
     }
     try:
-        return change_record(client, record, changes)
+        return change_record(client, record, changes, labels=terms.labels)
     except Superseded:
         # Another run of the same task was first; go on with its attempt.
         found = read_record(client, terms.namespace, terms.name)
@@ -351,7 +359,10 @@ class _Attempt:
     def _log(self, pod: str, container: str) -> bytes | None:
         """The end of a log; None when the pod, its node or the log is gone."""
         try:
-            return read_log(self._client, self._record.namespace, pod, container)
+            lines = self._terms.log_lines
+            return read_log(
+                self._client, self._record.namespace, pod, container, tail_lines=lines, tail_bytes=lines * LINE_BYTES
+            )
         except NotFound:
             return None
         except KubeError as error:

@@ -11,6 +11,7 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import NO_FRAME, Frame
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import (
     ITEM_KEYS,
@@ -22,6 +23,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection impo
     run_data,
     run_hash,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import summarize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -217,3 +220,86 @@ def test_the_identity_is_stable_and_holds_no_contents():
     assert run_hash(spec, None) == run_hash(turned, None)
     assert "secret" not in str(run_data(spec, None))
     assert run_hash(SPEC, "sha256:1") == "66a58c16c156d1c04db7e563122b2565298b18912b6ca5ce8f0164217630918a"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"wall_seconds": "fast"},
+        {"wall_seconds": -1},
+        {"wall_seconds": True},
+        {"exit_code": "0"},
+        {"exit_code": 1.5},
+        {"signal": []},
+        {"start": 1e300},
+        {"start": -5},
+        {"end": {}},
+        {"usage": []},
+        {"usage": {"user_seconds": "1"}},
+        {"stdout": "text"},
+        {"stdout": {"bytes": "many", "head": "", "tail": ""}},
+        {"stderr": {"bytes": 1, "head": 5}},
+        {"warmup": []},
+        {"warmup": {"failures": [1]}},
+        {"warmup": {"failures": [{"stderr": 4}]}},
+        {"notes": "note"},
+        {"notes": [{}]},
+        {"hwinfo": 3},
+        {"hwinfo": {"pressure": []}},
+        {"hwinfo": {"cpu": {"flags": 5}}},
+        {"hwinfo": {"cpu": {"arch": []}}},
+        {"hwinfo": {"gpus": [1]}},
+        {"os_release": "debian"},
+        {"hostname": 7},
+        {"wall_seconds": 10**400},
+        {"usage": {"user_seconds": float("nan")}},
+        {"hostname": "\ud800"},
+    ],
+)
+def test_a_result_of_wrong_types_is_lost(changes: dict[str, t.Any]) -> None:
+    found = item(**changes)
+    assert tuple(found) == ITEM_KEYS
+    assert found["reason"] == "lost_result"
+    assert "the result cannot be used" in found["message"]
+    assert (found["wall_seconds"], found["stdout"]) == (None, "")
+    assert outcome_problem({"items": [found], "reason": "lost_result", "message": ""}) is None
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(payload())), NESTED, max_size=4))
+def test_whatever_a_script_writes_can_be_stored_and_read(changes: dict[str, t.Any]) -> None:
+    found = item(**changes)
+    canonical_json(found).encode()
+    assert outcome_problem({"items": [found]}) is None
+    summarize([found])
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen", "words"),
+    [
+        ({"exit_code": 0}, {"exit_code": 1, "reason": "script_failed"}, "says exit code 0, its container ended with 1"),
+        ({"exit_code": 0}, {"exit_code": 3}, "says exit code 0"),
+        ({"exit_code": 2}, {"exit_code": 0}, "says exit code 2"),
+        ({"wall_seconds": 100.0}, {}, "the times of the result"),
+        ({"start": 1_600_000_000.0}, {}, "the times of the result"),
+        ({"end": 1_800_000_000.0}, {}, "the times of the result"),
+    ],
+)
+def test_a_result_that_contradicts_the_kubelet_is_lost(changes, seen, words):
+    facts = {"exit_code": 0, "started": 1_700_000_000.0, "finished": 1_700_000_002.0, **seen}
+    found = item(dataclasses.replace(FACTS, **facts), **changes)
+    assert found["reason"] == seen.get("reason", "lost_result")
+    assert words in found["message"]
+    assert found["wall_seconds"] is None
+    assert found["exit_code"] == facts["exit_code"]
+
+
+def test_a_result_that_agrees_with_the_kubelet_counts():
+    facts = dataclasses.replace(FACTS, exit_code=0, started=1_700_000_000.0, finished=1_700_000_002.0)
+    assert item(facts)["reason"] is None

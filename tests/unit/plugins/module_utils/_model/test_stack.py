@@ -157,16 +157,25 @@ def test_the_environment_may_be_a_list_and_hold_whole_numbers() -> None:
         ({"base": "a", "python": {"extras": ["x"]}}, "they belong to a pyproject, and none is given"),
         ({"base": "a", "python": {"requirements": "x @ git+https://t0k3n@h/x"}}, "has a password in it"),
         ({"base": "a", "python": {"requirements": "--index-url https://u:p@h/"}}, "has a password in it"),
-        ({"base": "a", "environment": {"PIP_INDEX_URL": "https://u:p@h/"}}, "environment.PIP_INDEX_URL: a URL has a password in it"),
+        (
+            {"base": "a", "environment": {"PIP_INDEX_URL": "https://u:p@h/"}},
+            "environment.PIP_INDEX_URL: a URL has a password in it",
+        ),
         ({"base": "a", "labels": {"source": "https://t0k3n@h/x"}}, "labels.source: a URL has a password in it"),
-        ({"base": "a", "files": [{"path": "/etc/pip.conf", "content": "x=https://u:p@h/"}]}, "pip.conf: a URL has a password in it"),
+        (
+            {"base": "a", "files": [{"path": "/etc/pip.conf", "content": "x=https://u:p@h/"}]},
+            "pip.conf: a URL has a password in it",
+        ),
         (
             {"base": "a", "files": [{"path": "/b", "content_base64": "/2h0dHBzOi8vdTpwQGgvAA=="}]},
             "files: /b: a URL has a password in it",
         ),
         ({"dockerfile": "FROM a\nRUN curl https://u:p@h/x\n"}, "dockerfile: a URL has a password in it"),
         ({"base": "a", "packages": ["https://u:p@h/x.rpm"]}, "packages: a URL has a password in it"),
-        ({"base": "a", "environment": {"URL": "https://h/x?a=1&access_token=abc"}}, "environment.URL: a URL has a password in it"),
+        (
+            {"base": "a", "environment": {"URL": "https://h/x?a=1&access_token=abc"}},
+            "environment.URL: a URL has a password in it",
+        ),
         ({"base": "a", "python": {"indexes": [{"url": "https://h/simple?token=abc"}]}}, "a query in it"),
         ({"base": "a", "python": {"indexes": [{}]}}, "give either url or secret"),
         ({"base": "a", "python": {"indexes": [{"url": "ftp://x"}]}}, "is not a URL of http, https or file"),

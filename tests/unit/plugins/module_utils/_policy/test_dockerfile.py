@@ -264,7 +264,10 @@ def test_a_secret_is_mounted_only_in_the_step_that_needs_it() -> None:
         }
     )
     native, python = (
-        {option.removeprefix("--mount=type=secret,id=").removesuffix(",required=true") for option in json_words(rest)[0]}
+        {
+            option.removeprefix("--mount=type=secret,id=").removesuffix(",required=true")
+            for option in json_words(rest)[0]
+        }
         for name, rest in instructions(build_context(stack).dockerfile)
         if name == "RUN"
     )

@@ -76,6 +76,16 @@ NO_LIMITS = 'Error creating: pods "b-x" is forbidden: failed quota: small: must 
 INSECURE = 'Error creating: pods "b-x" is forbidden: violates PodSecurity "baseline:latest": privileged'
 
 
+DENIED = 'Error creating: admission webhook "policy.example.com" denied the request: no owner label'
+NO_ACCOUNT = 'Error creating: pods "b-x" is forbidden: error looking up service account: serviceaccount "x" not found'
+NO_CLASS = 'Error creating: pods "b-x" is forbidden: no PriorityClass with name urgent was found'
+NO_WEBHOOK = 'Error creating: Internal error occurred: failed calling webhook "policy.example.com": connection refused'
+NO_SECRET = EventFacts(
+    "FailedMount", 'MountVolume.SetUp failed for volume "secrets" : secret "idx" not found', "Pod", 1.0
+)
+NO_SHELL = 'failed to create containerd task: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown'
+
+
 def created(message, at=1.0):
     return EventFacts("FailedCreate", message, "Job", at)
 
@@ -91,7 +101,11 @@ def judged(facts, now=5.0, start_timeout=60.0):
         ((), (), ("pending", "queued", None)),
         ((), (created(QUOTA),), ("pending", "quota", None)),
         ((), (created(NO_LIMITS),), ("failed", None, "quota")),
-        ((), (created(INSECURE),), ("failed", None, "build_failed")),
+        ((), (created(INSECURE),), ("failed", None, "refused")),
+        ((), (created(DENIED),), ("failed", None, "refused")),
+        ((), (created(NO_ACCOUNT),), ("failed", None, "refused")),
+        ((), (created(NO_CLASS),), ("failed", None, "refused")),
+        ((), (created(NO_WEBHOOK),), ("pending", "queued", "refused")),
         ((), (created("Error creating: etcd has no leader"),), ("pending", "queued", None)),
         ((), (created(INSECURE, 1.0), created(QUOTA, 2.0)), ("pending", "quota", None)),
         ((pod(node=None),), (), ("pending", "queued", None)),
@@ -103,8 +117,9 @@ def judged(facts, now=5.0, start_timeout=60.0):
         (
             (pod(states=[waiting("CreateContainerConfigError", "no secret")]),),
             (),
-            ("pending", "pulling", "build_failed"),
+            ("pending", "config", "config"),
         ),
+        ((pod(states=[waiting("ContainerCreating")]),), (NO_SECRET,), ("pending", "config", "config")),
         ((pod(phase="Running", states=[{"running": {"startedAt": CREATED}}]),), (), ("running", None, None)),
         (
             (pod("a", phase="Running"), pod("b", states=[waiting("ImagePullBackOff")])),
@@ -126,7 +141,9 @@ def test_before_the_end(pods, events, expected):
         ((), (created(QUOTA),), "quota"),
         ((pod(node=None, conditions=[UNSCHEDULABLE]),), (), "unschedulable"),
         ((pod(states=[waiting("ContainerCreating")]),), (), "timeout"),
-        ((pod(states=[waiting("CreateContainerConfigError", "no secret")]),), (), "build_failed"),
+        ((pod(states=[waiting("CreateContainerConfigError", "no secret")]),), (), "config"),
+        ((pod(states=[waiting("ContainerCreating")]),), (NO_SECRET,), "config"),
+        ((), (created(NO_WEBHOOK),), "refused"),
         ((), (), "timeout"),
     ],
 )
@@ -141,6 +158,30 @@ def test_the_message_of_a_late_failure_says_what_was_missing():
     facts = RunFacts(job(), (pod(node=None, conditions=[UNSCHEDULABLE]),))
     state = judge_run(facts, now=61, start_timeout=60, failed_as="x")
     assert state.message == f"it did not start within 60 s: {UNSCHEDULABLE['message']}"
+
+
+def test_who_refused_and_why_is_kept():
+    state = judge_run(RunFacts(job(), (), (created(DENIED),)), now=5, start_timeout=60, failed_as="x")
+    assert (
+        state.message
+        == 'its pods are refused: admission webhook "policy.example.com" denied the request: no owner label'
+    )
+
+
+def test_a_secret_that_is_missing_is_not_waited_for_as_long_as_room():
+    facts = RunFacts(job(), (pod(states=[waiting("CreateContainerConfigError", 'secret "x" not found')]),))
+    assert judged(facts, now=59.9, start_timeout=1800.0)[0] == "pending"
+    state = judge_run(facts, now=60.0, start_timeout=1800.0, failed_as="script_failed")
+    assert (state.phase, state.reason) == ("failed", "config")
+    assert state.message == 'it did not start within 60 s: CreateContainerConfigError: secret "x" not found'
+    assert judged(facts, now=1e9, start_timeout=None)[0] == "pending"
+
+
+@pytest.mark.parametrize("word", ["StartError", "ContainerCannotRun"])
+def test_a_container_that_cannot_be_started_is_not_the_fault_of_what_it_runs(word):
+    state = {"terminated": {"exitCode": 128, "reason": word, "message": NO_SHELL, "finishedAt": CREATED}}
+    found = pod_failure(pod(phase="Failed", states=[state]), "script_failed")
+    assert found == ("config", f"container c0 could not be started: {NO_SHELL}")
 
 
 def test_a_volume_that_cannot_be_mounted_is_told():

@@ -82,6 +82,8 @@ def test_a_run_that_was_left_out_explains_nothing():
         ({"reason": "script_failed"}, False),
         ({"reason": "oom"}, False),
         ({"reason": "quota"}, True),
+        ({"reason": "refused"}, True),
+        ({"reason": "config"}, True),
         ({"reason": "evicted"}, True),
         ({"reason": "lost_result"}, True),
         ({"reason": "timeout", "items": [{"start": None}]}, True),

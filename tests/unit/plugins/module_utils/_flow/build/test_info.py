@@ -85,3 +85,13 @@ def test_questions(api, question, tags):
 def test_logs_on_request_only(api):
     assert asked(api)["done"]["outcome"]["log"] == "STEP 1\n"
     assert "log" not in asked(api, log=False)["done"]["outcome"]
+
+
+def test_a_damaged_record_is_told_and_hurts_no_other(api):
+    name = next(path for path in api.objects if "/configmaps/build-" in path and "-c0-" not in path)
+    api.objects[name]["data"]["attempt"] = "many"
+    found = answer_builds(api.client(), BuildQuestion())["builds"]
+    assert len(found) == 3
+    (damaged,) = [entry for entry in found if entry["problem"] is not None]
+    assert "data.attempt" in damaged["problem"]
+    assert all(set(entry) == set(damaged) for entry in found)

@@ -111,8 +111,9 @@ def test_a_server_that_does_not_know_user_namespaces_refuses_that_tier(api):
 def test_what_admission_refused_is_tried_again(api):
     message = 'pods "x" is forbidden: violates PodSecurity "baseline:latest"'
     api.steps = [lambda: api.say("FailedCreate", message, api.job())] * 3
-    with pytest.raises(NoTier, match="PodSecurity"):
+    with pytest.raises(NoTier, match="PodSecurity") as caught:
         run(api)
+    assert caught.value.as_result()["reason"] == "refused"
     for path in [path for path in api.objects if "/events/" in path]:
         del api.objects[path]
     api.steps = [lambda: api.succeed(framed(DONE)), lambda: api.succeed(framed(DONE), "p-1")]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import digest_in, harvest_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import harvest_run
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS, RunSpec
@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     PodFacts,
     RunFacts,
     RunState,
+    digest_in,
 )
 from ansible_collections.muster.kube.tests.support.frames import framed
 
@@ -100,6 +101,13 @@ def test_without_any_pod_every_item_has_the_reason_of_the_run():
     found = harvest([], {}, RunState("failed", "quota", "exceeded quota"), repetitions=2)
     assert [item["reason"] for item in found["items"]] == ["quota", "quota"]
     assert found["message"] == "2 of 2 runs failed; run 0: exceeded quota"
+
+
+def test_refused_pods_say_who_refused_them_and_why():
+    told = 'its pods are refused: pods "x" is forbidden: violates PodSecurity "restricted:latest"'
+    found = harvest([], {}, RunState("failed", "refused", told), repetitions=2)
+    assert [(item["reason"], item["message"]) for item in found["items"]] == [("refused", told)] * 2
+    assert (found["reason"], found["message"]) == ("refused", f"2 of 2 runs failed; run 0: {told}")
 
 
 def test_runs_after_too_many_failures_were_not_run():

@@ -132,3 +132,33 @@ def test_scripts_and_parts_of_results_are_not_read_to_list_inspections(api):
     api.answer = lambda *request: listed.append(answer(*request)) or listed[-1]
     ask(api)
     assert [item["metadata"]["name"] for item in listed[0][1]["items"]] == ["inspection-a"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"attempt": "zero"},
+        {"attempt": "9" * 400},
+        {"spec": "[]"},
+        {"spec": "{"},
+        {"outcome": "[1]"},
+        {"outcome": '{"chunks": 5}'},
+        {"outcome": '{"items": 5, "reason": null}'},
+        {"outcome": '{"items": [5], "reason": null}'},
+        {"outcome": '{"items": [{"index": 0, "stdout": "", "stderr": "", "hwinfo": {}, "wall_seconds": "fast"}]}'},
+        {"outcome": '{"items": [{"index": 0}]}'},
+        {"outcome": '{"items": [], "reason": 7}'},
+        {"finished": "nan"},
+        {"ttl": "1e400"},
+    ],
+)
+def test_a_damaged_record_hurts_only_itself(api, data):
+    good = {"items": [], "placements": [], "reason": None, "message": ""}
+    put_record(api, "inspection-a", outcome=canonical_json(good))
+    put_record(api, "inspection-b", **data)
+    put_record(api, "inspection-c", {"run": [], "script": 5, "build": 7}, outcome=canonical_json(good))
+    told = {entry["inspection_id"]: entry for entry in ask(api)}
+    assert list(told) == ["inspection-a", "inspection-b", "inspection-c"]
+    assert (told["inspection-a"]["phase"], told["inspection-a"]["problem"]) == ("Succeeded", None)
+    assert "inspection-b" in told["inspection-b"]["problem"]
+    assert set(told["inspection-b"]) == set(told["inspection-a"])

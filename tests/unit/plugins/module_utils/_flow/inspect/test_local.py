@@ -98,7 +98,9 @@ def test_rights_are_those_of_a_pod(podman):
     assert call[call.index("--cap-drop") + 1] == "all"
     assert call[call.index("--security-opt") + 1] == "no-new-privileges"
     assert "--user" not in call
-    inspect(security={"run_as_user": 7, "run_as_group": 8, "capabilities": ["NET_RAW"], "seccomp_profile": "Unconfined"})
+    inspect(
+        security={"run_as_user": 7, "run_as_group": 8, "capabilities": ["NET_RAW"], "seccomp_profile": "Unconfined"}
+    )
     call = podman.calls("run")[-1]
     assert call[call.index("--user") + 1] == "7:8"
     assert call[call.index("--cap-add") + 1] == "NET_RAW"

@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import random
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
@@ -19,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import B
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
-from ansible_collections.muster.kube.tests.support.job_api import JobApi
+from ansible_collections.muster.kube.tests.support.job_api import MAPS, JobApi
 
 FITS = Verdict("g", "team", "fits", "now", None, NamespaceFit(True), 0, (), {}).as_dict()
 WAITS = Verdict("g", "team", "waits", None, "insufficient", NamespaceFit(True), 0, (), {}).as_dict()
@@ -123,6 +127,60 @@ def test_what_the_cluster_failed_is_tried_again(stage):
     assert stage.inspect(script="false")["attempt"] == 2
 
 
+def test_a_missing_secret_is_not_the_script_s_fault_and_tried_again(stage):
+    waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "x" not found'}}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "run", "state": waiting}]}
+
+    def wait_in_vain():
+        stage.run_pod(**status)
+        stage.job()["metadata"]["creationTimestamp"] = "2026-11-16T03:50:00Z"
+
+    stage.steps = [wait_in_vain]
+    first = stage.inspect(env={"A": {"secret": "x", "key": "k"}})
+    assert (first["failed"], first["reason"]) == (True, "config")
+    assert 'secret "x" not found' in first["msg"]
+    stage.steps = [stage.succeed]
+    second = stage.inspect(env={"A": {"secret": "x", "key": "k"}})
+    assert (second["phase"], second["attempt"]) == ("Succeeded", 2)
+
+
+def test_refused_pods_fail_the_task_with_the_words_of_who_refused_them(stage):
+    told = 'Error creating: admission webhook "policy.example.com" denied the request: no owner'
+    stage.steps = [lambda: stage.say("FailedCreate", told, stage.job())]
+    answer = stage.inspect()
+    assert (answer["phase"], answer["reason"]) == ("Failed", "refused")
+    assert 'webhook "policy.example.com" denied the request: no owner' in answer["msg"]
+    stage.objects = {path: obj for path, obj in stage.objects.items() if "/events/" not in path}
+    stage.steps = [stage.succeed]
+    assert stage.inspect()["attempt"] == 2
+
+
+@pytest.mark.parametrize("warmup", [0, 1000])
+def test_results_of_the_greatest_size_arrive(stage, warmup):
+    most = 1024 * 1024
+    data = random.Random(7).randbytes(most)
+    half = {"head": base64.b64encode(data[: most // 2]).decode(), "tail": base64.b64encode(data[most // 2 :]).decode()}
+    ends = base64.b64encode(b"e" * 1000).decode()
+    failures = [{"run": number, "exit_code": 1, "stderr": ends} for number in range(1, warmup + 1)]
+    payload = {"exit_code": 0, "stdout": {"bytes": most, **half}, "stderr": {"bytes": most, **half}}
+    log = framed({**payload, "warmup": {"runs": warmup, "failures": failures}})
+    stage.steps = [lambda: stage.succeed(log)]
+    answer = stage.inspect(output_bytes=most, warmup=warmup)
+    assert (answer["phase"], answer["reason"]) == ("Succeeded", None), answer["message"]
+    (item,) = answer["items"]
+    assert item["stdout"] == item["stderr"] == data.decode(errors="replace")
+
+
+def test_a_stored_result_that_somebody_damaged_is_made_again(stage):
+    stage.steps = [stage.succeed]
+    first = stage.inspect()
+    record = stage.objects[f"{MAPS}/{first['inspection_id']}"]
+    record["data"]["outcome"] = json.dumps({"items": [{"index": 0, "wall_seconds": "fast"}], "reason": None})
+    stage.steps = [lambda: stage.succeed(name="p-1")]
+    again = stage.inspect()
+    assert (again["phase"], again["attempt"]) == ("Succeeded", 2)
+
+
 def test_hardware_that_no_node_has_is_refused_before_anything_is_written(stage):
     stage.put(
         "/api/v1/nodes/n1", {"kind": "Node", "metadata": {"name": "n1", "labels": {"kubernetes.io/arch": "amd64"}}}
@@ -217,6 +275,41 @@ def test_a_built_stack_is_run_by_its_digest(stage, build):
     answer = stage.inspect(**STACKED)
     assert (answer["phase"], answer["spec_hash"], answer["image_digest"]) == ("Succeeded", "h", DIGEST)
     assert images == [f"r.example.com/x@{DIGEST}"]
+
+
+def test_an_image_that_its_registry_lost_is_built_again_once(stage, build):
+    asked = build(BUILT)
+    waiting = {"reason": "ImagePullBackOff", "message": f"r.example.com/x@{DIGEST}: not found"}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "run", "state": {"waiting": waiting}}]}
+    stage.steps = [lambda: stage.run_pod(**status), stage.succeed]
+    answer = stage.inspect(**STACKED)
+    assert (answer["phase"], answer["attempt"]) == ("Succeeded", 2)
+    assert [terms.force for terms in asked if not terms.check_mode] == [False, True]
+    assert any("the registry lost it" in text for text in stage.said)
+
+
+def test_an_image_that_cannot_be_pulled_for_another_cause_is_not_built_again(stage, build):
+    asked = build(BUILT)
+    waiting = {"reason": "ImagePullBackOff", "message": "unauthorized"}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "run", "state": {"waiting": waiting}}]}
+    stage.steps = [lambda: stage.run_pod(**status)]
+    assert stage.inspect(**STACKED)["reason"] == "image_pull"
+    assert not any(terms.force for terms in asked)
+
+
+def test_labels_of_a_repeated_task_are_applied_and_those_of_others_stay(stage):
+    stage.steps = [stage.succeed]
+    first = stage.inspect(labels={"team": "a"})
+    record = stage.objects[f"{MAPS}/{first['inspection_id']}"]["metadata"]["labels"]
+    record["theirs"] = "x"
+    preview = stage.inspect(labels={"team": "b"}, check_mode=True)
+    again = stage.inspect(labels={"team": "b"})
+    assert (preview["changed"], again["changed"], again["cached"]) == (True, True, True)
+    found = stage.objects[f"{MAPS}/{first['inspection_id']}"]["metadata"]["labels"]
+    assert (found["team"], found["theirs"]) == ("b", "x")
+    count = len(stage.writes)
+    assert not stage.inspect(labels={"team": "b"})["changed"]
+    assert len(stage.writes) == count
 
 
 def test_without_a_script_the_stack_is_only_built(stage, build):
