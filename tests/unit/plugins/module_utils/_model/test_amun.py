@@ -13,6 +13,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.amun import fro
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import CpuAsk, hardware_from_data
 from ansible_collections.muster.kube.plugins.module_utils._model.stack import stack_from_data
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -219,7 +220,7 @@ def test_numbers_may_be_amounts():
     assert options["run"] == {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.sets(st.sampled_from(sorted(set(EVERYTHING) - {"base"}))))
 def test_no_field_disappears(left_out):
     request = {key: value for key, value in EVERYTHING.items() if key not in left_out}

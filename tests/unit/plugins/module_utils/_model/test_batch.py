@@ -21,10 +21,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
     pack,
     read_batch,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=30)
+steady = settings(max_examples=examples(30))
 
 
 def entry(uid, op="start", **more):

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.constraints imp
     read_pod_terms,
     read_taints,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -236,7 +237,7 @@ FIELDS = {
 }
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.fixed_dictionaries({}, optional=FIELDS))
 def test_placement_fields_read_as_the_whole_template_does(spec):
     labels = {"app": "x", "run": "7"}

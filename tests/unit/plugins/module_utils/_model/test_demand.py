@@ -18,10 +18,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.demand import (
     running_pod_requests,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=200)
+steady = settings(max_examples=examples(200))
 
 Spec = dict[str, t.Any]
 

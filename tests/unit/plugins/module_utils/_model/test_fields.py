@@ -16,10 +16,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.fields import (
     parse_json,
     plain_value,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=50)
+steady = settings(max_examples=examples(50))
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.characters(codec="utf-8"), max_size=9),

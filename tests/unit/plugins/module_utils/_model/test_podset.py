@@ -17,10 +17,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.podset import (
     infer_podsets,
     total_demand,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=100)
+steady = settings(max_examples=examples(100))
 
 Object = dict[str, t.Any]
 

@@ -24,10 +24,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quantity import
     stored_quantity,
     unscaled,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=300)
+steady = settings(max_examples=examples(300))
 
 FORMS: list[Form] = ["decimal", "binary", "exponent"]
 SUFFIX_VALUES = {

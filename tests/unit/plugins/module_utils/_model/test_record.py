@@ -21,10 +21,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.record import (
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import STATE_ANNOTATION, STATE_BYTES
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=50)
+steady = settings(max_examples=examples(50))
 
 
 def job(name="train", **metadata):

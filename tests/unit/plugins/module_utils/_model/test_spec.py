@@ -17,10 +17,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.spec import (
     read_spec,
     spec_data,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=50)
+steady = settings(max_examples=examples(50))
 
 
 def job(name="train", **metadata):

@@ -32,10 +32,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     state_text,
     why_undone,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=50)
+steady = settings(max_examples=examples(50))
 
 AT = "2026-01-01T00:00:00Z"
 

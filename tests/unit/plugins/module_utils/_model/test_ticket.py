@@ -29,10 +29,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     ticket_name,
     ticket_places,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=100)
+steady = settings(max_examples=examples(100))
 
 UID = "0b5a1d3e-5a44-4b0e-a7f1-6d6a7d1f0001"
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")

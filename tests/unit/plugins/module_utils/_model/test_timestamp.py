@@ -13,10 +13,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.timestamp impor
     read_time,
     time_text,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=50)
+steady = settings(max_examples=examples(50))
 
 FAR = 253_402_300_799  # the last second of the year 9999
 

@@ -21,10 +21,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import 
     spec_of_wrapper,
     wrap,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=50)
+steady = settings(max_examples=examples(50))
 
 
 def template(cpu="1", **spec):

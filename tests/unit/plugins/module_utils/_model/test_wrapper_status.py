@@ -16,10 +16,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.live import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._model.wrapper_status import MOST_PENDING_PODS, wrapper_status
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=40)
+steady = settings(max_examples=examples(40))
 
 NO_PODS = PodCounts()
 WAITS = {"answer": "waits", "reason": "insufficient"}

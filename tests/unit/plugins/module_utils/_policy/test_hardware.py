@@ -22,10 +22,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.hardware impor
     verify_placement,
 )
 from ansible_collections.muster.kube.tests.support.hardware_cases import make_ask, make_node
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=300)
+steady = settings(max_examples=examples(300))
 NFD = "feature.node.kubernetes.io/"
 CPUID = f"{NFD}cpu-cpuid."
 

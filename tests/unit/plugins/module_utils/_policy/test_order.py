@@ -17,10 +17,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.order import (
     ordered,
     walk,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=100)
+steady = settings(max_examples=examples(100))
 
 NOW = 1_000_000.0
 gangs = st.lists(

@@ -26,11 +26,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import
     run_time_history,
 )
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod, room
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, deadline=None, max_examples=40)
-long = settings(derandomize=True, deadline=None, max_examples=25)
+steady = settings(max_examples=examples(40))
+long = settings(max_examples=examples(25))
 
 NOW = 1_000_000.0
 HOUR = 3600.0

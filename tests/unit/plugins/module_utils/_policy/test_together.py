@@ -23,11 +23,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.together impor
     steered,
 )
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod, room
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from ansible_collections.muster.kube.tests.support.scheduler_cases import make_case
 from ansible_collections.muster.kube.tests.support.simple_scheduler import Case, cases
 from hypothesis import given, settings
 
-steady = settings(derandomize=True, deadline=None, max_examples=150)
+steady = settings(max_examples=examples(150))
 
 SMALL = {"cpu": "1"}
 LARGE = {"cpu": "3"}
