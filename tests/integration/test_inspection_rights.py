@@ -31,10 +31,10 @@ def test_an_image_that_is_not_run_as_root_can_be_inspected_where_pods_are_restri
     refused = inspector.run(script=WHO, workdir="/muster/work")
     assert (refused["phase"], refused["reason"]) == ("Failed", "refused")
     assert 'violates PodSecurity "restricted' in refused["msg"]
-    assert "runAsNonRoot" in refused["items"][0]["message"]
+    assert "runAsNonRoot" in refused["runs"][0]["message"]
     answer = inspector.run(script=WHO, workdir="/muster/work", security={"run_as_user": 1000})
     assert answer["phase"] == "Succeeded", answer["message"]
-    lines = answer["items"][0]["stdout"].split("\n")
+    lines = answer["runs"][0]["stdout"].split("\n")
     assert lines[:2] == ["1000", "/muster/work"]
     assert lines[2].split() == ["CapEff:", "0000000000000000"]
     assert lines[3].split() == ["NoNewPrivs:", "1"]
@@ -54,14 +54,14 @@ def test_a_request_of_amun_runs_as_its_user_in_its_folder(inspector, real_cluste
     request = {"base": inspector.defaults["image"], "script": f"#!/bin/sh\n{WHO}\ncat hwinfo/info.json > /dev/null"}
     answer = inspector.run(image=None, specification=request, build=build)
     assert answer["phase"] == "Succeeded", answer["message"]
-    lines = answer["items"][0]["stdout"].split("\n")
+    lines = answer["runs"][0]["stdout"].split("\n")
     assert (lines[:2], lines[4]) == (["1042", "/home/amun"], "x")
 
 
 def test_a_missing_secret_is_named_and_the_run_is_tried_again_when_it_is_there(inspector, real_cluster):
     task = {"script": 'test "$A" = word', "env": {"A": {"secret": "late", "key": "k"}}}
     answer = inspector.run(**task, start_timeout="10")
-    assert (answer["reason"], answer["items"][0]["reason"]) == ("config", "config")
+    assert (answer["reason"], answer["runs"][0]["reason"]) == ("config", "config")
     assert 'secret "late" not found' in answer["msg"]
     metadata = {"name": "late", "namespace": inspector.namespace}
     real_cluster.live.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"k": "word"}})
@@ -79,7 +79,7 @@ def test_results_of_the_greatest_size_arrive(inspector):
     script = f"head -c {MOST} /dev/urandom; head -c {MOST} /dev/urandom >&2"
     answer = inspector.run(script=script, output_bytes=MOST)
     assert (answer["phase"], answer["reason"]) == ("Succeeded", None), answer["message"]
-    (item,) = answer["items"]
+    (item,) = answer["runs"]
     assert item["truncated"] == {"stdout": 0, "stderr": 0}
     assert min(len(item["stdout"]), len(item["stderr"])) > MOST // 2
 
@@ -96,4 +96,4 @@ def test_a_result_of_wrong_types_that_a_script_wrote_harms_nobody(inspector):
     answer = inspector.run(script=script)
     assert answer["reason"] in (None, "lost_result")
     assert [entry["problem"] for entry in inspector.info()] == [None]
-    assert answer["items"][0]["wall_seconds"] != "fast"
+    assert answer["runs"][0]["wall_seconds"] != "fast"

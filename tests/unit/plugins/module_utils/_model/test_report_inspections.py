@@ -10,6 +10,7 @@ import hypothesis
 import hypothesis.strategies as st
 from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import (
     Box,
+    Change,
     Fact,
     Inspections,
     Plot,
@@ -20,9 +21,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.report_inspecti
 )
 
 
-def sample(name, *values):
+def sample(name, *values, verdict=None):
     """A sample of these values."""
-    return Sample(name, tuple(Point(index, value) for index, value in enumerate(values)))
+    change = None if verdict is None else Change(verdict)
+    return Sample(name, tuple(Point(index, value) for index, value in enumerate(values)), change=change)
 
 
 def test_a_box_has_the_quartiles_and_whiskers_end_at_values():
@@ -47,8 +49,9 @@ def test_the_five_numbers_are_in_order(values):
 
 
 def test_the_best_follows_the_direction():
-    samples = (sample("a", 2, 3), sample("none"), sample("b", 1), sample("c", 1))
+    samples = (sample("a", 2, 3), sample("none"), sample("b", 1, verdict="better"), sample("c", 1, verdict="better"))
     assert Plot("m", "M", "", "lower", samples).best() is samples[2]
+    assert Plot("m", "M", "", "lower", (samples[0], sample("b", 1, verdict="unclear"))).best() is samples[0]
     assert Plot("m", "M", "", "higher", samples).best() is samples[0]
     assert Plot("m", "M", "", "lower", (sample("none"),)).best() is None
     assert Plot("m", "M", "", "lower", samples).bounds == (1, 3)

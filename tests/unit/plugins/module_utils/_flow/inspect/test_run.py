@@ -167,7 +167,7 @@ def test_results_of_the_greatest_size_arrive(stage, warmup):
     stage.steps = [lambda: stage.succeed(log)]
     answer = stage.inspect(output_bytes=most, warmup=warmup)
     assert (answer["phase"], answer["reason"]) == ("Succeeded", None), answer["message"]
-    (item,) = answer["items"]
+    (item,) = answer["runs"]
     assert item["stdout"] == item["stderr"] == data.decode(errors="replace")
 
 
