@@ -2,7 +2,10 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""fit_info for real: run by ansible-playbook against a real API server, in good days and bad ones."""
+"""fit_info for real: against a real API server, in good days and bad ones.
+
+What Ansible has a part in is asked by ansible-playbook; the rest calls the module in this process, which is faster.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.writes import cr
 from ansible_collections.muster.kube.plugins.modules import fit_info
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.live_cluster import is_bound, wait_until
+from ansible_collections.muster.kube.tests.support.module_call import call_tasks
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 POOL = "fit-pool"
@@ -174,24 +178,39 @@ QUESTIONS = {
     "nothing": ask(namespace=PLAIN),
     "both": ask(namespace=PLAIN, definition=SAME, gangs=PAIR_GANGS),
 }
+# Templates, files, check mode, and what Ansible itself says about options.
+PLAYED = (
+    "seed",
+    "seed_text",
+    "together",
+    "as_dict",
+    "as_text",
+    "as_file",
+    "checked",
+    "bad_quantity",
+    "wrong_option",
+    "both",
+)
 
 
 @pytest.fixture(scope="module")
 def answers(world, tmp_path_factory):
-    """All questions, asked in one play that names the cluster once for the whole action group, through a proxy."""
+    """All questions, through a proxy; those in the play name the cluster once for the whole action group."""
     directory = tmp_path_factory.mktemp("fit")
     source = directory / "gang.yml"
     source.write_text(TEXT, encoding="utf-8")
     with ApiProxy(world.kubeconfig, directory) as proxy:
         played = play_tasks(
             directory,
-            QUESTIONS,
+            {name: QUESTIONS[name] for name in PLAYED},
             variables={"source": str(source)},
             module_defaults={"group/muster.kube.kube": {"kubeconfig": str(proxy.kubeconfig)}},
         )
+        others = {name: task for name, task in QUESTIONS.items() if name not in PLAYED}
+        called = call_tasks(fit_info, others, kubeconfig=str(proxy.kubeconfig))
     assert proxy.requests
     assert_no_writes(proxy)
-    return played
+    return {**played.results, **called}
 
 
 def test_the_seed_gang_waits_short_of_exactly_what_is_missing(answers):
@@ -416,17 +435,15 @@ def troubled(world, tmp_path_factory):
             "missing": proxy.fail(status=404, path="/api/v1/nodes$", first=5),
         }
         common = {"kubeconfig": str(proxy.kubeconfig), "podsets": [pool_podset("pair", 2, cpu="975m")]}
-        played = play_tasks(
-            directory,
-            {
-                "hurdles": ask(**common, namespace=PLAIN),
-                "relisted": ask(**common, namespace=PAGED),
-                "forbidden": ask(**common, namespace=PLAIN),
-                "broken": ask(**common, namespace=RULED),
-                "missing": ask(**common, namespace=PLAIN),
-            },
-        )
-    return played, proxy, rules
+        asked = {
+            "hurdles": ask(**common, namespace=PLAIN),
+            "relisted": ask(**common, namespace=PAGED),
+            "forbidden": ask(**common, namespace=PLAIN),
+            "broken": ask(**common, namespace=RULED),
+            "missing": ask(**common, namespace=PLAIN),
+        }
+        called = call_tasks(fit_info, asked)
+    return called, proxy, rules
 
 
 def test_passing_trouble_is_overcome(troubled):

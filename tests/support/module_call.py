@@ -46,3 +46,16 @@ def call_module(monkeypatch: pytest.MonkeyPatch, face: types.ModuleType, options
         face.main()
     answered: Answered = left.value.args[0]
     return answered
+
+
+def call_tasks(
+    face: types.ModuleType, tasks: t.Mapping[str, t.Mapping[str, t.Any]], **defaults: t.Any
+) -> dict[str, dict[str, t.Any]]:
+    """The results of tasks that name one module each, as a play would register them, without the play around them."""
+    results = {}
+    for name, task in tasks.items():
+        (options,) = task.values()
+        with pytest.MonkeyPatch.context() as patch:
+            answered = call_module(patch, face, {**defaults, **options})
+        results[name] = json.loads(json.dumps({"failed": False, **answered.result}))
+    return results
