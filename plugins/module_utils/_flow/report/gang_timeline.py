@@ -110,7 +110,7 @@ def _late_remark(section: GangTimeline) -> Html:
     if all(gang.unseen_run is None for gang in section.gangs):
         return joined([])
     words = (
-        "“At most”: the gang was over before anybody saw it run. Phases change when a dispatcher looks, so with "
+        "'At most': the gang was over before anybody saw it run. Phases change when a dispatcher looks, so with "
         "single cycles (a cron job, a schedule) starts and ends are told when the next one came by."
     )
     return element("p", {"class": "remark"}, words)
