@@ -138,9 +138,14 @@ def ticket_places(ticket: Mapping[str, t.Any]) -> list[tuple[int, Key]]:
     except BadInput:
         places = None
     usable = isinstance(places, list) and len(places) == len(set(map(str, places))) == len(keys)
-    if not usable or not all(type(place) is int and 0 <= place < _MOST_PLACES for place in places):
+    if not usable or not all(map(_is_place, places)):
         places = range(len(keys))
     return list(zip(places, keys, strict=True))
+
+
+def _is_place(value: t.Any) -> bool:
+    """Whether a value can be the place of an object in a list."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_PLACES
 
 
 def of_gangs(uids: Iterable[str]) -> str:

@@ -156,7 +156,7 @@ def hopeless():
 def test_a_gang_that_can_never_start_does_not_look_like_one_that_waits():
     tree = drawn(hopeless(), as_of=str(START + 60))
     huge, later = tree.find("div", "row")
-    assert [["never" in bar.classes for bar in row.find(kind="bar")] for row in (huge, later)] == [[True], [False]]
+    assert [["never" in shape.classes for shape in row.find(kind="bar")] for row in (huge, later)] == [[True], [False]]
     assert huge.find("text", "inside")[0].text == "never: 12 nvidia.com/gpu"
     rows = tree.find("table", "waits")[0].find("tbody")[0].find("tr")
     assert "can never start as it is" in rows[0].text
