@@ -36,8 +36,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "RACE_PAUSE", 0.0)
 
 
-def left_for_others(stage: Stage, cpu: str = "100", **terms: t.Any) -> str:
-    """The cpu that a gang which is too large finds free; the gang is taken back again."""
+def left_for_others(stage: Stage, cpu: str | None = None, **terms: t.Any) -> str:
+    """The cpu that a gang which needs a whole node, or so much, finds free; the gang is taken back again."""
+    cpu = cpu or max((node["status"]["allocatable"]["cpu"] for node in stage.nodes()), key=int)
     stage.submit("probe", stage.podless_job("probe", 1, cpu=cpu))
     needed, free = short_of(told(stage.run(**terms), "probe"))
     assert needed == cpu

@@ -304,7 +304,7 @@ def test_a_stack_is_built_where_there_is_no_gpu_and_run_where_there_is_one(inspe
     again = inspector.run(**task)
     assert_no_writes(proxy)
     assert (again["changed"], again["runs"]) == (False, answer["runs"])
-    (told,) = inspector.info()
+    (told,) = inspector.info(logs=True)
     assert told["status"]["build"]["spec_hash"] == answer["spec_hash"]
     assert "STEP" in told["logs"]["build"]
 

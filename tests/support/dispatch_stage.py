@@ -109,6 +109,11 @@ class Stage:
 
     # Making.
 
+    def nodes(self) -> list[Object]:
+        """The nodes of this stage as they are now."""
+        paths = [resource_path("v1", "nodes", name=name) for name in self._nodes]
+        return [node for path in paths if (node := get_object(self.client, path)) is not None]
+
     def add_nodes(self, count: int = 1, **amounts: str) -> list[str]:
         """Nodes of this stage's pool; their names."""
         names = [node["metadata"]["name"] for node in node_pool(self.pool, count, **amounts)]

@@ -309,11 +309,13 @@ def _unlisted(
 ) -> list[tuple[Record, Gang]]:
     """Gangs under way that the batch does not list but should, so that every holder sees what they were promised.
 
-    An earlier version started them, or somebody deleted or emptied the Lease.
+    An earlier version started them, or somebody deleted or emptied the Lease. Those of other namespaces are listed under a
+    new Lease only: under any other they are, unless they belong to another one.
     """
+    others = attended(cycle) if cycle.office.ledger.batch_text() is None else []
     listed = {entry.uid for entry in carried.entries} if carried is not None else set()
     found = []
-    for record in [*cycle.records.values(), *attended(cycle)]:
+    for record in [*cycle.records.values(), *others]:
         gang = world.gangs.get(record.uid)
         known = record.uid in listed or record.uid in chosen
         if record.phase not in ("dispatching", "dispatched") or known or gang is None:

@@ -191,7 +191,7 @@ class _Run:
         self.office = office
         self._wait_for_former_holders(office)
         if self.end is None:
-            self._finish_undos(self._one_cycle(office))
+            self._finish(self._one_cycle(office))
             return
         with Bell(client, terms, ledger.identity) as bell:
             workers.on_late = bell.ring
@@ -275,6 +275,14 @@ class _Run:
         while len(self.ended) > MOST_DECISIONS:
             del self.ended[next(iter(self.ended))]
         self.result.phases = collections.ChainMap(phases, self.ended)
+
+    def _finish(self, cycle: Cycle) -> None:
+        """Bring a single cycle to an end: nobody may look again soon at starts that took long and gangs that go."""
+        office = cycle.office
+        if office.workers.busy and office.workers.drain(office.ledger.time_left()):
+            # What they came to is told by one more cycle.
+            cycle = self._one_cycle(office)
+        self._finish_undos(cycle)
 
     def _finish_undos(self, cycle: Cycle) -> None:
         """Stay a little while gangs that were undone are going, so that a single cycle leaves them in the queue."""
