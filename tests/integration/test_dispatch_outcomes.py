@@ -28,7 +28,7 @@ def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
     made.close()
 
 
-def short_lived(obj: Object, seconds: int = 1) -> Object:
+def short_lived(obj: Object, seconds: int = 5) -> Object:
     """A Job that goes so many seconds after it finished."""
     obj["spec"]["ttlSecondsAfterFinished"] = seconds
     return obj

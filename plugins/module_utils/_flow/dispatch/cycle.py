@@ -309,8 +309,8 @@ def _unlisted(
 ) -> list[tuple[Record, Gang]]:
     """Gangs under way that the batch does not list but should, so that every holder sees what they were promised.
 
-    An earlier version started them, or somebody deleted or emptied the Lease. Those of other namespaces are listed under a
-    new Lease only: under any other they are, unless they belong to another one.
+    An earlier version started them, or somebody deleted or emptied the Lease. Those of other namespaces are listed only
+    under a new Lease: under any other they are, unless they belong to another one.
     """
     others = attended(cycle) if cycle.office.ledger.batch_text() is None else []
     listed = {entry.uid for entry in carried.entries} if carried is not None else set()
