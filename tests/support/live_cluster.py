@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -13,9 +14,11 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL
 
 T = t.TypeVar("T")
 # Never reached when things work: only keeps a broken run from hanging.
@@ -105,8 +108,18 @@ class LiveCluster:
         parallel([lambda name=name: delete(self.client, resource_path("v1", "nodes", name=name)) for name in names])
 
     def drop_namespace(self, name: str) -> None:
-        """Delete a namespace and do not wait."""
+        """Delete a namespace and do not wait; its gangs go first, since dispatchers of the next test would count them."""
+        maps = resource_path("v1", "configmaps", name)
+        records = list_objects(self.client, maps, keep=lambda raw: raw["metadata"]["name"], label_selector=RECORD_LABEL)
+        paths = [resource_path("v1", "configmaps", name, record) for record in records.items]
+        paths.append(resource_path("workload.codeflare.dev/v1beta1", "appwrappers", name))
+        parallel([lambda path=path: self._delete_if_there(path) for path in paths])
         delete(self.client, resource_path("v1", "namespaces", name=name))
+
+    def _delete_if_there(self, path: str) -> None:
+        """Delete an object, or all of a kind."""
+        with contextlib.suppress(NotFound):
+            delete(self.client, path)
 
     def pods(self, namespace: str, selector: str | None = None) -> list[dict]:
         """The pods of a namespace."""
