@@ -108,7 +108,7 @@ class LiveCluster:
         parallel([lambda name=name: delete(self.client, resource_path("v1", "nodes", name=name)) for name in names])
 
     def drop_namespace(self, name: str) -> None:
-        """Delete a namespace and do not wait; its gangs go first, since dispatchers of the next test would count them."""
+        """Delete a namespace and do not wait; its gangs go first, since dispatchers of later tests would count them."""
         maps = resource_path("v1", "configmaps", name)
         records = list_objects(self.client, maps, keep=lambda raw: raw["metadata"]["name"], label_selector=RECORD_LABEL)
         paths = [resource_path("v1", "configmaps", name, record) for record in records.items]
