@@ -251,7 +251,7 @@ class Cycle:
     def may_judge(self, record: Record) -> bool:
         """Whether this cycle may act on how it judges a gang: also on a start that only has to wait and rests."""
         uid = record.uid
-        waits = record.phase == "dispatching" and uid not in self.office.pauses.troubled()
+        waits = record.phase == "dispatching" and not self.office.pauses.in_trouble(uid)
         return self.at_rest(record) or (waits and uid not in self.busy and uid not in self.skipped)
 
     @contextlib.contextmanager

@@ -79,6 +79,11 @@ class Pauses:
         pause = self._pauses.get(uid)
         return pause is not None and pause.until > self._clock()
 
+    def in_trouble(self, uid: str) -> bool:
+        """Whether a record is left alone for now because a write about it failed."""
+        pause = self._pauses.get(uid)
+        return pause is not None and bool(pause.why) and pause.until > self._clock()
+
     def troubled(self) -> dict[str, str]:
         """Records that are left alone for now because a write about them failed, and why."""
         with self._lock:

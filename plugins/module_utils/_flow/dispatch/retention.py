@@ -159,8 +159,8 @@ class Retention:
 
 def foreseen(records: t.Iterable[Record], terms: DispatchTerms, now: float) -> list[str]:
     """Uids of finished gangs without a ttl that would be removed now."""
-    staying = [record for record in records if not record.terminating and not _keeps_something(record)]
-    seen = [_glimpse(record.store, record.raw).over for record in staying]
+    removable = [record for record in records if not record.terminating and not _keeps_something(record)]
+    seen = [_glimpse(record.store, record.raw).over for record in removable]
     over = [item for item in seen if item is not None and item.expires is None]
     due = to_remove(over, now, terms.keep_finished, terms.keep_finished_for)
     return due[:MOST_REMOVALS] if terms.only is None else []
