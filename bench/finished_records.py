@@ -4,13 +4,15 @@
 
 """What finished gangs cost a dispatcher: warm cycles with 0, 1,000 and 5,000 of them, side by side.
 
-One running gang, one waiting gang that does not fit, and more and more finished ones, each with its record, its ticket
+Some running gangs, some waiting ones that do not fit, and more and more finished ones, each with its record, its ticket
 and its Job, in one namespace of one cluster. The dispatcher runs in this process. Of each number the first cycle is
 told apart, since it is the one that looks at finished records. With --pods each finished gang has left a pod too.
+Cycles are measured when the machine has done with the new objects.
 
 The cluster is real: API server, scheduler, controllers; only nodes and what runs there are simulated.
 
-Usage: finished_records.py [--finished 0 1000 5000] [--cycles 20] [--nodes 20] [--pods] [--seed 1]
+Usage: finished_records.py [--finished 0 1000 5000] [--cycles 20] [--nodes 20] [--running 1] [--waiting 1] [--pods]
+                           [--seed 1]
 """
 
 from __future__ import annotations
@@ -26,6 +28,22 @@ from ansible.plugins.loader import init_plugin_loader
 
 NAMESPACE = "bench"
 LEASE_SECONDS = 120.0
+
+
+def busy_seconds() -> float:
+    """Seconds that the machine's processors have worked so far, all together."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system = file.readline().split()[1:4]
+    return (int(user) + int(nice) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_rest() -> None:
+    """Until all processors together were busy for less than a quarter of five seconds; two minutes at most."""
+    for _round in range(24):
+        before = busy_seconds()
+        time.sleep(5)
+        if busy_seconds() - before < 5 / 4:
+            return
 
 
 class Meter:
@@ -57,6 +75,13 @@ class Meter:
         before, started = sum(self._client.requests.values()), time.perf_counter()
         run_cycle(Cycle(self._office, lambda _text: None))
         return 1000 * (time.perf_counter() - started), sum(self._client.requests.values()) - before
+
+    def warm_up(self) -> None:
+        """Cycles until nothing happens any more: four in a row ask for the same."""
+        asked = [self.cycle()[1] for _number in range(4)]
+        while len(set(asked[-4:])) > 1:
+            time.sleep(0.5)
+            asked.append(self.cycle()[1])
 
     def close(self) -> None:
         """Let the next one have the Lease."""
@@ -131,9 +156,10 @@ def measure(cluster, arguments: argparse.Namespace) -> None:
     for count in arguments.finished:
         finished_gangs(cluster, present, count, rng, pods=arguments.pods)
         present = count
+        wait_for_rest()
         meter = Meter(cluster)
         first, _requests = meter.cycle()
-        meter.cycle()
+        meter.warm_up()
         seen = [meter.cycle() for _number in range(arguments.cycles)]
         meter.close()
         times, requests = [item[0] for item in seen], {item[1] for item in seen}
@@ -153,6 +179,8 @@ def main() -> None:
     parser.add_argument("--finished", type=int, nargs="+", default=[0, 1000, 5000])
     parser.add_argument("--cycles", type=int, default=20)
     parser.add_argument("--nodes", type=int, default=20)
+    parser.add_argument("--running", type=int, default=1)
+    parser.add_argument("--waiting", type=int, default=1)
     parser.add_argument("--pods", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -160,13 +188,18 @@ def main() -> None:
     from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
     from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
 
-    print(f"seed {arguments.seed}, {os.cpu_count()} cores, {arguments.nodes} nodes")
+    print(
+        f"seed {arguments.seed}, {os.cpu_count()} cores, {arguments.nodes} nodes, "
+        f"{arguments.running} running and {arguments.waiting} waiting gangs"
+    )
     with running_cluster(f"bench-finished-{os.getpid()}") as cluster:
         cluster.add_nodes(node_pool("bench", arguments.nodes, cpu="8", memory="64Gi"))
         cluster.namespace(NAMESPACE)
+        running = [f"running-{number}" for number in range(arguments.running)]
+        waiting = [f"waiting-{number}" for number in range(arguments.waiting)]
         cluster.create(
-            gang_record("running", NAMESPACE, [job("running", "bench", 2, seconds=100_000, cpu="1")]),
-            gang_record("waiting", NAMESPACE, [job("waiting", "bench", 2, cpu="100")]),
+            *(gang_record(name, NAMESPACE, [job(name, "bench", 2, seconds=100_000, cpu="1")]) for name in running),
+            *(gang_record(name, NAMESPACE, [job(name, "bench", 2, cpu="100")]) for name in waiting),
         )
         measure(cluster, arguments)
 

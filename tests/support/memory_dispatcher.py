@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from unittest import mock
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Office
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Journal, Office
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube import client as client_module
@@ -29,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, ServerFault, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import UNFORESEEN, BadInput
 from ansible_collections.muster.kube.tests.support.memory_cluster import ADMIN, BEGINNING, Change, MemoryCluster, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import FINISHED, Controllers, Pace
 from ansible_collections.muster.kube.tests.support.memory_wire import Killed, Line
@@ -117,6 +117,16 @@ class _Ledger(Ledger):
             yield
         finally:
             self.busy = False
+
+
+class StrictJournal(Journal):
+    """A journal that lets no error of ours pass: a run goes on after one, a test must not."""
+
+    def warn(self, text: str) -> None:
+        """As always, but for what nobody foresaw."""
+        if UNFORESEEN in text:
+            raise Crash(text)
+        super().warn(text)
 
 
 class MemoryDispatcher:
@@ -214,6 +224,7 @@ class MemoryDispatcher:
             identity_of=self._identity(client),
             workers=InlineWorkers(),
         )
+        office.journal = StrictJournal()
         office.clock = ServerClock(client, wall=lambda: BEGINNING.timestamp() + self.cluster.clock.now)
         return office
 

@@ -10,6 +10,12 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import care
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Journal
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import BATCH_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import UNFORESEEN
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, ticket_name
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
@@ -360,3 +366,137 @@ def test_attempts_of_ten_digits_can_be_taken_back(stage: MemoryStage) -> None:
     stage.cluster.change("configmaps", "a", "g", suspend)
     assert stage.run_until(lambda: phase(stage, "g", "a") == "suspended", 60)
     assert stage.cluster.all("jobs", "a") == []
+
+
+@pytest.mark.parametrize("suspended", [True, False], ids=["suspended", "running"])
+def test_attempt_that_its_user_lowered(stage: MemoryStage, suspended: bool) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    one = stage.start("one")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running")
+
+    def edit(record: Object) -> None:
+        """Another attempt than the one that was started."""
+        annotations = record["metadata"]["annotations"]
+        annotations[STATE] = json.dumps({**json.loads(annotations[STATE]), "attempt": 0})
+        data = json.loads(record["data"]["gang.json"])
+        record["data"]["gang.json"] = json.dumps({**data, "suspended": suspended})
+
+    stage.cluster.change("configmaps", "a", "g", edit)
+    if suspended:
+        assert stage.run_until(lambda: phase(stage, "g", "a") == "suspended")
+        assert not stage.cluster.all("jobs", "a")
+        assert not stage.cluster.all("pods", "a")
+    else:
+        stage.run_for(30)
+        assert phase(stage, "g", "a") == "running"
+        assert jobs_made(one) == 1
+
+
+def test_error_of_ours_about_one_gang_harms_no_other(stage: MemoryStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1), priority=1)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.dispatcher("one")
+    one.acquire()
+    assert one.office is not None
+    one.office.journal = Journal()
+    real = Embedded.start
+
+    def start(self: Embedded, record: Record, *more: t.Any) -> Record:
+        """What nobody thought of."""
+        if record.name == "g":
+            raise KeyError("nobody thought of this")
+        return real(self, record, *more)
+
+    monkeypatch.setattr(Embedded, "start", start)
+    one.cycle()
+    one.pass_time(2)
+    one.cycle()
+    assert phase(stage, "h", "b") == "running"
+    assert phase(stage, "g", "a") == "queued"
+    _decisions, warnings = one.office.journal.take()
+    assert any("a/g" in text and UNFORESEEN in text and "KeyError" in text for text in warnings)
+
+
+def test_error_of_ours_while_one_gang_is_judged_harms_no_other(
+    stage: MemoryStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.dispatcher("one")
+    one.cycle()
+    assert one.office is not None
+    one.office.journal = Journal()
+    real = care.judge_health
+
+    def judge(subject: t.Any, *more: t.Any) -> t.Any:
+        """What nobody thought of."""
+        if subject.spec.name == "g":
+            raise KeyError("nobody thought of this")
+        return real(subject, *more)
+
+    monkeypatch.setattr(care, "judge_health", judge)
+    one.pass_time(2)
+    one.cycle()
+    assert phase(stage, "h", "b") == "running"
+    assert any("a/g" in text and UNFORESEEN in text for text in one.office.journal.take()[1])
+
+
+@pytest.mark.parametrize("namespaces", [None, ("b",)], ids=["sees all", "sees one namespace"])
+def test_damaged_batch_is_told_and_gives_no_room_twice(namespaces: tuple[str, ...] | None) -> None:
+    with MemoryStage(1, Pace(pod=100.0)) as stage:
+        for name in ("a", "b"):
+            stage.add_namespace(name)
+        stage.add_nodes(*cases.node_pool("p", 2))
+        _damage_the_batch(stage, namespaces)
+
+
+def _damage_the_batch(stage: MemoryStage, namespaces: tuple[str, ...] | None) -> None:
+    """Another dispatcher finds half of what was promised."""
+    submit(stage, "g", "a", cases.job("g-j", "p", 8))
+    first = stage.dispatcher("first")
+    first.cycle()
+    assert phase(stage, "g", "a") == "dispatched"
+    first.release()
+
+    def damage(lease: Object) -> None:
+        """Half of the text is lost."""
+        text = lease["metadata"]["annotations"][BATCH_ANNOTATION]
+        lease["metadata"]["annotations"][BATCH_ANNOTATION] = text[: len(text) // 2]
+
+    stage.cluster.change("leases", "muster-system", "dispatch", damage)
+    submit(stage, "h", "b", cases.job("h-j", "p", 8))
+    second = stage.dispatcher("second", namespaces)
+    cycle = second.cycle()
+    assert phase(stage, "h", "b") == "queued"
+    assert any("does not tell any more" in text for text in cycle.office.journal.take()[1])
+    second.pass_time(5)
+    second.cycle()
+    assert phase(stage, "h", "b") == "queued"
+
+
+def test_last_member_that_ended_is_not_started_again_when_the_state_is_lost(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("long", "p", 1), with_ttl(cases.job("done", "p", 1, seconds=40)))
+    one = stage.start("one", start_timeout=20.0)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running")
+    assert stage.run_until(lambda: stage.cluster.get("jobs", "a", "done") is None, 90)
+    stage.run_for(5)
+    stage.cluster.change("configmaps", "a", "g", lambda record: record["metadata"]["annotations"].pop(STATE))
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "failed", 60)
+    assert jobs_made(one) == 2
+
+
+def test_what_is_known_of_records_goes_with_them(stage: MemoryStage) -> None:
+    one = stage.dispatcher("one")
+    for number in range(3):
+        submit(stage, f"g{number}", "a", cases.job(f"g{number}-j", "p", 1))
+    one.cycle()
+    office = one.office
+    assert office is not None
+    for known in (office.told, office.foreign, office.edited):
+        known.update({uid: t.cast("t.Any", "x") for uid in (*one.last.records, "gone")} if one.last else {})
+    for number in range(3):
+        stage.cluster.remove("configmaps", "a", f"g{number}")
+    one.cycle()
+    assert not office.told
+    assert not office.foreign
+    assert not office.edited

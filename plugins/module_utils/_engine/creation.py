@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions, is_finite
-from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState, gone_unseen
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     from_older_attempt,
     owned_by_record,
@@ -186,7 +186,7 @@ class Creation:
 
 def _gone(item: Placed) -> NotYet:
     """Said of what may have done its work; whoever looks after the gang knows how it ended, or fails the gang."""
-    return NotYet(f"{describe_object(item.object)} is gone, and nobody saw how it ended")
+    return NotYet(gone_unseen(describe_object(item.object)))
 
 
 def _unready(item: Placed) -> str:

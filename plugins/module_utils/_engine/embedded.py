@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import typing as t
 from collections.abc import Callable, Collection, Iterable
 
@@ -55,6 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     GangState,
     Phase,
     advance,
+    gone_unseen,
     new_state,
     state_text,
     why_undone,
@@ -416,12 +418,15 @@ class Embedded:
             return self._undo_refused(record, placed)
         return self._carry_out(record, placed, all_ours=False)
 
-    def rebuild(self, record: Record, ticket: Object, reserved: tuple[Data, ...] = ()) -> Record:
+    def rebuild(
+        self, record: Record, ticket: Object, reserved: tuple[Data, ...] = (), *, patience: float = math.inf
+    ) -> Record:
         """Restore the state of a record that lost it while a ticket of it lives.
 
         The record becomes `dispatching`, for resume to finish, if its objects are still what the ticket was made for;
         else the attempt is undone. A ticket that owns nothing was made for a start that never began: it is deleted and
-        the record stays as it is, as it does for a ticket that is not this record's.
+        the record stays as it is, as it does for a ticket that is not this record's. A start takes no longer than
+        patience, so what is missing after that has come and gone.
         """
         attempt = attempt_of_ticket(ticket, record.uid)
         if attempt is None:
@@ -431,7 +436,7 @@ class Embedded:
             self._drop_ticket(record, ticket)
             return record
         self._doubtful.add(record.uid)
-        gone = removal.gone_from(ticket)
+        gone = removal.gone_from(ticket, whole=self._age(ticket) > patience)
         changes: Changes = {
             "attempt": attempt,
             "ticket_uid": ticket["metadata"]["uid"],
@@ -443,9 +448,14 @@ class Embedded:
         record = self._put(record, self._next(record, "dispatching", TAKEN_OVER, message, **changes))
         if gone is not None:
             # It may have done its work; nobody does that again unasked.
-            return self.undo(record, OUTCOME_UNKNOWN, f"{gone} is gone, and nobody saw how it ended", then="failed")
+            return self.undo(record, OUTCOME_UNKNOWN, gone_unseen(gone), then="failed")
         problem = _no_adoption(record, _state_of(record), ticket)
         return record if problem is None else self.undo(record, TAKEN_OVER, problem, then="queued")
+
+    def _age(self, obj: Object) -> float:
+        """How many seconds an object is old; none when nobody knows the time."""
+        made, now = read_time(obj["metadata"].get("creationTimestamp")), read_time(self._now())
+        return 0.0 if made is None or now is None else now - made
 
     def reclaim(self, record: Record, batch: str | None = None) -> Record:
         """Put our write id, and the batch if given, into the record; nothing else changes."""

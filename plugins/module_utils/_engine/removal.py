@@ -156,14 +156,14 @@ class Removal:
         """Whether any object that a ticket lists was created under it."""
         return any(self._child(ticket, key) is not None for key in reversed(ticket_keys(ticket)))
 
-    def gone_from(self, ticket: Object) -> str | None:
-        """An object of a ticket that must have been created and is gone: a later one exists; in words, None if none is.
+    def gone_from(self, ticket: Object, *, whole: bool) -> str | None:
+        """An object of a ticket that must have been created and is gone, in words; None if none is.
 
-        What is missing at the end may never have been created.
+        A later one exists, or all were created (whole); else what is missing at the end may never have been there.
         """
         keys = ticket_keys(ticket)
         there = [self._child(ticket, key) is not None for key in keys]
-        last = max((index for index, found in enumerate(there) if found), default=-1)
+        last = len(keys) if whole else max((index for index, found in enumerate(there) if found), default=-1)
         missing = [key for key, found in zip(keys[: last + 1], there, strict=False) if not found]
         finite = [key for key in missing if is_finite({"apiVersion": key[0], "kind": key[1], "spec": _ENDS})]
         return f"{finite[0][1]} {finite[0][3]}" if finite else None

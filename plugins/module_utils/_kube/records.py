@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -56,6 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import 
 )
 
 Object = dict[str, t.Any]
+T = t.TypeVar("T")
 
 STORES: tuple[Store, ...] = t.get_args(Store)
 
@@ -251,9 +252,19 @@ class Records:
         """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
         return store == "configmap" or find_resource(self._client, WRAPPER_API, _WRAPPER_KIND) is not None
 
-    def _reader(self, path: str, selector: str | None) -> t.Callable[[], RecordList]:
+    def _reader(self, path: str, selector: str | None) -> t.Callable[[], Sequence[Record]]:
         """One list to be made in a thread."""
-        return lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
+        return lambda: self.while_served(
+            lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
+        )
+
+    def while_served(self, read: t.Callable[[], Sequence[T]]) -> Sequence[T]:
+        """What a list of records shows; nothing when their definition was deleted since it was found."""
+        try:
+            return read()
+        except NotFound:
+            self._client.discovered.pop(WRAPPER_API, None)
+            return []
 
     def _keep(self, raw: Object) -> Record:
         """The record of an object, the known one if it did not change."""

@@ -7,7 +7,11 @@
 
 from __future__ import annotations
 
+import pathlib
+import traceback
 import typing as t
+
+UNFORESEEN = "unforeseen"
 
 
 class MusterError(Exception):
@@ -31,3 +35,10 @@ class BadInput(MusterError):
 
 class NewerVersion(BadInput):
     """Something was stored by a newer version of the collection: it is left alone, for that version to go on with."""
+
+
+def unforeseen(error: Exception) -> str:
+    """An error of ours in one line, with the place in the code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {pathlib.PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{UNFORESEEN} {type(error).__name__}{place}: {error}"

@@ -210,6 +210,11 @@ def why_undone(state: GangState) -> Transition | None:
     return next((item for item in reversed(state.transitions) if item.phase in UNDOING), None)
 
 
+def gone_unseen(what: str) -> str:
+    """Said of an object that may have done its work: OutcomeUnknown."""
+    return f"{what} is gone, and nobody saw how it ended"
+
+
 def state_text(state: GangState) -> str:
     """The annotation's text, reduced to what an annotation may hold.
 

@@ -312,7 +312,7 @@ class _Exam:
         if not failed and not unknown:
             return None
         told = [self._failure_text(index) for index in failed]
-        told += [f"{self._name(index)} is gone, and nobody saw how it ended" for index in unknown]
+        told += [words.gone_unseen(self._name(index)) for index in unknown]
         message = "; ".join(told)
         final = self._why_not_again(failed, unknown)
         if final is None:

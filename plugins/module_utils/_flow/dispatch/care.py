@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world i
 from ansible_collections.muster.kube.plugins.module_utils._flow.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import why_not_created
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, delete_record
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import HOSTNAME_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.state import LOST_RACE, OUTCOME_UNKNOWN, Phase
 from ansible_collections.muster.kube.plugins.module_utils._policy.health import (
@@ -113,6 +113,8 @@ def judge_gangs(
             yield record, judge_health(subject, now, rules)
         except BadInput as error:
             yield record, error
+        except Exception as error:  # noqa: BLE001 - it harms no other gang
+            yield record, BadInput("judge", f"gang {record.key}", unforeseen(error))
 
 
 def _with_cause(cycle: Cycle, world: World, record: Record, message: str) -> str:

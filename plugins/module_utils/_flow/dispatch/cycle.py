@@ -296,10 +296,10 @@ def _tidy(cycle: Cycle, world: World) -> None:
     """Let the Lease forget what is over by now: whoever may not read those records counts them by their entries."""
     ledger = cycle.office.ledger
     before, present, carried = ledger.batch_text(), cycle.office.batch().batch, open_batch(cycle, world)
-    if before is None and unknown_until(cycle) is None:
+    if cycle.office.unlisted_since() is not None and unknown_until(cycle) is None:
         # Everything that is under way was looked for: whoever sees less may rely on that.
         batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id())
-        ledger.tidy(None, batch_text(batch))
+        ledger.tidy(before, batch_text(batch))
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
         ledger.tidy(before, batch_text(carried))
 
@@ -312,7 +312,7 @@ def _unlisted(
     An earlier version started them, or somebody deleted or emptied the Lease. Those of other namespaces are listed only
     under a new Lease: under any other they are, unless they belong to another one.
     """
-    others = attended(cycle) if cycle.office.ledger.batch_text() is None else []
+    others = attended(cycle) if cycle.office.unlisted_since() is not None else []
     listed = {entry.uid for entry in carried.entries} if carried is not None else set()
     found = []
     for record in [*cycle.records.values(), *others]:

@@ -38,6 +38,7 @@ MOST_LABELS = 50
 
 def set_aside(cycle: Cycle, tickets: Tickets) -> dict[str, tuple[Object, ...]]:
     """Take what is over out of the cycle, and what only looks so into it; returns the tickets that are left."""
+    cycle.office.unmarked &= tickets.keys()
     seen = {*cycle.records, *cycle.elsewhere, *cycle.aside}
     cycle.records.update(_owners(cycle, {uid: items for uid, items in tickets.items() if uid not in seen}))
     over = [record for record in cycle.records.values() if record.finished]

@@ -13,6 +13,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action, Decision
@@ -30,7 +31,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.records import R
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import BatchRead, read_batch
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import (
+    BadInput,
+    MusterError,
+    unforeseen,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     Changes,
@@ -145,6 +150,7 @@ class Office:
         # What dry runs showed, kept for those that took longer than a cycle waits.
         self.rehearsals: dict[str, Rehearsal] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
+        self._damaged_at: float | None = None
 
     def batch(self) -> BatchRead:
         """The batch in the Lease; a text that did not change is not read again."""
@@ -153,9 +159,34 @@ class Office:
             self._batch = (text, read_batch(text))
         return self._batch[1]
 
-    def forget(self, queued: t.Collection[str]) -> None:
-        """Whatever was said of gangs that wait no more must be said again when they do."""
+    def unlisted_since(self) -> float | None:
+        """Since when (on the server's clock) the Lease does not list what was promised; None when it does.
+
+        One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen.
+        """
+        read = self.batch()
+        if read.problem is None:
+            return self.ledger.created() if read == BatchRead() else None
+        if self._damaged_at is None:
+            self._damaged_at = self.clock.now()
+            self.journal.warn(f"{self.ledger.terms.target} does not tell any more what was promised: {read.problem}")
+        return self._damaged_at
+
+    def forget(self, alive: set[str], queued: t.Collection[str]) -> None:
+        """Let go of what is known of records that are gone.
+
+        Whatever was said of gangs that wait no more must be said again when they do.
+        """
         self.waiting = {uid: told for uid, told in self.waiting.items() if uid in queued}
+        self.told = {uid: moment for uid, moment in self.told.items() if uid in alive}
+        self.foreign = {uid: writer for uid, writer in self.foreign.items() if uid in alive}
+        self.edited = {uid: fingerprint for uid, fingerprint in self.edited.items() if uid in alive}
+        self.started = {uid: item for uid, item in self.started.items() if uid in alive}
+        self.removed = {item for item in self.removed if item[0] in alive}
+        self.rehearsals = {uid: item for uid, item in self.rehearsals.items() if uid in alive}
+        self.pauses.keep_only(alive)
+        self.engine.forget(alive)
+        self.doubts.drop_old()
 
     def now_text(self) -> str:
         """The server's time as records carry it."""
@@ -226,13 +257,8 @@ class Cycle:
         self.records = {record.uid: record for record in self.sight.mine}
         self.elsewhere = {record.uid: record for record in self.sight.elsewhere}
         self.aside = {record.uid: record for record in self.sight.newer}
-        office.forget({uid for uid, record in self.records.items() if record.phase == "queued"})
-        office.pauses.keep_only({*self.records, *self.aside})
-        office.engine.forget(self.records)
-        office.doubts.drop_old()
-        office.started = {uid: item for uid, item in office.started.items() if uid in self.records}
-        office.removed = {item for item in office.removed if item[0] in self.records}
-        office.rehearsals = {uid: item for uid, item in office.rehearsals.items() if uid in self.records}
+        queued = {uid for uid, record in self.records.items() if record.phase == "queued"}
+        office.forget({*self.records, *self.aside}, queued)
         self._tell_newer()
 
     def _tell_newer(self) -> None:
@@ -313,11 +339,20 @@ class Cycle:
 
     def side_by_side(self, calls: Iterable[tuple[Record, Callable[[], object]]]) -> None:
         """One call about each record, several at once; each looks after its own trouble, and slow ones go on alone."""
-        tasks = [Task(record.uid, record.namespace, call) for record, call in calls]
+        tasks = [Task(record.uid, record.namespace, partial(self._alone, record, call)) for record, call in calls]
         self.office.workers.run(tasks)
         with self._lock:
             # Whoever has not ended is not touched by the rest of this cycle either.
             self.skipped |= {task.key for task in tasks} & self.office.workers.busy  # type: ignore[arg-type]
+
+    def _alone(self, record: Record, call: Callable[[], object]) -> None:
+        """One call about a record; an error of ours that it provokes is told and harms no other gang."""
+        try:
+            call()
+        except MusterError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            self.skip(record, unforeseen(error))
 
     def advance(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
         """Write the next phase of a record."""

@@ -45,9 +45,10 @@ def unknown_until(cycle: Cycle) -> float | None:
     namespace a run depends on no promises of others.
     """
     office = cycle.office
-    if cycle.sight.blind is None or office.ledger.batch_text() is not None or office.ledger.terms != office.terms.lease:
+    since = office.unlisted_since()
+    if cycle.sight.blind is None or since is None or office.ledger.terms != office.terms.lease:
         return None
-    end = office.ledger.created() + UNSEEN_PATIENCE * usual_patience(office.terms)
+    end = since + UNSEEN_PATIENCE * usual_patience(office.terms)
     now = office.clock.sure()
     return end if now is None or now < end else None
 

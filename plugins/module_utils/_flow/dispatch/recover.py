@@ -171,8 +171,9 @@ def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
 
 
 def _named(record: Record, ticket: Object) -> bool:
-    """Whether the record's state says that this is its ticket."""
-    return record.state is not None and record.state.ticket_uid == ticket["metadata"]["uid"]
+    """Whether the record's state says that this is the ticket of its attempt; anybody can write something else."""
+    state = record.state
+    return state is not None and (state.ticket_uid, state.attempt) == (ticket["metadata"]["uid"], _attempt(ticket))
 
 
 def _stray_tickets(cycle: Cycle, world: World) -> Iterator[Call]:
@@ -234,7 +235,8 @@ def _attempt(ticket: Object) -> int:
 def _rebuild(cycle: Cycle, record: Record, ticket: Object, world: World) -> Record | None:
     """Go on with an attempt whose record says nothing of it; a ticket that owns nothing is just removed."""
     gang = world.gangs.get(record.uid)
-    rebuilt = cycle.office.engine.rebuild(record, ticket, reserved_of(gang) if gang is not None else ())
+    reserved = reserved_of(gang) if gang is not None else ()
+    rebuilt = cycle.office.engine.rebuild(record, ticket, reserved, patience=cycle.office.terms.start_timeout)
     if rebuilt is record:
         return None
     cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import scopes
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_metadata
@@ -89,8 +92,10 @@ class Retention:
         self._backlog = [*due, *self._backlog]
         self._expiring = {uid: item for uid, item in self._expiring.items() if item[0] > now}
         taken, self._backlog = self._backlog[:MOST_REMOVALS], self._backlog[MOST_REMOVALS:]
-        for glimpse in taken:
-            self._remove(cycle, glimpse, now)
+        cycle.office.workers.run(
+            Task(("retention", glimpse.uid), glimpse.namespace, partial(self._remove, cycle, glimpse, now))
+            for glimpse in taken
+        )
         coming = [now] if self._backlog else [moment for moment, _glimpse in self._expiring.values()]
         if coming:
             cycle.check_again(min(coming))
@@ -114,8 +119,8 @@ class Retention:
             selector = office.records.selector(store, FINISHED_SELECTOR)
             for namespace in scopes(terms):
                 path = record_path(store, namespace)
-                listing = list_metadata(office.client, path, keep=_keeper(store), label_selector=selector)
-                seen.update({glimpse.uid: glimpse for glimpse in listing.items})
+                read = partial(_glimpses, office.client, path, store, selector)
+                seen.update({glimpse.uid: glimpse for glimpse in office.records.while_served(read)})
         self._keepers &= seen.keys()
         over = {
             uid: dataclasses.replace(glimpse.over, keep=glimpse.over.keep or uid in self._keepers)
@@ -186,9 +191,9 @@ def _may_go(record: Record, now: float, *, adopt: bool) -> bool:
     return ttl is None or now >= over.ended + ttl
 
 
-def _keeper(store: Store) -> t.Callable[[Object], _Glimpse]:
-    """What is kept of each object of a list."""
-    return lambda raw: _glimpse(store, raw)
+def _glimpses(client: KubeClient, path: str, store: Store, selector: str | None) -> list[_Glimpse]:
+    """What the metadata of the records of one list tells."""
+    return list_metadata(client, path, keep=partial(_glimpse, store), label_selector=selector).items
 
 
 def _glimpse(store: Store, raw: Object) -> _Glimpse:

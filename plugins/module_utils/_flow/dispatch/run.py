@@ -52,6 +52,8 @@ Report = Callable[[str], None]
 Until = Callable[[Mapping[str, str]], bool]
 OnCycle = Callable[[Cycle], None]
 
+# A result holds no more warnings than this.
+MOST_WARNINGS = 200
 # How long a single cycle waits for gangs it undid to be gone.
 LINGER = 10.0
 _POLL = 0.2
@@ -83,6 +85,16 @@ class DispatchResult:
     def changed(self) -> bool:
         """Whether anything happened to any gang."""
         return self.dropped_change or any(map(is_change, self.decisions))
+
+    def warn(self, text: str) -> bool:
+        """Keep a warning once; False when it is known. Of a very long run only the first ones are kept."""
+        if text in self.warnings:
+            return False
+        if len(self.warnings) < MOST_WARNINGS:
+            self.warnings.append(text)
+        elif len(self.warnings) == MOST_WARNINGS:
+            self.warnings.append("there are more warnings; they are left out")
+        return True
 
     def as_result(self) -> dict[str, t.Any]:
         """The keys of the module's result."""
@@ -163,7 +175,7 @@ class _Run:
                 self._hold_office(ledger, office_workers)
                 return
             except LostLeadership as error:
-                self.result.warnings.append(str(error))
+                self.result.warn(str(error))
                 if self.end is None or time.monotonic() >= self.end:
                     return
             finally:
@@ -224,8 +236,8 @@ class _Run:
     def _takes_every_wrapper(self) -> bool:
         """Whether every AppWrapper is for us and not only those marked; a definition of others is told once."""
         problem = wrapper_problem(self.client)
-        if problem is not None and wrappers_served(self.client) and problem not in self.result.warnings:
-            self.result.warnings.append(problem)
+        if problem is not None and wrappers_served(self.client):
+            self.result.warn(problem)
         return problem is None
 
     def _cycle_if_reachable(self, office: Office) -> Cycle | None:
@@ -233,8 +245,7 @@ class _Run:
         try:
             return self._one_cycle(office)
         except (Unreachable, ServerFault, TooManyRequests, Unauthorized, Gone) as error:
-            if str(error) not in self.result.warnings:
-                self.result.warnings.append(str(error))
+            if self.result.warn(str(error)):
                 self.report(f"trying again: {error}")
             return None
 
@@ -258,7 +269,8 @@ class _Run:
         decisions, warnings = cycle.office.journal.take()
         self.log.add(decisions)
         self.book.add(decisions)
-        result.warnings += [text for text in dict.fromkeys(warnings) if text not in result.warnings]
+        for text in warnings:
+            result.warn(text)
         self._note_phases(cycle, decisions)
         result.unseen = cycle.sight.unseen()
 
@@ -328,7 +340,7 @@ class _Run:
             raise error
         self.result.coordination = "namespace"
         own = LeaseTerms(namespaces[0], lease.name, lease.seconds)
-        self.result.warnings.append(f"coordinated by {own.target} only, others may start gangs elsewhere: {error}")
+        self.result.warn(f"coordinated by {own.target} only, others may start gangs elsewhere: {error}")
         return own
 
 

@@ -107,6 +107,20 @@ def test_wrappers_are_listed_only_where_they_are_served_and_ours(api: FaultyApi)
     assert read_record(client, "appwrapper", "team", "foreign", every_wrapper=True) is not None
 
 
+def test_definition_that_is_deleted_takes_its_records_with_it_and_nothing_else(api: FaultyApi) -> None:
+    client = api.client()
+    records = Records(client)
+    create_record(client, build_record(spec("other")))
+    served(api)
+    api.put(WRAPPER, wrap(spec()))
+    assert [record.name for record in records.list(None)] == ["gang", "other"]
+    status = {"kind": "Status", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404}
+    api.fixed[("GET", WRAPPERS)] = [(404, status)] * 3
+    api.fixed[("GET", f"{WRAPPERS}/appwrappers")] = [(404, status)]
+    assert [record.name for record in records.list(None)] == ["other"]
+    assert not records.served("appwrapper")
+
+
 def test_forbidden_list_is_raised(api: FaultyApi) -> None:
     api.fail("GET", "/api/v1/configmaps", 403)
     with pytest.raises(Forbidden):
