@@ -152,6 +152,57 @@ def test_gang_that_waits_is_looked_at_less_and_less_often(stage: MemoryStage) ->
     assert one.cycles - before < 20
 
 
+def effort(stage: MemoryStage, one: MemoryDispatcher, seconds: float = 60.0) -> tuple[int, int]:
+    """Cycles and requests of a dispatcher in the next minute."""
+    cycles, sent = one.cycles, len(one.line.sent)
+    stage.run_for(seconds)
+    return one.cycles - cycles, len(one.line.sent) - sent
+
+
+def test_undo_that_does_not_end_is_looked_at_less_and_less_often(stage: MemoryStage) -> None:
+    held = cases.job("g-j", "p", 1)
+    held["metadata"]["finalizers"] = ["example.com/stays"]
+    submit(stage, "g", "a", held)
+    one = stage.start("one")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running")
+    calm = effort(stage, one)
+
+    def suspend(record: Object) -> None:
+        """By its user."""
+        data = json.loads(record["data"]["gang.json"])
+        record["data"]["gang.json"] = json.dumps({**data, "suspended": True})
+
+    stage.cluster.change("configmaps", "a", "g", suspend)
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "undoing")
+    stage.run_for(30)
+    cycles, requests = effort(stage, one)
+    assert cycles < calm[0] + 20
+    assert requests < calm[1] * (cycles + 1) / max(1, calm[0]) + 60
+    stage.cluster.change("jobs", "a", "g-j", lambda job: job["metadata"].pop("finalizers"))
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "suspended")
+
+
+def test_record_that_may_not_be_written_is_tried_less_and_less_often(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=1)
+    submit(stage, "h", "b", cases.job("h-j", "p", 8))
+    one = stage.start("one")
+    denied = Fault(
+        "refuse", "PUT", "/namespaces/a/configmaps/g", status=403, reason="Forbidden", message="no", times=10_000
+    )
+    one.line.faults.append(denied)
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
+    stage.run_for(30)
+    before = len([item for item in one.line.sent if item[0] == "PUT" and item[1].endswith("/configmaps/g")])
+    cycles, _requests = effort(stage, one)
+    tries = len([item for item in one.line.sent if item[0] == "PUT" and item[1].endswith("/configmaps/g")]) - before
+    assert cycles < 30
+    assert tries < 10
+    assert phase(stage, "g", "a") == "queued"
+    one.line.faults.clear()
+    stage.cluster.remove("configmaps", "b", "h")
+    assert stage.run_until(lambda: phase(stage, "g", "a") == "running", 120)
+
+
 @pytest.mark.parametrize(
     ("status", "message"), [(500, "the webhook is down"), (403, "exceeded quota: q")], ids=["webhook", "quota"]
 )
