@@ -30,6 +30,7 @@ options:
     type: raw
     aliases:
       - inline
+      - objects
   src:
     description:
       - A file with the objects of one gang, as YAML with one or more documents.
@@ -89,6 +90,7 @@ options:
         type: raw
         aliases:
           - inline
+          - objects
       src:
         description: A file with the objects of the gang.
         type: path

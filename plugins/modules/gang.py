@@ -68,6 +68,7 @@ options:
     type: raw
     aliases:
       - inline
+      - objects
   src: &src
     description:
       - A file with the objects of the gang, as YAML with one or more documents.

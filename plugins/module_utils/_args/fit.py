@@ -23,7 +23,7 @@ PODSET_OPTIONS: dict[str, dict[str, t.Any]] = {
 GANG_OPTIONS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
     "namespace": {"type": "str"},
-    "definition": {"type": "raw", "aliases": ["inline"]},
+    "definition": {"type": "raw", "aliases": ["inline", "objects"]},
     "src": {"type": "path"},
     "podsets": {"type": "list", "elements": "dict", "options": PODSET_OPTIONS},
 }

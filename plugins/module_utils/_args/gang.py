@@ -75,7 +75,7 @@ def _objects_spec() -> Spec:
     """What a gang is made of."""
     return {
         "name": {"type": "str"},
-        "definition": {"type": "raw", "aliases": ["inline"]},
+        "definition": {"type": "raw", "aliases": ["inline", "objects"]},
         "src": {"type": "path"},
         "podsets": {"type": "list", "elements": "dict", "options": PODSET_OPTIONS},
     }
