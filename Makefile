@@ -42,6 +42,8 @@ TEST_SELECTION ?= integration and not full
 TEST_PROFILES ?= test
 # Seconds for one test; only a hang takes so long.
 TEST_LIMIT ?= 600
+# Clusters at once in integration tests. Most tests wait for controllers, so it is more than there are processors.
+WORKERS ?= 3
 
 # Keep every tool inside the cache, and away from the user's own clusters and settings.
 export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION TEST_LIMIT
@@ -120,7 +122,7 @@ unit: ready ## tests that need no cluster
 	@cd $(TREE) && $(PYTEST) -n 2 $(HYPOTHESIS_OPTIONS) tests/unit
 
 integration: ready go ## tests against local clusters, one for each worker
-	@cd $(TREE) && MUSTER_DURATIONS=$(RUN)/durations.json $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --durations=40 \
+	@cd $(TREE) && MUSTER_DURATIONS=$(RUN)/durations.json $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 \
 		-m '$(TEST_SELECTION)' $(HYPOTHESIS_OPTIONS) tests/integration
 
 molecule: ready go ## the roles, twice in a row
