@@ -89,7 +89,9 @@ def last_error(text: str) -> str:
 def _reason(state: RunState, frame: Frame, text: str) -> tuple[str | None, str]:
     """Why it failed, and in which words."""
     payload: t.Mapping[str, t.Any] = frame.payload or {}
-    done = payload.get("stage") == "done" and payload.get("exit_code") == 0 and _told(payload, "digest") is not None
+    # An image that is not pushed has no digest of a registry.
+    known = _told(payload, "digest") or _told(payload, "image_id")
+    done = payload.get("stage") == "done" and payload.get("exit_code") == 0 and known is not None
     if state.phase == "succeeded":
         return (None, "") if done else (LOST_RESULT, frame.problem or "the builder did not say that it was done")
     if state.reason not in (None, BUILD_FAILED):
