@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import random
 import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Decision
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, _Run
 from ansible_collections.muster.kube.plugins.module_utils._model.state import UNDOING
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_cluster import MemoryCluster
@@ -25,7 +26,7 @@ from ansible_collections.muster.kube.tests.support.memory_dispatcher import (
 )
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
-SITUATIONS = 200 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 20
+SITUATIONS = 200 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 8
 
 
 def made_stage(seed: int) -> MemoryStage:
@@ -212,6 +213,31 @@ def test_default_policy_holds_room_for_a_large_gang(stage: MemoryStage) -> None:
 def test_without_a_reservation_the_small_gang_starts(stage: MemoryStage, terms: dict[str, t.Any]) -> None:
     one = reserving(stage, **terms)
     assert ("a/small", "start") in {(gang, action) for gang, action, _why in steps(agree(one))}
+
+
+def test_every_decision_is_appended_to_the_log(stage: MemoryStage, tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "decisions"
+    log.write_text("before\n")
+    one = stage.dispatcher("one", ["a"], decision_log=str(log))
+    assert one.acquire()
+    client = one.line.client("one")
+    run = _Run(client, client, one.terms, one.reports.append, until=None, on_cycle=None)
+    submit(stage, "g", cases.job("g-j", "p", 2))
+    submit(stage, "big", cases.job("big-j", "p", 9))
+    with inline_calls():
+        run._one_cycle(one.office)
+    first, *lines = log.read_text().splitlines()
+    assert first == "before"
+    assert [json.loads(line) for line in lines] == [item.as_dict() for item in run.book]
+    assert {(item["gang"], item["action"]) for item in map(json.loads, lines)} == {("a/g", "start"), ("a/big", "wait")}
+
+
+@pytest.mark.parametrize("hold", ["soft", "hard"])
+def test_small_gang_that_ends_in_time_passes_the_large_one_unless_room_is_held_hard(stage, hold) -> None:
+    one = reserving(stage, hold=hold)
+    submit(stage, "quick", cases.job("quick-j", "p", 1, seconds=1), max_run_time=2)
+    started = {gang for gang, action, _why in steps(agree(one)) if action == "start"}
+    assert started == ({"a/quick"} if hold == "soft" else set())
 
 
 def phases(cluster: MemoryCluster) -> dict[str, str]:
