@@ -233,11 +233,24 @@ def test_every_decision_is_appended_to_the_log(stage: MemoryStage, tmp_path: pat
 
 
 @pytest.mark.parametrize("hold", ["soft", "hard"])
-def test_small_gang_that_ends_in_time_passes_the_large_one_unless_room_is_held_hard(stage, hold) -> None:
-    one = reserving(stage, hold=hold)
-    submit(stage, "quick", cases.job("quick-j", "p", 1, seconds=1), max_run_time=2)
+def test_room_is_held_without_a_known_end_only_when_told_so(stage: MemoryStage, hold: str) -> None:
+    one = stage.dispatcher("one", ["a"], reserve_after=5.0, hold=hold)
+    submit(stage, "full", cases.job("full-j", "p", 6))
+    decided(one)
+    one.pass_time(2)
+    decided(one)
+    submit(stage, "large", cases.job("large-j", "p", 8))
+    decided(one)
+    one.pass_time(10)
+    submit(stage, "small", cases.job("small-j", "p", 1))
     started = {gang for gang, action, _why in steps(agree(one)) if action == "start"}
-    assert started == ({"a/quick"} if hold == "soft" else set())
+    assert started == ({"a/small"} if hold == "soft" else set())
+
+
+def test_a_gang_that_ends_in_time_may_go_before_the_large_one(stage: MemoryStage) -> None:
+    one = reserving(stage)
+    submit(stage, "quick", cases.job("quick-j", "p", 1, seconds=1), max_run_time=2)
+    assert {gang for gang, action, _why in steps(agree(one)) if action == "start"} == {"a/quick"}
 
 
 def phases(cluster: MemoryCluster) -> dict[str, str]:
