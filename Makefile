@@ -95,7 +95,7 @@ cluster-down: ready ## stop and remove that cluster
 	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=muster -e local_cluster_state=absent
 
 ##@ Test it
-.PHONY: test full lint unit integration molecule sanity bench
+.PHONY: test full lint unit integration molecule sanity mutants bench
 # The steps beside the integration tests, those that take longest first. Clusters that have to wait for the processor all the
 # time do not come up or go in time, so steps with clusters of their own follow when the machine is theirs.
 BESIDE := sanity unit smoke216 lint importer
@@ -134,9 +134,15 @@ sanity: ready sanity-tree ## ansible-test sanity
 	@for version in 23_1_2 24_2 25_2; do cp tests/tools/get_pip.py $(HOME)/.ansible/test/cache/get_pip_$$version.py; done
 	@cd $(SANITY_TREE) && ansible-test sanity --color no --python $$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
-bench: ready go ## measure; figures go to docs/benchmarks.md
+# For example: make mutants MUTANTS='--seed 7 --count 40 --paths plugins/module_utils/_policy'
+mutants: ready ## change one token at a time and see whether unit tests notice (MUTANTS='--seed 7 --count 40')
+	@nice $(VENV)/bin/python tests/tools/mutants.py $(TREE) $(RUN)/mutants $(MUTANTS)
+
+# A bench prints the word MISSED beside each bar that was not kept.
+bench: ready go ## measure; figures go to docs/benchmarks.md; a bar that is missed is a failure
 	@shopt -s nullglob; for program in bench/*.py; do \
-		echo "==> $$program"; (cd $(TREE) && PYTHONPATH=$(ROOT) python "$$program"); done
+		echo "==> $$program"; (cd $(TREE) && PYTHONPATH=$(ROOT) python -u "$$program"); done | tee $(RUN)/bench.log
+	@! grep -H MISSED $(RUN)/bench.log
 
 ##@ Document and tidy up
 .PHONY: docs guides clean help

@@ -124,7 +124,7 @@ def bench_wrappers(arguments: argparse.Namespace) -> None:
     theirs = _wrappers_by_mcad(arguments)
     print(
         f"  MCAD v1.40.0: {theirs:.1f} s, {arguments.wrappers / theirs:.2f} wrappers/s; "
-        f"{theirs / ours:.1f} times as fast (bar {SPEED_UP})"
+        f"{theirs / ours:.1f} times as fast (bar {SPEED_UP}): {'kept' if theirs / ours >= SPEED_UP else 'MISSED'}"
     )
 
 

@@ -200,11 +200,12 @@ def show(arguments: argparse.Namespace, runs: list[dict], kubectl_seconds: list[
         f"list {best['list']:.2f} s, decode {best['decode']:.2f} s, prepare {best['prepare']:.2f} s, "
         f"peak memory {best['peak_mib']:.0f} MiB; kubectl get nodes,pods -A -o json {min(kubectl_seconds):.2f} s"
     )
-    print(f"\n| gang | answer | decide, ms (limit {DECIDE_LIMIT_MS}) | advice, ms |\n|---|---|---|---|")
+    print(f"\n| gang | answer | decide, ms (limit {DECIDE_LIMIT_MS}) | limit | advice, ms |\n|---|---|---|---|---|")
     for name, figures in runs[0]["gangs"].items():
         decide = min(run["gangs"][name]["decide_ms"] for run in runs)
         advice = min(run["gangs"][name]["advice_ms"] for run in runs)
-        print(f"| {name} | {figures['answer']} | {decide:.0f} | {advice:.0f} |")
+        kept = "kept" if decide <= DECIDE_LIMIT_MS else "MISSED"
+        print(f"| {name} | {figures['answer']} | {decide:.0f} | {kept} | {advice:.0f} |")
 
 
 def main() -> None:

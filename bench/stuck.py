@@ -180,7 +180,8 @@ def main() -> None:
                 sys.exit("  not all ordinary gangs were started in time")
             times[stuck].append(seconds)
     alone, beside = min(times[False]), min(times[True])
-    print(f"  alone {alone:.1f} s, beside stuck ones {beside:.1f} s: ratio {beside / alone:.2f} (bar {BAR})")
+    kept = "kept" if beside / alone <= BAR else "MISSED"
+    print(f"  alone {alone:.1f} s, beside stuck ones {beside:.1f} s: ratio {beside / alone:.2f} (bar {BAR}): {kept}")
 
 
 if __name__ == "__main__":

@@ -322,6 +322,15 @@ engine_used:
   returned: when the state is present
   type: str
   sample: job
+program:
+  description: The program that built it on this machine.
+  returned: when it was built on this machine
+  type: str
+  sample: podman
+pushed:
+  description: Whether an image built on this machine was pushed.
+  returned: when it was built on this machine
+  type: bool
 tier:
   description: The tier in which it was built. None without a cluster.
   returned: when the state is present

@@ -21,10 +21,12 @@ from functools import partial
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator, ValidationResult
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.plugin_utils._found_files import with_found_files
 
 Result = dict[str, t.Any]
+# What Ansible's own validation raises for values such as a number in place of a mapping with suboptions.
+_STUMBLES = (AttributeError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no types
@@ -52,9 +54,9 @@ class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no typ
         result: Result = super().run(tmp, variables)
         try:
             args = self.default_args(self._found_files(plain(self._task.args)))
+            result.update(self.perform(args, variables))
         except MusterError as error:
             return {**result, "failed": True, **error.as_result()}
-        result.update(self.perform(args, variables))
         return result
 
     def perform(self, args: Result, variables: Result) -> Result:
@@ -70,7 +72,7 @@ class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no typ
     def _run_module(self, args: Result, variables: Result) -> Result:
         """Execute the module; an option it does not know is refused here, with the nearest that it does."""
         with self._task_environment():
-            checked = ArgumentSpecValidator(self.argument_spec(), **self.argument_rules()).validate(args)
+            checked = validated(self.argument_spec(), self.argument_rules(), args)
         if checked.unsupported_parameters:
             return {"failed": True, "msg": self._complaints(checked)}
         # Ansible's own wrapper knows how to detach a module, unless the connection does that itself.
@@ -126,6 +128,31 @@ def plain(value: t.Any) -> t.Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     return str(value)
+
+
+def validated(spec: Result, rules: Result, args: Result) -> ValidationResult:
+    """What Ansible makes of the options; one whose value it stumbles over instead of refusing it is named."""
+    try:
+        checked = ArgumentSpecValidator(spec, **rules).validate(args)
+        # A module writes its options to the log of the system, which numbers of thousands of digits end.
+        str(checked.validated_parameters)
+        return checked
+    except _STUMBLES as error:
+        for name, value in args.items():
+            if name in spec and not _is_readable(spec[name], value):
+                wanted = spec[name].get("type", "str")
+                raise BadInput("read", f"option {name}", f"this cannot be made a {wanted}") from error
+        raise
+
+
+def _is_readable(option: Result, value: t.Any) -> bool:
+    """Whether Ansible gets through one value, whatever it then says of it."""
+    try:
+        checked = ArgumentSpecValidator({"value": {**option, "required": False}}).validate({"value": value})
+        str(checked.validated_parameters)
+    except _STUMBLES:
+        return False
+    return True
 
 
 def _unknown_option(path: tuple[str, ...], spec: Result) -> str:

@@ -14,12 +14,11 @@ import abc
 import collections.abc
 import typing as t
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible.utils.display import Display
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction
+from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction, validated
 
 Result = dict[str, t.Any]
 _LONG = 1000
@@ -58,10 +57,9 @@ class InProcessAction(CheckedAction):
 
     def _run_here(self, args: Result, variables: Result) -> Result:
         """Validate, work, and give the result the shape a module's has."""
-        validator = ArgumentSpecValidator(self.argument_spec(), **self.argument_rules())
         with self._task_environment():
             # Inside, since options may fall back to environment variables.
-            checked = validator.validate(args)
+            checked = validated(self.argument_spec(), self.argument_rules(), args)
             params: Result = checked.validated_parameters
             hidden = set(checked._no_log_values)
             if checked.error_messages:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import platform
 import typing as t
 
 import pytest
@@ -85,7 +86,7 @@ def test_an_inspector_can_inspect_with_these_rights_alone(installed, tmp_path):
         "service_account": "muster-run",
         "run": {
             "requests": {"cpu": "100m", "memory": "64Mi"},
-            "hardware": {"arch": "amd64", "node_selector": ON_REAL_NODE},
+            "hardware": {"arch": platform.machine(), "node_selector": ON_REAL_NODE},
         },
     }
     with ApiProxy(installed.kubeconfig, tmp_path) as proxy:

@@ -11,6 +11,7 @@ import os
 import pathlib
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.report import GangTimeline, ReportRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import Inspections
 
@@ -55,6 +56,8 @@ def report_argument_spec() -> Spec:
 
 def report_request(params: Params, check_mode: bool) -> ReportRequest:
     """The request behind validated options; a relative destination counts from the current directory."""
+    if "\0" in params["dest"]:
+        raise BadInput("use", "dest", "no file can have that name")
     return ReportRequest(
         dest=pathlib.Path(os.path.abspath(params["dest"])),
         title=params["title"],

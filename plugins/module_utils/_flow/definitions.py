@@ -36,6 +36,8 @@ def read_objects(definition: t.Any, src: str | None, where: str) -> tuple[Object
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput("read", f"{where}: src {src}", str(error)) from error
         where = f"{where}: src {src}"
+    else:
+        where = f"{where}: definition"
     objects: list[Object] = []
     for item in definition if isinstance(definition, list) else [definition]:
         for document in load_yaml(item, where) if isinstance(item, str) else [item]:

@@ -125,14 +125,14 @@ def read_amounts(values: t.Any, path: str) -> Amounts:
 def _container_requests(spec: Spec, reported: Mapping[t.Any, Spec], resize_refused: bool) -> Amounts:
     """The sum over containers, or what the greediest moment of initialization needs when that is more."""
     main = [
-        _effective(container, path, reported.get(container.get("name")), resize_refused)
+        _effective(container, path, reported.get(str(container.get("name"))), resize_refused)
         for path, container in _containers(spec, "containers")
     ]
     initial: list[tuple[Amounts, bool]] = []
     for path, container in _containers(spec, "initContainers"):
         sidecar = _restartable(container)
         # Only containers that stay can be resized, so only their status counts.
-        status = reported.get(container.get("name")) if sidecar else None
+        status = reported.get(str(container.get("name"))) if sidecar else None
         initial.append((_effective(container, path, status, resize_refused), sidecar))
     return _aggregate(main, initial)
 

@@ -211,6 +211,17 @@ def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.A
     raise BadInput("read", target, f"{value!r} cannot be written as JSON; quote it if a text is meant")
 
 
+def finite_number(value: t.Any) -> float | None:
+    """The value as a number to reckon with; None when it is none, or larger than such numbers can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def _plain_text(value: str, target: str) -> str:
     """A text as a plain str; halves of surrogate pairs would not come back unchanged from the API server."""
     try:

@@ -8,11 +8,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Fields, finite_number
 
 # Facts that decide how fast a run is; two results that differ in one of them measure different machines.
 _CPU_FACTS = ("arch", "vendor", "family", "model", "level")
@@ -80,10 +79,7 @@ def value_at(data: t.Any, path: str) -> t.Any:
 
 def metric_value(item: Mapping[str, t.Any], metric: str) -> float | None:
     """The number at a dotted path, such as usage.user_seconds or stdout.@result.rate; None when there is no number."""
-    value = value_at(item, metric)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    return finite_number(value_at(item, metric))
 
 
 def hardware_facts(hwinfo: t.Any) -> dict[str, str]:

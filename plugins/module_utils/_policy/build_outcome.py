@@ -43,9 +43,9 @@ def build_outcome(spec: BuildSpec, state: RunState, frame: Frame, log: bytes | N
     reason, message = _reason(state, frame, text)
     return {
         "image": spec.reference,
-        "digest": payload.get("digest") or None,
-        "image_id": payload.get("image_id") or None,
-        "base_digest": payload.get("base_digest") or None,
+        "digest": _told(payload, "digest"),
+        "image_id": _told(payload, "image_id"),
+        "base_digest": _told(payload, "base_digest"),
         "spec_hash": spec.spec_hash,
         "packages": parse_packages(_decoded(payload.get("packages"))),
         "reason": reason,
@@ -89,7 +89,9 @@ def last_error(text: str) -> str:
 def _reason(state: RunState, frame: Frame, text: str) -> tuple[str | None, str]:
     """Why it failed, and in which words."""
     payload: t.Mapping[str, t.Any] = frame.payload or {}
-    done = payload.get("stage") == "done" and payload.get("exit_code") == 0
+    # An image that is not pushed has no digest of a registry.
+    known = _told(payload, "digest") or _told(payload, "image_id")
+    done = payload.get("stage") == "done" and payload.get("exit_code") == 0 and known is not None
     if state.phase == "succeeded":
         return (None, "") if done else (LOST_RESULT, frame.problem or "the builder did not say that it was done")
     if state.reason not in (None, BUILD_FAILED):
@@ -103,6 +105,12 @@ def _reason(state: RunState, frame: Frame, text: str) -> tuple[str | None, str]:
     if payload.get("stage") == "build" and _NO_BASE.search(words):
         return IMAGE_PULL, words
     return _BY_STAGE.get(str(payload.get("stage")), BUILD_FAILED), words
+
+
+def _told(payload: t.Mapping[str, t.Any], key: str) -> str | None:
+    """A text of the frame; whatever else a program in the build may have written there is not stored."""
+    value = payload.get(key)
+    return value if isinstance(value, str) and value else None
 
 
 def _decoded(value: t.Any) -> str:

@@ -20,7 +20,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, Fields, finite_number
 from ansible_collections.muster.kube.plugins.module_utils._model.measurement import (
     Measurement,
     hardware_differences,
@@ -331,11 +331,10 @@ def _bound(fields: Fields, key: str, target: float, sign: int) -> float | None:
 def _number(fields: Fields, key: str) -> float | None:
     """A number that may be negative, None when missing."""
     value = fields.get(key)
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-    ):
+    number = finite_number(value)
+    if value is not None and number is None:
         raise fields.fail(key, f"a number is needed, not {value!r}")
-    return None if value is None else float(value)
+    return number
 
 
 def read_terms(data: Mapping[str, t.Any]) -> ComparisonTerms:

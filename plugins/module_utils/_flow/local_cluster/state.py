@@ -151,7 +151,11 @@ def write_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600) -> N
 
 def find_clusters(cache: pathlib.Path) -> list[str]:
     """Names of all clusters that have a state file."""
-    return sorted(path.parent.name for path in (cache / "clusters").glob("*/cluster.json"))
+    folder = cache / "clusters"
+    try:
+        return sorted(path.parent.name for path in folder.glob("*/cluster.json"))
+    except (OSError, ValueError) as error:
+        raise MusterError("read", f"cache {folder}", str(error)) from error
 
 
 def used_ports(cache: pathlib.Path, except_for: str = "") -> set[int]:

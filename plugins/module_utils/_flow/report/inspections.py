@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.questions import differing_questions
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.scale import unit_for
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.fields import Fields, finite_number
 from ansible_collections.muster.kube.plugins.module_utils._model.measurement import (
     hardware_facts,
     metric_value,
@@ -251,10 +251,8 @@ def _readable(path: str, value: t.Any) -> str:
     if path == "limits.cpu":
         return str(value).removesuffix(".0")
     if path.endswith("_bytes"):
-        try:
-            return unit_for(path, float(value)).text(float(value))
-        except ValueError:
-            return str(value)
+        number = finite_number(int(value) if isinstance(value, str) and value.isdecimal() else value)
+        return str(value) if number is None else unit_for(path, number).text(number)
     return str(value)
 
 

@@ -107,6 +107,16 @@ def test_ticket_refused_settles_the_entry_without_an_undo(bench: t.Any) -> None:
     assert queued.state.not_before > bench.now()
 
 
+def test_ticket_whose_name_somebody_has_settles_the_entry_and_is_left_alone(bench: t.Any) -> None:
+    record = bench.queue()
+    foreign = bench.config(bench.ticket_path(record).rpartition("/")[2], namespace=record.namespace, uid="foreign")
+    bench.api.objects[bench.ticket_path(record)] = foreign
+    settled = bench.start(record)
+    assert settled.phase in ("queued", "failed")
+    assert settled.state.ticket_uid is None
+    assert bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"] == "foreign"
+
+
 def test_ticket_whose_answer_was_lost_is_adopted_by_its_maker(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.lose("POST", CONFIGMAPS, times=1)

@@ -310,3 +310,8 @@ def test_defaulting_twice_changes_nothing(requests: Spec, limits: Spec) -> None:
     once = default_pod_spec(spec)
     assert default_pod_spec(once) == once
     assert pod_requests(once) == pod_requests(spec)
+
+
+@pytest.mark.parametrize("name", [{"a": 1}, ["x"], 3, None])
+def test_a_container_without_a_proper_name_counts_all_the_same(name: t.Any) -> None:
+    assert pod_requests({"containers": [container({"cpu": "1"}, name=name)]})["cpu"] == 1000

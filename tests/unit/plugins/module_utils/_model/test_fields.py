@@ -13,6 +13,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import B
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import (
     Fields,
     canonical_json,
+    finite_number,
     parse_json,
     plain_value,
 )
@@ -132,3 +133,27 @@ def test_a_wrong_field_is_refused_with_its_place(read):
     with pytest.raises(BadInput) as caught:
         read()
     assert caught.value.target.startswith("it: ")
+
+
+def test_lists_may_be_nested_as_deep_as_mappings():
+    lists, maps = "x", "x"
+    for _ in range(200):
+        lists, maps = [lists], {"a": maps}
+    assert plain_value(lists, "x") == lists
+    assert plain_value(maps, "x") == maps
+    for value in ([lists], {"a": maps}):
+        with pytest.raises(BadInput, match="nested more than 200 levels deep"):
+            plain_value(value, "x")
+
+
+def test_numbers_end_before_they_lose_their_last_digits():
+    assert Fields({"a": 10**18 - 2**10}, "x").number("a") == 10**18 - 2**10
+    for value in (1e18, -1, True, "1"):
+        with pytest.raises(BadInput, match="a number that is not negative is needed"):
+            Fields({"a": value}, "x").number("a")
+
+
+def test_numbers_to_reckon_with():
+    assert [finite_number(value) for value in (1, 2.5, -3)] == [1.0, 2.5, -3.0]
+    odd = (True, None, "1", float("inf"), float("nan"), 10**400)
+    assert [finite_number(value) for value in odd] == [None] * len(odd)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     ContainerFacts,
@@ -15,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     job_facts,
     outcome_state,
     pod_facts,
+    with_deletion_seen,
 )
 
 POD = {
@@ -196,3 +199,18 @@ def test_a_state_in_words():
         "message": "",
         "waiting_for": None,
     }
+
+
+def test_a_job_without_a_status_has_no_pods_of_any_kind():
+    job = job_facts({"metadata": {"name": "j", "uid": "u"}})
+    assert (job.active, job.succeeded, job.failed, job.complete, job.failure) == (0, 0, 0, False, None)
+
+
+def test_the_earliest_deletion_that_was_seen_counts():
+    pod = pod_facts({"metadata": {"name": "p", "uid": "u"}})
+    early, late = (dataclasses.replace(pod, deleted=at, deleted_by=at + 30) for at in (10.0, 20.0))
+    for seen, before in ((late, early), (early, late)):
+        found = with_deletion_seen(seen, before)
+        assert (found.deleted, found.deleted_by) == (10.0, 40.0)
+    assert with_deletion_seen(late, None) == late
+    assert with_deletion_seen(pod, late).deleted == 20.0

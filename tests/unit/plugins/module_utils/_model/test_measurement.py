@@ -121,3 +121,9 @@ def test_what_is_not_known_is_no_difference_but_told() -> None:
     silent = read_measurement({"name": "c", "runs": [item(1, hwinfo=None)]}, "wall_seconds", 1)
     assert hardware_differences([measured("a", 85), silent]) == []
     assert hardware_unknown([measured("a", 85), silent]) == ["c"]
+
+
+def test_a_number_too_large_to_reckon_with_is_none() -> None:
+    assert metric_value({"a": 10**400}, "a") is None
+    assert metric_value({"a": -(10**400)}, "a") is None
+    assert metric_value({"a": 10**300}, "a") == 1e300

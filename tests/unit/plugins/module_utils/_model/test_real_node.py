@@ -52,6 +52,12 @@ def test_routes_are_read():
     assert [str(network) for network in parse_routes(ROUTES)] == ["0.0.0.0/0", "10.213.0.0/24"]
 
 
+def test_a_line_of_the_routes_that_ends_with_its_mask_counts():
+    cut = "\n".join("\t".join(line.split()[:8]) for line in ROUTES.splitlines())
+    assert parse_routes(cut) == parse_routes(ROUTES)
+    assert parse_routes(ROUTES + "lo\t00000000\n") == parse_routes(ROUTES)
+
+
 def test_a_subnet_is_taken_that_nobody_has():
     assert choose_subnet([], []) == "10.213.0.0/24"
     assert choose_subnet(["10.213.1.0/24"], parse_routes(ROUTES)) == "10.213.2.0/24"

@@ -11,6 +11,7 @@ import json
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+    ANNOTATION_BYTES,
     RECORD_BYTES,
     SUBMITTED_ANNOTATION,
     build_record,
@@ -99,6 +100,13 @@ def test_annotations_must_leave_room_for_the_state():
     require_headroom({"a": "x" * 200_000, STATE_ANNOTATION: "y" * STATE_BYTES}, "AppWrapper team/a")
     with pytest.raises(BadInput, match="AppWrapper team/a: its annotations leave"):
         require_headroom({"a": "x" * 230_000}, "AppWrapper team/a")
+
+
+def test_room_for_the_state_is_counted_to_the_byte():
+    most = ANNOTATION_BYTES - STATE_BYTES - len(STATE_ANNOTATION) - len("a")
+    require_headroom({"a": "x" * most}, "AppWrapper team/a")
+    with pytest.raises(BadInput, match=f"leave {STATE_BYTES - 1} bytes"):
+        require_headroom({"a": "x" * (most + 1)}, "AppWrapper team/a")
 
 
 def dated(created, told=None):

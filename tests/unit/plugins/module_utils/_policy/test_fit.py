@@ -101,6 +101,14 @@ def test_fragmentation_names_the_largest_hole():
     assert "425m" in verdict_text(verdict.as_dict())
 
 
+def test_the_nearest_node_is_the_one_that_lacks_least():
+    for free in ((3, 1, 2), (1, 3, 2), (1, 2, 3)):
+        nodes = [node(f"n{amount}", cpu="8", memory="8Gi") for amount in free]
+        full = [pod(f"p{amount}", on=f"n{amount}", requests={"cpu": str(8 - amount)}) for amount in free]
+        (told,) = slots(judge(room(nodes, full), gang(job("a", 1, requests={"cpu": "5"}))))["podsets"]
+        assert told["nearest"] == {"node": "n3", "short": {"cpu": "2"}}
+
+
 def test_the_numbers_of_never_are_those_of_empty_nodes():
     nodes = [node(name, cpu="16", memory="64Gi", nvidia_com__gpu="4") for name in ("a", "b")]
     for item in nodes:

@@ -248,3 +248,10 @@ def test_the_failure_of_one_pod():
 )
 def test_a_pod_that_was_deleted_before_it_had_ended_was_evicted(seen, changes, reason):
     assert pod_failure(dataclasses.replace(seen, **changes), "script_failed")[0] == reason
+
+
+@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", "OutOfcpu", "NodeAffinity"])
+def test_a_node_that_refuses_a_pod_is_quoted(reason):
+    told = pod_failure(pod(phase="Failed", reason=reason, message="no device left"), "script_failed")
+    assert told == ("unschedulable", "no device left")
+    assert pod_failure(pod(phase="Failed", reason=reason), "script_failed") == ("unschedulable", reason)

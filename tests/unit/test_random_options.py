@@ -1,0 +1,281 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whatever a task says, a module answers: with a result, or with a failure that names what was wrong.
+
+The faces run as they are, up to the first request to a cluster, which fails in the usual way. Tasks are right but for
+one to three of their options, or parts of those.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import pathlib
+import random
+import types
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, unforeseen
+from ansible_collections.muster.kube.plugins.modules import (
+    dispatch,
+    fit_info,
+    gang,
+    gang_info,
+    image_build,
+    image_build_info,
+    inspection,
+    inspection_info,
+    local_cluster,
+    local_cluster_info,
+    report,
+)
+from ansible_collections.muster.kube.plugins.plugin_utils._checked import validated
+from ansible_collections.muster.kube.tests.support.inspection_cases import item
+from ansible_collections.muster.kube.tests.support.module_call import call_module
+from ansible_collections.muster.kube.tests.support.random_values import damage, encodable, odd_value
+
+SEED = int(os.environ.get("MUSTER_SEED", "1"))
+TASKS = 10_000 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 1_000
+FACES = (
+    *(dispatch, fit_info, gang, gang_info, image_build, image_build_info),
+    *(inspection, inspection_info, local_cluster, local_cluster_info, report),
+)
+POD = {"containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j", "labels": {"a": "b"}},
+    "spec": {"parallelism": 2, "completions": 2, "template": {"spec": {**POD, "nodeSelector": {"zone": "a"}}}},
+}
+RAY = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "r"},
+    "spec": {
+        "headGroupSpec": {"template": {"spec": POD}},
+        "workerGroupSpecs": [{"groupName": "w", "replicas": 2, "template": {"spec": POD}}],
+    },
+}
+WRAPPER = {
+    "apiVersion": "workload.codeflare.dev/v1beta1",
+    "kind": "AppWrapper",
+    "metadata": {"name": "w", "namespace": "default"},
+    "spec": {"resources": {"GenericItems": [{"replicas": 1, "completionstatus": "Complete", "generictemplate": JOB}]}},
+}
+PODSETS = [
+    {"name": "p", "count": 2, "requests": {"cpu": "1"}, "limits": {"cpu": "2"}, "labels": {"a": "b"}, "spec": POD}
+]
+SETTINGS = {
+    **{"namespace": "default", "queue": "q", "priority": 3, "priority_slope": 0.5, "min_available": 1},
+    "requeue": {"time": "1m", "growth": "exponential", "max_time": "1h", "limit": 3, "pause": "10s"},
+    "completion": [{"item": 0, "type": "Complete", "status": "True"}, {"item": 0, "jmespath": "status.x"}],
+    **{"exit_codes": {"terminal": [1], "retryable": [2]}, "max_run_time": "1h", "ttl": "1d", "labels": {"a": "b"}},
+}
+STACK = {
+    "base": "docker.io/library/debian:13",
+    "packages": ["git"],
+    "python": {"requirements": "numpy==2.0"},
+    "environment": {"A": "b"},
+    "files": [{"path": "/x", "content": "y", "mode": "0644"}],
+}
+BUILD = {
+    **{"engine": "job", "tier": "baseline", "requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}, "cache": "r/c"},
+    **{"hardware": {"arch": "amd64"}, "tolerations": [{"key": "a"}], "insecure_registries": ["r:5000"]},
+    **{"service_account": "s", "pull_secret": "p", "push_secret": "q", "timeout": "1h", "start_timeout": "5m"},
+}
+HARDWARE = {
+    "arch": "amd64",
+    "cpu": {"vendor": "AMD", "family": 25, "model": 1, "flags": ["avx"], "level": "v3"},
+    "gpu": {"vendor": "nvidia", "product": ["Tesla-T4"], "count": 1, "memory": "16Gi"},
+    "node_selector": {"a": "b"},
+}
+RUN = {
+    **{"script": "true", "interpreter": "bash", "args": ["a"], "env": {"A": "b"}, "workdir": "/w"},
+    "files": [{"path": "/d/x", "content": "y", "mode": "0644"}, {"path": "/d/z", "content_base64": "eA=="}],
+    **{"repetitions": 3, "parallelism": 2, "warmup": 1, "allowed_failures": 1, "output_bytes": 65536},
+    "run": {"requests": {"cpu": "1", "memory": "1Gi"}, "hardware": HARDWARE},
+    **{"timeout": "1h", "start_timeout": "5m", "service_account": "s", "pull_secrets": ["p"], "ttl": "1d"},
+    **{"tolerations": [{"key": "a", "operator": "Exists"}], "priority_class": "p", "runtime_class": "r"},
+    "security": {"run_as_user": 1, "capabilities": ["SYS_NICE"], "seccomp_profile": "RuntimeDefault"},
+    **{"labels": {"a": "b"}, "identifier": "mine", "collector": "#!/bin/sh\n"},
+}
+AMUN = {
+    "base": "debian:13",
+    "identifier": "x",
+    "packages": ["git"],
+    "build": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    "run": {"requests": {"cpu": "1", "memory": "1Gi", "hardware": {"cpu_family": 6, "cpu_model": 1, "processor": "x"}}},
+    "script": "#!/bin/sh\ntrue\n",
+    "batch_size": 2,
+}
+GANG_RESULT = {
+    **{"name": "g", "namespace": "n", "phase": "running", "queue": "q", "priority": 0, "uid": "u"},
+    "transitions": [{"phase": "queued", "time": "2026-01-01T00:00:00Z", "reason": "submitted"}],
+    "decisions": [{"time": "2026-01-01T00:00:01Z", "action": "wait", "reason": "room", "gang": "g", "namespace": "n"}],
+}
+INSPECTION_RESULT = {"label": "a", "inspection_id": "i", "runs": [item(0, 1.0), item(1, 2.0)], "phase": "Succeeded"}
+NODE = {
+    **{"name": "n", "count": 2, "cpu": "8", "memory": "8Gi", "pods": 10, "extended": {"nvidia.com/gpu": 8}},
+    **{"labels": {"a": "b"}, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]},
+}
+LEASE = {"namespace": "default", "name": "l", "seconds": 15}
+TEMPLATE = (pathlib.Path(__file__).parents[2] / "roles" / "dispatcher" / "files" / "report.html").read_text()
+
+GOOD: dict[str, list[dict[str, t.Any]]] = {
+    "dispatch": [
+        {
+            **{"duration": "1m", "policy": "reserve", "reserve_after": "1h", "hold": "hard", "lease": LEASE},
+            **{"namespaces": ["a"], "max_starts": 3, "bind_timeout": "60", "start_timeout": "5m", "decision_log": "/x"},
+            **{"lease_timeout": "1m", "adopt": True, "keep_finished": 5, "keep_finished_for": "7d"},
+        }
+    ],
+    "fit_info": [
+        {"definition": [JOB, RAY], "name": "g", "namespace": "default", "cumulative": True},
+        {"gangs": [{"definition": WRAPPER}, {"podsets": PODSETS, "name": "p"}, {"definition": json.dumps(JOB)}]},
+    ],
+    "gang": [
+        {"definition": [JOB, RAY], "name": "g", **SETTINGS, "lease": LEASE, "wait_for": "running", "wait_sleep": "1"},
+        {"gangs": [{"definition": WRAPPER}, {"definition": JOB, "podsets": PODSETS, **SETTINGS}], "state": "suspended"},
+        {"name": "g", "state": "absent"},
+    ],
+    "gang_info": [
+        {"name": "g", "namespace": "n", "queue": "q", "state": ["queued"], "label_selectors": ["a=b"], "log_lines": 3}
+    ],
+    "image_build": [
+        {
+            "stack": STACK,
+            "image": "registry.example.com/x",
+            "tag": "t",
+            **BUILD,
+            "ttl": "1d",
+            "build_script": "#!/bin/sh",
+        },
+        {"state": "absent", "name": "b"},
+    ],
+    "image_build_info": [{"namespace": "n", "name": "b", "spec_hash": "h", "image": "i", "label_selectors": ["a"]}],
+    "inspection": [
+        {"image": "i:1", **RUN},
+        {"stack": STACK, "build": {**BUILD, "repository": "registry.example.com/x"}, **RUN, "build_script": "x"},
+        {"specification": AMUN, "build": {"repository": "registry.example.com/x"}, "collector": "x"},
+    ],
+    "inspection_info": [
+        {
+            "namespace": "n",
+            "inspection_id": "i",
+            "label_selectors": ["a"],
+            "phase": ["Failed"],
+            "limit": 3,
+            "log_bytes": 9,
+        }
+    ],
+    "local_cluster": [
+        {
+            **{"name": "c", "nodes": [NODE, {"name": "r", "real": True}], "registry": True, "operators": ["kuberay"]},
+            **{"feature_gates": {"A": True}, "runtime_config": {"b/v1": "yes"}, "wait_timeout": "5m", "cache": "/none"},
+            "component_flags": {"kube-apiserver": {"v": 3}},
+        }
+    ],
+    "local_cluster_info": [{"name": "c", "cache": "/none"}],
+    "report": [
+        {
+            **{"dest": "/none/page.html", "title": "T", "template": TEMPLATE},
+            "sections": [
+                {"type": "gang_timeline", "title": "a", "gangs": [GANG_RESULT], "as_of": "2026-01-01T00:00:09Z"},
+                {
+                    **{"type": "inspections", "title": "b", "inspections": [INSPECTION_RESULT]},
+                    "metrics": [{"metric": "wall_seconds", "threshold": 5}],
+                },
+            ],
+        }
+    ],
+}
+KINDS = ("Job", "RayCluster", "AppWrapper", "podset", "completion", "objects[", "none of its objects")
+AUTH = {"host": "https://127.0.0.1:9", "api_key": "sesame", "context": "c", "kubeconfig": {"users": []}, "proxy": "x"}
+
+
+def nobody_there(*_args: t.Any, **_more: t.Any) -> t.NoReturn:
+    raise Unreachable("reach", "the cluster", "nobody answers")
+
+
+@pytest.fixture
+def faces(monkeypatch, tmp_path):
+    """The modules without a cluster, without programs to start and without a network."""
+    for face in FACES:
+        if hasattr(face, "connect"):
+            monkeypatch.setattr(face, "connect", nobody_there)
+    monkeypatch.setattr(local_cluster, "run", lambda request, report: {"changed": False, "name": request.spec.name})
+    monkeypatch.setattr(inspection, "run_inspection", functools.partial(inspection.run_inspection, fetch=nobody_there))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def drawn_task(chance: random.Random, name: str) -> tuple[dict[str, t.Any], list[str]]:
+    """Options of a task, and the names of those that are wrong, with the names of their parts."""
+    options: dict[str, t.Any] = dict(chance.choice(GOOD[name]))
+    wrong: list[str] = []
+    for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        if chance.random() < 0.15:
+            key = chance.choice(sorted(AUTH))
+            options[key] = odd_value(chance) if chance.random() < 0.7 else AUTH[key]
+            wrong.append(key)
+        elif options:
+            options, path = damage(chance, options)
+            wrong += [str(key) for key in path]
+    return options, wrong
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_tasks_that_are_changed_are_right_before(faces, monkeypatch, name):
+    (face,) = [face for face in FACES if face.__name__.endswith(f".{name}")]
+    for options in GOOD[name]:
+        answered = call_module(monkeypatch, face, {**options, "_ansible_check_mode": True}).result
+        assert not answered.get("failed") or "nobody answers" in answered["msg"], (answered, options)
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__.rpartition(".")[2])
+def test_any_options_get_an_answer(faces, face):
+    name = face.__name__.rpartition(".")[2]
+    chance = random.Random(f"{SEED} {name}")
+    problems: dict[str, str] = {}
+    for number in range(TASKS // len(FACES) + 1):
+        options, wrong = drawn_task(chance, name)
+        if problem := trouble(face, options, wrong):
+            problems.setdefault(problem, f"task {number} of seed {SEED}: {json.dumps(options)[:2000]}")
+    assert not problems, "\n".join(f"{problem}\n    {shown}" for problem, shown in problems.items())
+
+
+def accepted(face: types.ModuleType) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
+    """The specification and the rules by which the action plugin looks at options before the module sees them."""
+    action = importlib.import_module(face.__name__.replace(".modules.", ".action.")).ActionModule
+    return action.argument_spec(None), action.argument_rules(None)
+
+
+def trouble(face: types.ModuleType, options: dict[str, t.Any], wrong: list[str]) -> str | None:
+    """What is wrong with the answer; None when it is a result or a failure that names what was wrong."""
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            validated(*accepted(face), encodable(options))
+            answered = call_module(patch, face, {**encodable(options), "_ansible_check_mode": True}).result
+            json.dumps(answered).encode()
+        except BadInput as error:
+            answered = error.as_result()
+        except Exception as error:  # noqa: BLE001  (any other error is what is looked for)
+            return unforeseen(error)
+    # What Ansible finds by itself is told in its own words; objects are called by their kind.
+    known = (
+        *wrong,
+        *(KINDS if "definition" in wrong else ()),
+        *(("Cannot read /",) if "dest" in wrong else ()),
+        "nobody answers",
+        "/clusters/",
+    )
+    if "error" in answered and not any(part in answered["msg"] for part in known if part):
+        return f"nothing of {wrong[:9]} is named in: {answered['msg']}"
+    return None

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every key of a result is documented, and every documented key is one that the code writes."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+FLOW = REPOSITORY / "plugins/module_utils"
+# Keys that Ansible itself knows.
+USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
+# Which functions put the keys of a result together; those of one dictionary literal each.
+WRITERS: dict[str, list[tuple[str, str]]] = {
+    "dispatch": [("_flow/dispatch/run.py", "as_result")],
+    "fit_info": [("_flow/fit.py", "as_result")],
+    "gang": [("_flow/gang/run.py", "as_result")],
+    "gang_info": [("_flow/gang_info.py", "answer_gangs")],
+    "image_build": [
+        ("_policy/build_outcome.py", "build_outcome"),
+        ("_flow/build/local.py", "_build"),
+    ],
+    "image_build_info": [("_flow/build/info.py", "answer_builds")],
+    "inspection": [("_flow/inspect/answer.py", "empty_answer"), ("_flow/inspect/run.py", "_remove")],
+    "inspection_info": [("_flow/inspect/info.py", "answer_inspections")],
+    "report": [("_flow/report/write.py", "write_report")],
+}
+
+
+def documented(name: str) -> set[str]:
+    """The keys of RETURN."""
+    face = importlib.import_module(f"ansible_collections.muster.kube.plugins.modules.{name}")
+    return set(yaml.safe_load(face.RETURN))
+
+
+def returned(path: str, function: str) -> set[str]:
+    """The constant keys of the dictionaries that functions of a name give back or begin with."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((FLOW / path).read_bytes())):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            found |= keys_of(node)
+    return found
+
+
+def keys_of(function: ast.FunctionDef) -> set[str]:
+    """Keys of the outermost dictionaries in its return statements."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Dict):
+            found |= {key.value for key in node.value.keys if isinstance(key, ast.Constant)}
+    return found
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_results_hold_documented_keys_only(name: str) -> None:
+    for path, function in WRITERS[name]:
+        unknown = returned(path, function) - documented(name) - USUAL
+        assert not unknown, f"{path}: {function} returns {sorted(unknown)}, which RETURN of {name} does not know"
+
+
+def texts_of(name: str) -> t.Iterator[str]:
+    """All texts in the code, which a documented key must be one of."""
+    for path in (
+        *FLOW.rglob("*.py"),
+        REPOSITORY / f"plugins/modules/{name}.py",
+        *(REPOSITORY / "plugins").glob("*_utils/*.py"),
+    ):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node, ast.keyword) and node.arg:
+                yield node.arg
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_documented_keys_are_written_somewhere(name: str) -> None:
+    assert documented(name) <= set(texts_of(name))

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Changes of single tokens are found where they make sense, and tests are those that look at the file."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+import types
+
+import pytest
+
+
+def load(name: str) -> types.ModuleType:
+    path = pathlib.Path(__file__).resolve().parents[2] / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by its name.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+mutants = load("mutants")
+
+
+def changed(source: str) -> set[str]:
+    """All texts that one change makes."""
+    data = source.encode()
+    return {mutant.applied(data).decode() for mutant in mutants.changes_of("x.py", data)}
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("a < b", {"a <= b"}),
+        ("a is not b", {"a is b"}),
+        ("a in b or c", {"a not in b or c", "a in b and c"}),
+        ("é + not_ * 2", {"é - not_ * 2", "é + not_ / 2", "é + not_ * 3"}),
+        ("not a", {"a"}),
+        ("min(a)", {"max(a)"}),
+        (
+            "def f(x: int = 1) -> 2:\n    return x",
+            {"def f(x: int = 2) -> 2:\n    return x", "def f(x: int = 1) -> 2:\n    return None"},
+        ),
+        ("@d(frozen=True)\nclass A:\n    x: 'a | b' = False", {"@d(frozen=True)\nclass A:\n    x: 'a | b' = True"}),
+        ("'a' + b", set()),
+        ("f'{a + 1}'", set()),
+    ],
+)
+def test_changes(source: str, texts: set[str]) -> None:
+    assert changed(source) == texts
+
+
+def test_a_sample_is_the_same_for_the_same_seed(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "a.py").write_text("\n".join(f"x{number} = {number} < y" for number in range(50)))
+    first = mutants.drawn(tmp_path, ["plugins"], 1, 10)
+    assert first == mutants.drawn(tmp_path, ["plugins/a.py"], 1, 10)
+    assert first != mutants.drawn(tmp_path, ["plugins"], 2, 10)
+    assert len(first) == 10
+    assert first[0].text().startswith("plugins/a.py:")
+
+
+def test_tests_are_the_mirror_those_that_import_the_file_and_those_of_its_users(tmp_path: pathlib.Path) -> None:
+    def write(path: str, *imports: str) -> None:
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("".join(f"from {mutants.PACKAGE}{name} import x\n" for name in imports))
+
+    room = "plugins.module_utils._model"
+    write("plugins/module_utils/_model/a.py")
+    write("plugins/module_utils/_model/b.py", f"{room}.a")
+    write("tests/unit/plugins/module_utils/_model/test_a.py")
+    write("tests/unit/plugins/module_utils/_model/test_b.py", f"{room}.b")
+    write("tests/unit/test_c.py", f"{room}.a")
+    tests = mutants.Tests(tmp_path)
+    assert tests.near("plugins/module_utils/_model/a.py") == [
+        "tests/unit/plugins/module_utils/_model/test_a.py",
+        "tests/unit/test_c.py",
+    ]
+    assert tests.far("plugins/module_utils/_model/a.py") == ["tests/unit/plugins/module_utils/_model/test_b.py"]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("..\nexit code 0\n", ""),
+        ("FAILED tests/a.py::b - no\nexit code 1\n", "tests/a.py::b"),
+        ("", "a limit of its process"),
+    ],
+)
+def test_what_noticed_a_change_is_told(tmp_path: pathlib.Path, output: str, told: str) -> None:
+    (tmp_path / "log").write_text(output)
+    assert mutants.verdict(tmp_path / "log") == told
