@@ -78,10 +78,28 @@ class ContainerFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PodFacts:
-    """One pod of a Job; vanished when it was seen and is no more.
+class PodLimits:
+    """How long one pod may run, and how long it is given to end after that."""
 
-    deleted is when its end was asked for. Where only the latest moment of that is known, deleted_by has it.
+    timeout: float
+    grace: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lost:
+    """Why a pod that is not over is given up, and since when."""
+
+    message: str
+    at: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One pod of a Job; vanished when it was seen and is no more, lost when nobody waits for its end any longer.
+
+    begun is when its node took it, from which its timeout counts; until then, when it was placed there. deleted is when
+    its end was asked for, ends_by when it had to be over for that. Where only the latest moment of the request is known,
+    deleted_by has it.
     """
 
     name: str
@@ -98,6 +116,9 @@ class PodFacts:
     vanished: bool = False
     deleted: float | None = None
     deleted_by: float | None = None
+    begun: float | None = None
+    ends_by: float | None = None
+    lost: Lost | None = None
 
     @property
     def cut_short(self) -> bool:
@@ -122,8 +143,8 @@ class PodFacts:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return self.vanished or self.phase in ("Succeeded", "Failed")
+        """Whether nothing of it runs any more, or nobody waits for it."""
+        return self.vanished or self.lost is not None or self.phase in ("Succeeded", "Failed")
 
     @property
     def finished(self) -> float | None:
@@ -245,6 +266,7 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
     index = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(_INDEX_KEY)
     inits, mains = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
     end, grace = _deletion(metadata)
+    placed = scheduled.get("lastTransitionTime") if scheduled.get("status") == "True" else None
     return PodFacts(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -259,6 +281,8 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
         deleted=end - grace if end is not None and grace else None,
         deleted_by=end if not grace else None,
+        begun=read_time(status.get("startTime") or placed),
+        ends_by=end,
     )
 
 
