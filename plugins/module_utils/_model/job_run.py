@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
@@ -147,6 +147,13 @@ class PodFacts:
         return self.vanished or self.lost is not None or self.phase in ("Succeeded", "Failed")
 
     @property
+    def decided(self) -> bool:
+        """Whether its node or the server told its end, and the Job will not replace it."""
+        if self.lost is not None or not self.over:
+            return False
+        return self.disrupted is None or self.phase == "Succeeded"
+
+    @property
     def finished(self) -> float | None:
         """When its last container ended."""
         return max((item.finished for item in self.containers if item.finished is not None), default=None)
@@ -227,6 +234,12 @@ def outcome_state(outcome: Mapping[str, t.Any]) -> RunState:
     """The state a stored outcome tells."""
     reason = outcome.get("reason")
     return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
+
+
+def pod_that_counts(pods: Sequence[PodFacts], index: int) -> PodFacts | None:
+    """The pod that counts for a repetition: one that succeeded, else the last one."""
+    own = [pod for pod in pods if (pod.index or 0) == index]
+    return next((pod for pod in own if pod.phase == "Succeeded"), own[-1] if own else None)
 
 
 def digest_in(text: str) -> str | None:

@@ -143,12 +143,6 @@ def identity_of(plan: RunPlan, digest: str | None) -> str:
     return run_hash(plan.spec, digest)
 
 
-def longest_of(terms: InspectTerms, spec: RunSpec) -> float:
-    """After so many seconds everything must have been tried, even if every repetition waited as long as it may."""
-    rounds = math.ceil(spec.repetitions / min(spec.parallelism, spec.repetitions))
-    return rounds * (terms.timeout + terms.start_timeout)
-
-
 def _count(fields: Fields, key: str, low: int, high: int, default: int | None = None) -> int:
     """A whole number between bounds, the lower one when missing."""
     if fields.get(key) is None:
