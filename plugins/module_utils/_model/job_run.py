@@ -98,8 +98,8 @@ class PodFacts:
     """One pod of a Job; vanished when it was seen and is no more, lost when nobody waits for its end any longer.
 
     begun is when its node took it, from which its timeout counts; until then, when it was placed there. deleted is when
-    its end was asked for, ends_by when it had to be over for that. Where only the latest moment of the request is known,
-    deleted_by has it.
+    its end was asked for, ends_by when it had to be over for that. Where only the latest moment of the request is
+    known, deleted_by has it.
     """
 
     name: str

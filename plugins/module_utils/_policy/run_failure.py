@@ -143,6 +143,11 @@ def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
         return None, ""
     if pod.lost is not None:
         return EVICTED if _cannot_pull(pod) is None else IMAGE_PULL, pod.lost.message
+    return _ended_failure(pod, failed_as)
+
+
+def _ended_failure(pod: PodFacts, failed_as: str) -> tuple[str, str]:
+    """Why a pod failed whose end was told."""
     if pod.reason == "DeadlineExceeded":
         return TIMEOUT, pod.message or "it ran longer than its timeout"
     if pod.reason == "Evicted":

@@ -84,9 +84,7 @@ def finished_results(outcome: Data) -> dict[int, Data]:
     return found
 
 
-def _item(
-    terms: Harvester, state: RunState, log: Log, index: int, pod: PodFacts | None
-) -> tuple[Data, Placement]:
+def _item(terms: Harvester, state: RunState, log: Log, index: int, pod: PodFacts | None) -> tuple[Data, Placement]:
     """The result of one repetition."""
     spec = terms.spec
     if pod is None:

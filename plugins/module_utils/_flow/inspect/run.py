@@ -25,7 +25,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, finished_results
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import STOP_SECONDS, run_contents, run_job
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
+    STOP_SECONDS,
+    run_contents,
+    run_job,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
     IDENTIFIER_LABEL,
     INSPECTION_LABEL,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import typing as t
 
@@ -372,9 +373,9 @@ class _Attempt:
             if further and self._left_over():
                 self._riding(self._go_on)
                 continue
-            record = self._riding(lambda state=state: self._store(state))  # type: ignore[misc]
+            record = self._riding(functools.partial(self._store, state))
             if record.stored is not None:
-                return self._riding(lambda record=record: self._done(record))  # type: ignore[misc]
+                return self._riding(functools.partial(self._done, record))
             # Another process made a further Job of the same attempt.
             self._record = record
         raise Cancelled(self._record.namespace, self._record.name)
@@ -484,7 +485,7 @@ class _Attempt:
         return RunState("failed", TIMEOUT, f"nobody ended its Job after {terms.longest:g} s")
 
     def _marked(self, facts: RunFacts, now: float) -> RunFacts:
-        """The facts with the numbers of repetitions instead of those of the Job, and with the pods that are given up."""
+        """The facts with the numbers of repetitions instead of those of the Job, and with pods that are given up."""
         wanted = self._terms.repetitions
         if wanted is None:
             return facts
@@ -524,7 +525,7 @@ class _Attempt:
         return [index for index in self._planned if index not in self._results and index not in tried]
 
     def _go_on(self) -> None:
-        """Begin an attempt for the repetitions that were not tried; what was, is kept, and what hung counts as ended."""
+        """Begin an attempt for repetitions that were not tried; the others are kept, and what hung counts as ended."""
         wanted, record = self._terms.repetitions, self._record
         if wanted is None:
             raise ValueError("repetitions are needed")
