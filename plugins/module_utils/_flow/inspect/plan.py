@@ -81,6 +81,7 @@ class RunPlan:
             service_account=self.service_account,
             priority_class=self.priority_class,
             home=self.home,
+            live=True,
         )
 
 

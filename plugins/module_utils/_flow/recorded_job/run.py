@@ -476,13 +476,22 @@ class _Attempt:
         self._facts = facts = self._marked(facts, now)
         if terms.repetitions is not None:
             self._gather(terms.repetitions)
-        state = judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as)
+        state = self._counted(
+            judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as)
+        )
         created = facts.job.created if facts.job is not None else None
         if state.over or terms.longest is None or created is None:
             return state
         if now - created < terms.longest + _DEADLINE_GRACE:
             return state
         return RunState("failed", TIMEOUT, f"nobody ended its Job after {terms.longest:g} s")
+
+    def _counted(self, state: RunState) -> RunState:
+        """The state of a run that goes on, with how many of its repetitions have ended."""
+        wanted = self._terms.repetitions
+        if wanted is None or wanted.count == 1 or state.phase != "running":
+            return state
+        return dataclasses.replace(state, message=f"{len(self._results)} of {wanted.count}")
 
     def _marked(self, facts: RunFacts, now: float) -> RunFacts:
         """The facts with the numbers of repetitions instead of those of the Job, and with pods that are given up."""

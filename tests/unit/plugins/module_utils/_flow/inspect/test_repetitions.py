@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
+    InspectionQuestion,
+    answer_inspections,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
@@ -232,6 +236,27 @@ def test_a_dead_node_ends_its_runs_as_evicted_and_the_others_go_on(stage):
     again = stage.inspect(repetitions=3)
     assert (again["cached"], reasons(again), times(again)) == (False, [None] * 3, [1.0, 2.0, 3.0])
     assert stage.variables()["MUSTER_INDEXES"] == "1"
+
+
+def test_progress_tells_how_many_repetitions_have_ended(stage):
+    stage.steps = [
+        lambda: stage.run_index(0),
+        lambda: (stage.end_index(0), stage.run_index(1)),
+        lambda: (stage.end_index(1), stage.end_job()),
+    ]
+    stage.inspect(repetitions=2)
+    assert [text.partition(": ")[2] for text in stage.said][1:3] == ["running: 0 of 2", "running: 1 of 2"]
+
+
+def test_the_log_of_a_running_inspection_is_what_it_wrote_so_far_without_the_frame(stage):
+    stage.inspect(wait=False)
+    assert stage.variables()["MUSTER_LIVE"] == "1"
+    stage.run_index(0)
+    question = InspectionQuestion(namespace="team", logs=True)
+    for log in (b"so far", b"so far\n" + result(0), b"so far\n" + result(0)[:-40]):
+        stage.logs["p-0"] = log
+        (told,) = answer_inspections(stage.client(), question)["inspections"]
+        assert [run["stdout"] for run in told["logs"]["runs"]] == ["so far"]
 
 
 def down():
