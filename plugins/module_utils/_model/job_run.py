@@ -148,10 +148,8 @@ class PodFacts:
 
     @property
     def decided(self) -> bool:
-        """Whether its node or the server told its end, and the Job will not replace it."""
-        if self.lost is not None or not self.over:
-            return False
-        return self.disrupted is None or self.phase == "Succeeded"
+        """Whether its end was told and the Job will not replace it; of one that went away unseen nobody knows why."""
+        return self.phase == "Succeeded" or (self.phase == "Failed" and self.disrupted is None)
 
     @property
     def finished(self) -> float | None:

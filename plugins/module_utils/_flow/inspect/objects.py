@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec, kept_bytes
 from ansible_collections.muster.kube.plugins.module_utils._model.run_security import security_context
 
 Object = dict[str, t.Any]
@@ -181,7 +181,7 @@ def _environment(spec: RunSpec, terms: PodTerms, place: JobPlace) -> list[Object
         "MUSTER_WORKDIR": spec.workdir or "",
         "MUSTER_INTERPRETER": spec.interpreter or "",
         "MUSTER_WARMUP": str(spec.warmup),
-        "MUSTER_OUTPUT_BYTES": str(spec.output_bytes),
+        "MUSTER_OUTPUT_BYTES": str(kept_bytes(spec)),
         "MUSTER_GRACE": str(_GRACE),
         "MUSTER_LIVE": "1" if terms.live else "0",
     }

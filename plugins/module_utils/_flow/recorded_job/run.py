@@ -228,6 +228,8 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
     outcome = _good_outcome(client, terms, record)
     if record is not None and record.stored is not None:
         changed = _end_job(client, record)
+        if changed and terms.repetitions is not None:
+            drop_results(client, record)
     if record is not None and outcome is not None:
         if _outdated(record, terms):
             ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
@@ -622,12 +624,12 @@ class _Attempt:
             raise _NotNow(str(error)) from error
 
     def _done(self, record: Record) -> Recorded:
-        """End the Job and tell the outcome."""
+        """Tidy up, the Job last since a later task looks for it alone, and tell the outcome."""
+        if self._terms.repetitions is not None:
+            drop_results(self._client, record)
+            drop_chunks(self._client, record, set(chunks_of(self._record.kept)) - set(record.chunks))
         _end_job(self._client, record)
         outcome = read_outcome(self._client, record)
         if outcome is None:
             raise MusterError("read", f"the outcome in ConfigMap {record.namespace}/{record.name}", "a part is lost")
-        if self._terms.repetitions is not None:
-            drop_results(self._client, record)
-            drop_chunks(self._client, record, set(chunks_of(self._record.kept)) - set(record.chunks))
         return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=False, changed=True)

@@ -259,6 +259,22 @@ def test_the_log_of_a_running_inspection_is_what_it_wrote_so_far_without_the_fra
         assert [run["stdout"] for run in told["logs"]["runs"]] == ["so far"]
 
 
+def test_a_pod_that_went_away_while_it_ran_may_be_replaced(stage):
+    """Why it went may have stood in a state that nobody read."""
+
+    def replace():
+        stage.vanish(0)
+        stage.run_index(1)
+
+    def finish():
+        stage.end_index(0)
+        stage.end_index(1)
+        stage.end_job()
+
+    stage.steps = [lambda: stage.run_index(0), replace, finish]
+    assert reasons(stage.inspect(repetitions=2, parallelism=2)) == [None, None]
+
+
 def down():
     return {"type": "Ready", "status": "Unknown"}
 
