@@ -478,9 +478,7 @@ class _Attempt:
         self._facts = facts = self._marked(facts, now)
         if terms.repetitions is not None:
             self._gather(terms.repetitions)
-        state = self._counted(
-            judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as)
-        )
+        state = self._counted(judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as))
         created = facts.job.created if facts.job is not None else None
         if state.over or terms.longest is None or created is None:
             return state
