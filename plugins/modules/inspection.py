@@ -344,6 +344,8 @@ options:
     description:
       - How much of each output stream is kept, half of it from the beginning and half from the end. The default is
         65536, the most is 1048576.
+      - All repetitions together keep at most 32 MiB, so of more than 16 repetitions each may keep less. What is left
+        out is marked in the text and counted in C(truncated).
     type: int
   service_account:
     description:

@@ -15,9 +15,11 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job import run as recorded_run
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS
+from ansible_collections.muster.kube.plugins.module_utils._policy import run_failure
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.live_cluster import DEADLINE, wait_until
@@ -310,7 +312,9 @@ def test_a_stack_is_built_where_there_is_no_gpu_and_run_where_there_is_one(inspe
     assert "STEP" in told["logs"]["build"]
 
 
-def test_a_pod_on_a_node_that_only_pretends_loses_its_result(inspector, real_cluster):
+def test_a_pod_on_a_node_that_only_pretends_loses_its_result(inspector, real_cluster, monkeypatch):
+    # Its log is asked for again and again, since another node might come back.
+    monkeypatch.setattr(recorded_run, "_LOG_SECONDS", 1.0)
     here = {"requests": SMALL, "hardware": {"node_selector": {"kubernetes.io/hostname": "simulated-0"}}}
     thread, answers = run_beside(inspector, script="true", run=here)
     pod = resource_path("v1", "pods", inspector.namespace, running_pod(real_cluster, inspector.namespace))
@@ -318,6 +322,28 @@ def test_a_pod_on_a_node_that_only_pretends_loses_its_result(inspector, real_clu
     thread.join(DEADLINE)
     assert (answers[0]["reason"], answers[0]["runs"][0]["reason"]) == ("lost_result", "lost_result")
     assert answers[0]["runs"][0]["stdout"] == ""
+
+
+def test_a_pod_that_no_node_ends_is_given_up_and_the_others_go_on(inspector, real_cluster, monkeypatch):
+    """Simulated pods run for ever. The others get a Job of their own, which finds no place on the closed node."""
+    monkeypatch.setattr(run_failure, "HANG_SECONDS", 5.0)
+    there = {"requests": SMALL, "hardware": {"node_selector": {"kubernetes.io/hostname": "simulated-0"}}}
+    thread, answers = run_beside(inspector, script="true", run=there, repetitions=3, timeout="2", start_timeout="15")
+    first = running_pod(real_cluster, inspector.namespace)
+    cordon(real_cluster, "simulated-0", True)
+    thread.join(DEADLINE)
+    cordon(real_cluster, "simulated-0", False)
+    assert answers[0]["runs"][0]["reason"] == "evicted", answers[0]["message"]
+    assert "did not end it" in answers[0]["runs"][0]["message"]
+    assert [item["reason"] for item in answers[0]["runs"][1:]] == ["unschedulable", "unschedulable"]
+    assert first.rpartition("-")[0].endswith("-0")
+    assert inspector.names("batch/v1", "jobs") == []
+
+
+def cordon(real_cluster, name: str, closed: bool) -> None:
+    """Let no further pod onto a node, or let them again."""
+    node = resource_path("v1", "nodes", name=name)
+    patch(real_cluster.client, node, {"spec": {"unschedulable": closed}}, patch_type="merge")
 
 
 # On a busy machine a program may get less than its limit for a while, so it works until the limit has held it back.

@@ -77,7 +77,7 @@ class Scene:
         live.namespace(self.namespace)
         kubeconfig, options = self.site.cluster.kubeconfig, self.options()
         survived = kill_and_run_again(kubeconfig, self.directory, self.task, options, self.number, self.when)
-        assert survived.applied == WRITES * len(self.pods[self.task]), survived.applied
+        assert without_results(survived.applied) == WRITES * len(self.pods[self.task]), survived.applied
         self.check_result(survived)
         self.check_cluster()
         with ApiProxy(kubeconfig, self.directory) as proxy:
@@ -117,6 +117,16 @@ class Scene:
         made = [event for event in events if event["reason"] == "SuccessfulCreate"]
         jobs = [event["involvedObject"]["uid"] for event in made for _one in range(event.get("count") or 1)]
         return [jobs.count(uid) for uid in sorted(set(jobs))]
+
+
+def without_results(applied: tuple[str, ...]) -> tuple[str, ...]:
+    """The writes without those that keep the results of repetitions while others run, which depend on who is faster."""
+    kept: list[str] = []
+    for label in applied:
+        after_job = bool(kept) and kept[-1] == "POST jobs" and label == "POST configmaps"
+        if not after_job and label != "DELETE configmaps":
+            kept.append(label)
+    return tuple(kept)
 
 
 @pytest.fixture(scope="module")

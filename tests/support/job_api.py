@@ -34,6 +34,9 @@ class JobApi(WritableApi):
         """No Job yet; logs and steps are the test's."""
         super().__init__()
         self.logs: dict[str, bytes] = {}
+        self.log_troubles: dict[str, list[int]] = {}
+        self.may_read_logs = True
+        self.indexed = False
         self.steps: list[t.Callable[[], object]] = []
         self.die_at: int | None = None
         self.die_after = False
@@ -43,9 +46,13 @@ class JobApi(WritableApi):
         """Logs, Events and deaths here, the rest as usual."""
         address = urlsplit(url)
         path = address.path
+        if path.endswith("/selfsubjectaccessreviews"):
+            return 201, {"status": {"allowed": self.may_read_logs}}
         if method == "GET" and path.endswith("/log"):
             self.asked.append((method, path, False))
             name = path.split("/")[-2]
+            if self.log_troubles.get(name):
+                return self.log_troubles[name].pop(0), {"kind": "Status", "message": "the node does not answer"}
             own = f"{name}/{parse_qs(address.query).get('container', [''])[0]}"
             name = own if own in self.logs else name
             if name not in self.logs:
@@ -108,13 +115,18 @@ class JobApi(WritableApi):
         metadata = {
             "name": name,
             "namespace": "team",
-            "labels": {"batch.kubernetes.io/job-name": job["name"]},
+            "labels": {"batch.kubernetes.io/job-name": job["name"], **self._index_label(name)},
             "ownerReferences": [owner],
             "creationTimestamp": NOW,
             **({"uid": known["uid"]} if known else {}),
         }
         pod = {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, "status": {"phase": "Running", **status}}
         return self.put(f"{PODS}/{name}", pod)
+
+    def _index_label(self, name: str) -> dict[str, str]:
+        """Pods named p-3 are those of index 3."""
+        number = name.rpartition("-")[2]
+        return {"batch.kubernetes.io/job-completion-index": number} if self.indexed else {}
 
     def end_job(self, condition: str = "Complete", reason: str = "", message: str = "") -> None:
         """What the controller says of the only Job at its end."""

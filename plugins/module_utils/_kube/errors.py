@@ -182,3 +182,10 @@ def is_final(error: Exception) -> bool:
     """Whether the server refused a write for certain and would again: neither a race nor a passing trouble."""
     passing = (Conflict, NotFound, ServerFault, TooManyRequests, Unauthorized)
     return isinstance(error, ApiError) and not isinstance(error, passing)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the server may answer a moment later: it is out of reach, in trouble, busy, or about to know us again."""
+    if isinstance(error, Unreachable):
+        return error.retryable
+    return isinstance(error, Gone | ServerFault | TooManyRequests | Unauthorized)

@@ -12,7 +12,7 @@ import threading
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError, is_passing
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
@@ -87,8 +87,8 @@ class JobBell:
 
     def _listen(self, path: str, selectors: dict[str, str]) -> None:
         """One thread: ring at every change; who may not watch reads at the usual pace."""
-        try:
-            while not self._over.is_set() and not self._client.closed:
+        while not self._over.is_set() and not self._client.closed:
+            try:
                 for change in list_and_watch(
                     self._client,
                     path,
@@ -99,8 +99,10 @@ class JobBell:
                 ):
                     if change.type != "SYNC" or change.items:
                         self._rung.set()
-        except KubeError:
-            return
+            except KubeError as error:
+                if not is_passing(error):
+                    return
+                self._over.wait(_PENDING_REST)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,6 +167,16 @@ class JobReader:
         return tuple(listing.items)
 
 
+def is_node_down(client: KubeClient, name: str) -> bool:
+    """Whether a node is gone or not ready; one that may not be read is taken to be there."""
+    try:
+        node = get_object(client, resource_path("v1", "nodes", name=name))
+    except Forbidden:
+        return False
+    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
+    return node is None or any(item.get("type") == "Ready" and item.get("status") != "True" for item in conditions)
+
+
 def follow_job(
     client: KubeClient,
     namespace: str,
@@ -173,14 +185,28 @@ def follow_job(
     *,
     report: t.Callable[[str], None],
     listen: t.Callable[[KubeClient, str, str], Bell] = JobBell,
+    patience: float = 0.0,
 ) -> Followed:
-    """Read and judge until the run is over; each change of state is reported."""
+    """Read and judge until the run is over; each change of state is reported.
+
+    A server that does not answer is waited for, for at most patience seconds since its last answer.
+    """
     reader, clock = JobReader(client, namespace, name), ServerClock(client)
-    shown = ""
+    shown, answered = "", client.clock()
     with listen(client, namespace, name) as bell:
         while True:
-            facts = reader.read()
-            state = judge(facts, clock.now())
+            try:
+                facts = reader.read()
+                state = judge(facts, clock.now())
+            except KubeError as error:
+                if not is_passing(error) or client.clock() - answered >= patience:
+                    raise
+                if shown != str(error):
+                    shown = str(error)
+                    report(f"{name}: trying again: {error}")
+                client.sleep(_PENDING_REST)
+                continue
+            answered = client.clock()
             told = state.words()
             if told != shown:
                 report(f"{name}: {told}")

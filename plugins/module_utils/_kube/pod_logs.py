@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Gone, Invalid, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 
 # The server can only count lines from the end. A line is taken to have so many bytes on average.
 TAIL_LINES = 20_000
 LINE_BYTES = 200
 TAIL_BYTES = 4 * 1024 * 1024
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def read_log(
@@ -25,8 +27,30 @@ def read_log(
     tail_bytes: int | None = TAIL_BYTES,
     tail_lines: int | None = TAIL_LINES,
     since_seconds: int | None = None,
+    read_retries: bool = True,
 ) -> bytes:
-    """The end of a container's log; None lifts a bound. NotFound when the pod is gone."""
+    """The end of a container's log; None lifts a bound. is_gone tells errors apart."""
     query = {"container": container, "tailLines": tail_lines, "sinceSeconds": since_seconds}
-    answer = client.request("GET", resource_path("v1", "pods", namespace, pod, "log"), query=query)
+    path = resource_path("v1", "pods", namespace, pod, "log")
+    answer = client.request("GET", path, query=query, read_retries=read_retries)
     return answer.body if tail_bytes is None else answer.body[-tail_bytes:] if tail_bytes else b""
+
+
+def is_gone(error: Exception) -> bool:
+    """Whether there is no such log and will not be; else its node or the right to read it is missing just now."""
+    return isinstance(error, NotFound | Gone | Invalid)
+
+
+def may_read_logs(client: KubeClient, namespace: str) -> bool:
+    """Whether the server would let us read logs; a server that does not tell is taken to let us."""
+    wanted = {"namespace": namespace, "verb": "get", "resource": "pods", "subresource": "log"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": wanted},
+    }
+    try:
+        answer = client.request("POST", _REVIEWS, body=review).json()
+    except ApiError:
+        return True
+    return ((answer or {}).get("status") or {}).get("allowed") is not False

@@ -46,6 +46,12 @@ def read_frames(log: bytes) -> Frame:
     return Frame(None, problem or NO_FRAME)
 
 
+def without_result(log: bytes) -> bytes:
+    """A log up to its last frame, whole or not: the collector begins it in a new line when everything else is over."""
+    begins = list(_BEGIN.finditer(log))
+    return log[: begins[-1].start()].removesuffix(b"\n") if begins else log
+
+
 def _open(begin: re.Match[bytes], rest: bytes) -> Data:
     """The content of one frame; rest is the log from its second line to the next frame."""
     version, length, digest = int(begin[1]), int(begin[2]), begin[3].decode()

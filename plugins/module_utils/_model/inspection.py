@@ -33,6 +33,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.run_result impo
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text
 
 OUTPUT_BYTES = 64 * 1024
+# What the streams of all repetitions of a run take at most; all of it goes into the store of the cluster.
+MOST_STORED = 32 * 1024 * 1024
 
 ITEM_KEYS = (
     "index",
@@ -163,6 +165,11 @@ def result_lines(spec: RunSpec) -> int:
     streams = 2 * _coded(spec.output_bytes + _ODD_BYTES)
     warmups = spec.warmup * (_coded(_WARMUP_STDERR) + _WARMUP_ENTRY)
     return (streams + warmups + _FACTS_BYTES) // _LINE_BYTES + _MORE_LINES
+
+
+def kept_bytes(spec: RunSpec) -> int:
+    """How much of each stream of each repetition is kept; what is more is left out, and marked, by the collector."""
+    return min(spec.output_bytes, MOST_STORED // (2 * spec.repetitions))
 
 
 def _coded(size: int) -> int:

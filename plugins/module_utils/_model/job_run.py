@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
@@ -78,10 +78,28 @@ class ContainerFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PodFacts:
-    """One pod of a Job; vanished when it was seen and is no more.
+class PodLimits:
+    """How long one pod may run, and how long it is given to end after that."""
 
-    deleted is when its end was asked for. Where only the latest moment of that is known, deleted_by has it.
+    timeout: float
+    grace: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lost:
+    """Why a pod that is not over is given up, and since when."""
+
+    message: str
+    at: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One pod of a Job; vanished when it was seen and is no more, lost when nobody waits for its end any longer.
+
+    begun is when its node took it, from which its timeout counts; until then, when it was placed there. deleted is when
+    its end was asked for, ends_by when it had to be over for that. Where only the latest moment of the request is
+    known, deleted_by has it.
     """
 
     name: str
@@ -98,6 +116,9 @@ class PodFacts:
     vanished: bool = False
     deleted: float | None = None
     deleted_by: float | None = None
+    begun: float | None = None
+    ends_by: float | None = None
+    lost: Lost | None = None
 
     @property
     def cut_short(self) -> bool:
@@ -122,8 +143,13 @@ class PodFacts:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return self.vanished or self.phase in ("Succeeded", "Failed")
+        """Whether nothing of it runs any more, or nobody waits for it."""
+        return self.vanished or self.lost is not None or self.phase in ("Succeeded", "Failed")
+
+    @property
+    def decided(self) -> bool:
+        """Whether its end was told and the Job will not replace it; of one that went away unseen nobody knows why."""
+        return self.phase == "Succeeded" or (self.phase == "Failed" and self.disrupted is None)
 
     @property
     def finished(self) -> float | None:
@@ -208,6 +234,12 @@ def outcome_state(outcome: Mapping[str, t.Any]) -> RunState:
     return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
 
 
+def pod_that_counts(pods: Sequence[PodFacts], index: int) -> PodFacts | None:
+    """The pod that counts for a repetition: one that succeeded, else the last one."""
+    own = [pod for pod in pods if (pod.index or 0) == index]
+    return next((pod for pod in own if pod.phase == "Succeeded"), own[-1] if own else None)
+
+
 def digest_in(text: str) -> str | None:
     """The digest at the end of what a node calls an image."""
     found: list[str] = _DIGEST.findall(text)
@@ -245,6 +277,7 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
     index = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}.get(_INDEX_KEY)
     inits, mains = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
     end, grace = _deletion(metadata)
+    placed = scheduled.get("lastTransitionTime") if scheduled.get("status") == "True" else None
     return PodFacts(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -259,6 +292,8 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
         deleted=end - grace if end is not None and grace else None,
         deleted_by=end if not grace else None,
+        begun=read_time(status.get("startTime") or placed),
+        ends_by=end,
     )
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
@@ -21,7 +22,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     UNSCHEDULABLE,
     ContainerFacts,
     EventFacts,
+    Lost,
     PodFacts,
+    PodLimits,
     RunFacts,
     RunState,
 )
@@ -47,6 +50,59 @@ _UNANSWERED = ("failed calling webhook", "failed to call webhook")
 # A node that cannot do this will not learn it while a pod waits.
 _NO_USERNS = "does not support user namespaces"
 _KILLED = 137
+# What hangs is waited for so much longer than it may take.
+HANG_SECONDS = 120.0
+_DELETION_SECONDS = 60.0
+# A controller makes the next pod within seconds of the end of the last.
+_SETTLE_SECONDS = 15.0
+# The Job's controller replaces what the cluster ended, without a bound of its own.
+_MOST_DISRUPTIONS = 5
+
+
+def overdue_nodes(facts: RunFacts, *, now: float, limits: PodLimits) -> frozenset[str]:
+    """The nodes of pods that had to be over by now: whether these nodes are there at all is worth a look."""
+    late = (pod for pod in facts.pods if not pod.over and pod.begun is not None)
+    own = limits.timeout + limits.grace
+    return frozenset(pod.node for pod in late if pod.node is not None and now - (pod.begun or 0.0) >= own)
+
+
+def with_lost_pods(facts: RunFacts, *, now: float, limits: PodLimits, down: frozenset[str]) -> RunFacts:
+    """The facts with those pods marked that nobody waits for any longer; down are nodes that are gone or not ready.
+
+    The end of a pod is told by its node, and a Job replaces no pod before that. So of a node that died nothing would
+    ever be heard.
+    """
+    pulled = any(pod.started for pod in facts.pods)
+    marked = []
+    for pod in facts.pods:
+        lost = None if pod.over else _lost(pod, facts, now, limits, down, pulled)
+        marked.append(pod if lost is None else dataclasses.replace(pod, lost=lost))
+    return dataclasses.replace(facts, pods=tuple(marked))
+
+
+def _lost(
+    pod: PodFacts, facts: RunFacts, now: float, limits: PodLimits, down: frozenset[str], pulled: bool
+) -> Lost | None:
+    """Why a pod is given up; None while it may still end."""
+    broken = _cannot_pull(pod)
+    if broken is not None and pulled:
+        # Others had the image; so it is the node that cannot get it.
+        return Lost(broken, now)
+    ended = [item for item in facts.pods if item.index == pod.index and item.over and item.disrupted is not None]
+    if len(ended) >= _MOST_DISRUPTIONS:
+        return Lost(f"the cluster ended it {len(ended)} times: {ended[-1].disrupted}", now)
+    if pod.ends_by is not None and now >= pod.ends_by + _DELETION_SECONDS:
+        return Lost(f"its pod was deleted, and node {pod.node} did not end it", pod.ends_by + _DELETION_SECONDS)
+    if pod.begun is None:
+        return None
+    own = limits.timeout + limits.grace
+    if pod.node in down and now - pod.begun >= own:
+        words = f"node {pod.node} does not answer, and {own:g} s after its begin the pod had not ended"
+        return Lost(words, pod.begun + own)
+    longest = limits.timeout + HANG_SECONDS
+    if now - pod.begun >= longest:
+        return Lost(f"node {pod.node} did not end it {longest:g} s after its begin", pod.begun + longest)
+    return None
 
 
 def judge_run(facts: RunFacts, *, now: float, start_timeout: float | None, failed_as: str) -> RunState:
@@ -67,11 +123,16 @@ def judge_run(facts: RunFacts, *, now: float, start_timeout: float | None, faile
     if any(pod.started and not pod.over for pod in facts.pods):
         return RunState("running")
     state, final = _waiting(facts, failed_as)
-    if final or state.phase == "running":
+    if final:
         return state
+    if state.phase == "running" and (given_up := _only_lost(facts, now, failed_as)) is not None:
+        return given_up
     waited = now - _idle_since(facts, now)
     if start_timeout is None:
         return state
+    if state.phase == "running":
+        stuck = RunState("failed", TIMEOUT, f"nobody went on with its Job for {start_timeout:g} s")
+        return stuck if waited >= start_timeout else state
     longest = min(start_timeout, _CONFIG_SECONDS) if state.reason == CONFIG else start_timeout
     return _waited_too_long(state, longest) if waited >= longest else state
 
@@ -80,6 +141,13 @@ def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
     """Why one pod failed and a message; None for one that did not."""
     if pod.phase == "Succeeded":
         return None, ""
+    if pod.lost is not None:
+        return EVICTED if _cannot_pull(pod) is None else IMAGE_PULL, pod.lost.message
+    return _ended_failure(pod, failed_as)
+
+
+def _ended_failure(pod: PodFacts, failed_as: str) -> tuple[str, str]:
+    """Why a pod failed whose end was told."""
     if pod.reason == "DeadlineExceeded":
         return TIMEOUT, pod.message or "it ran longer than its timeout"
     if pod.reason == "Evicted":
@@ -104,6 +172,16 @@ def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
     if pod.reason in ("UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity"):
         return UNSCHEDULABLE, pod.message or str(pod.reason)
     return failed_as, pod.message or f"its pod is {pod.phase}"
+
+
+def _only_lost(facts: RunFacts, now: float, failed_as: str) -> RunState | None:
+    """The end of a Job that makes no further pod, since pods hang that are given up; None while it may make one."""
+    hanging = [pod for pod in facts.pods if pod.lost is not None]
+    last = max((pod.finished for pod in facts.pods if pod.finished is not None), default=None)
+    if not hanging or (last is not None and now - last < _SETTLE_SECONDS):
+        return None
+    reason, message = pod_failure(hanging[0], failed_as)
+    return RunState("failed", reason, message)
 
 
 def _failed_job(facts: RunFacts, failed_as: str) -> RunState:
@@ -170,8 +248,9 @@ def _waited_too_long(state: RunState, start_timeout: float) -> RunState:
 
 
 def _idle_since(facts: RunFacts, now: float) -> float:
-    """Since when nothing of the run runs: the end of its last pod, else its creation."""
+    """Since when nothing of the run runs: the end of its last pod, or when that was given up, else its creation."""
     moments = [pod.finished for pod in facts.pods if pod.finished is not None]
+    moments += [pod.lost.at for pod in facts.pods if pod.lost is not None]
     if facts.job is not None and facts.job.created is not None:
         moments.append(facts.job.created)
     return max(moments, default=now)

@@ -75,12 +75,25 @@ def failure_of(items: Sequence[Data], allowed: int) -> tuple[str | None, str]:
     return str(first["reason"]), message
 
 
+def is_result(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether a repetition says something about its script, well or badly; else circumstances ended it."""
+    reason = item.get("reason")
+    if reason == TIMEOUT:
+        return _has_begun(item)
+    return reason not in _CIRCUMSTANCES
+
+
+def _has_begun(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether the script of a repetition was started at all."""
+    return item.get("start") is not None or bool(item.get("started"))
+
+
 def worth_repeating(outcome: t.Mapping[str, t.Any]) -> bool:
     """Whether a stored outcome is no answer to the question, so that the run is tried again."""
     reason = outcome.get("reason")
     if reason == TIMEOUT:
         # It never started: there was no room, or no answer from the node.
-        return not any(item.get("start") is not None or item.get("started") for item in outcome.get("items") or ())
+        return not any(_has_begun(item) for item in outcome.get("items") or ())
     return reason in _CIRCUMSTANCES
 
 

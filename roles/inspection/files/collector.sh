@@ -16,6 +16,7 @@
 #   MUSTER_OUTPUT_BYTES  how much of each output stream is kept, half from its begin, half from its end (65536)
 #   MUSTER_WARMUP        how often the script runs before the run that counts (0)
 #   MUSTER_INDEX         the number of this repetition (0)
+#   MUSTER_INDEXES       numbers of repetitions; MUSTER_INDEX is then a position among them, and the script sees the number
 #   MUSTER_GRACE         seconds between SIGTERM and SIGKILL for a script that has to stop (5)
 #   MUSTER_LIVE          1: what is kept of the begin of both streams appears on stdout at once, before the frame
 #   MUSTER_NODE_NAME, MUSTER_POD_NAME, MUSTER_POD_UID, MUSTER_LIMIT_CPU (thousandths), MUSTER_LIMIT_MEMORY (bytes):
@@ -1186,6 +1187,15 @@ on_term() {
   [ -z "$c_runner" ] || kill -s TERM "$c_runner" 2>/dev/null
 }
 
+# The number of this repetition when only some are run, by its position among them.
+take_index() {
+  c_position=$MUSTER_INDEX
+  for c_index in $MUSTER_INDEXES; do
+    [ "$c_position" != 0 ] || MUSTER_INDEX=$c_index
+    c_position=$((c_position - 1))
+  done
+}
+
 # Copy the script: a file from a ConfigMap has no permission to be executed.
 take_script() {
   c_script=$c_den/script
@@ -1214,6 +1224,7 @@ main() {
   make_den
   exec 3>&1
   : "${MUSTER_GRACE:=5}" "${MUSTER_INDEX:=0}"
+  take_index
   is_number "$MUSTER_WARMUP" || MUSTER_WARMUP=0
   is_number "$MUSTER_OUTPUT_BYTES" && [ "$MUSTER_OUTPUT_BYTES" -ge 2 ] || MUSTER_OUTPUT_BYTES=65536
   : "${MUSTER_HWINFO:=${c_den%/*}/hwinfo.json}"

@@ -175,6 +175,7 @@ def _recorded(terms: BuildTerms, spec: BuildSpec, script: str, tier: Tier, affin
         repeat=lambda outcome: outcome.get("reason") is not None,
         start_timeout=settings.start_timeout,
         longest=deadline(settings),
+        patience=deadline(settings),
         ttl=terms.ttl,
         force=terms.force,
         wait=terms.wait,

@@ -3,15 +3,16 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From the pods of a run that is over to its results: one for each repetition, whatever became of its pod."""
+"""From the pods of a run to its results: one for each repetition, whatever became of its pod."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import dataclasses
+from collections.abc import Collection
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, Log
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import Frame, read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
@@ -23,50 +24,73 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     PodFacts,
     RunState,
     digest_in,
+    pod_that_counts,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import Placement, verify_placement
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import pod_failure
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of, is_result
 
 _DELETED = "its pod was deleted before the script ended"
 _NOT_RUN = "it was not run, since too many other runs failed"
 
 
-def harvest_run(ended: Ended, spec: RunSpec, ask: HardwareAsk, nodes: Nodes, labels: Collection[str]) -> Data:
-    """The outcome of a run: items, how asked and found hardware compare, and the reason if it failed."""
-    items, placements = [], []
-    for index in range(spec.repetitions):
-        pod = _pod_of(ended.facts.pods, index)
-        item, placement = _item(ended, spec, ask, nodes, labels, index, pod)
-        items.append(item)
-        placements.append({"index": index, "verified": placement.verified, "found": list(placement.asked_found)})
-    reason, message = failure_of(items, spec.allowed_failures)
-    if reason is None and ended.state.phase == "failed" and all(item["reason"] is None for item in items):
-        # Only the Job itself knows of it. Failed items here are those that the task allows.
-        reason, message = ended.state.reason, ended.state.message
-    return {"items": items, "placements": placements, "reason": reason, "message": message}
+@dataclasses.dataclass(frozen=True, slots=True)
+class Harvester:
+    """Makes results of pods: of which run, for which hardware, on which nodes, and which of their labels are kept."""
+
+    spec: RunSpec
+    ask: HardwareAsk
+    nodes: Nodes
+    labels: Collection[str]
+
+    def result(self, index: int, pod: PodFacts, log: Log) -> Data:
+        """What is kept of a repetition whose pod is over: its item, and how asked and found hardware compare."""
+        return self._result(RunState("running"), log, index, pod)
+
+    def outcome(self, ended: Ended) -> Data:
+        """The outcome of a run: items, how asked and found hardware compare, and the reason if it failed."""
+        results = []
+        for index in range(self.spec.repetitions):
+            pod = pod_that_counts(ended.facts.pods, index)
+            results.append(ended.results.get(index) or self._result(ended.state, ended.log, index, pod))
+        items = [result["item"] for result in results]
+        reason, message = failure_of(items, self.spec.allowed_failures)
+        if reason is None and ended.state.phase == "failed" and all(item["reason"] is None for item in items):
+            # Only the Job itself knows of it. Failed items here are those that the task allows.
+            reason, message = ended.state.reason, ended.state.message
+        placements = [result["placement"] for result in results]
+        return {"items": items, "placements": placements, "reason": reason, "message": message}
+
+    def _result(self, state: RunState, log: Log, index: int, pod: PodFacts | None) -> Data:
+        """Item and placement of one repetition."""
+        item, placement = _item(self, state, log, index, pod)
+        compared = {"index": index, "verified": placement.verified, "found": list(placement.asked_found)}
+        return {"item": item, "placement": compared}
 
 
-def _pod_of(pods: Sequence[PodFacts], index: int) -> PodFacts | None:
-    """The pod that counts for a repetition: one that succeeded, else the last one."""
-    own = [pod for pod in pods if (pod.index or 0) == index]
-    return next((pod for pod in own if pod.phase == "Succeeded"), own[-1] if own else None)
+def finished_results(outcome: Data) -> dict[int, Data]:
+    """The results in a stored outcome that say something about the script, so that they need not be made again."""
+    if outcome_problem(outcome) is not None:
+        return {}
+    placements = outcome.get("placements")
+    known = {item.get("index"): item for item in placements or () if isinstance(item, dict)}
+    found = {}
+    for item in outcome.get("items") or ():
+        index = item["index"]
+        if is_result(item):
+            empty = {"index": index, "verified": item.get("placement_verified"), "found": []}
+            found[index] = {"item": item, "placement": known.get(index, empty)}
+    return found
 
 
-def _item(
-    ended: Ended,
-    spec: RunSpec,
-    ask: HardwareAsk,
-    nodes: Nodes,
-    labels: Collection[str],
-    index: int,
-    pod: PodFacts | None,
-) -> tuple[Data, Placement]:
+def _item(terms: Harvester, state: RunState, log: Log, index: int, pod: PodFacts | None) -> tuple[Data, Placement]:
     """The result of one repetition."""
+    spec = terms.spec
     if pod is None:
-        return _never_ran(ended.state, spec, index)
-    frame = _frame(ended, pod)
-    node = nodes.find(pod.node)
+        return _never_ran(state, spec, index)
+    frame = _frame(log, pod)
+    node = terms.nodes.find(pod.node)
     reason, message = _pod_reason(pod)
     container = pod.container(CONTAINER)
     facts = ItemFacts(
@@ -75,18 +99,18 @@ def _item(
         image_digest=digest_in(container.image_id) if container else None,
         node=node,
         node_name=pod.node,
-        labels=labels,
+        labels=terms.labels,
         exit_code=container.exit_code if container else None,
         started=container.started if container else None,
         finished=container.finished if container else None,
-        reason=reason or _not_started(ended.state, pod),
-        message=message or ("" if pod.started else ended.state.message),
+        reason=reason or _not_started(state, pod),
+        message=message or ("" if pod.started else state.message),
     )
     item = item_from_frame(frame, facts)
     if item["reason"] == CANCELLED:
         item |= {"reason": EVICTED, "message": _DELETED}
     item["message"] = item["message"].strip("; ")
-    placement = verify_placement(ask, node, item["hwinfo"])
+    placement = verify_placement(terms.ask, node, item["hwinfo"])
     return item | {"placement_verified": placement.verified}, placement
 
 
@@ -98,16 +122,18 @@ def _never_ran(state: RunState, spec: RunSpec, index: int) -> tuple[Data, Placem
     return item_from_frame(Frame(None), facts) | {"message": message}, Placement(None)
 
 
-def _frame(ended: Ended, pod: PodFacts) -> Frame:
-    """What the collector wrote last."""
-    if not pod.started:
+def _frame(log: Log, pod: PodFacts) -> Frame:
+    """What the collector wrote last; the node of a lost pod is not asked."""
+    if not pod.started or pod.lost is not None:
         return Frame(None)
-    log = ended.log(pod.name, CONTAINER)
-    return Frame(None, "its log is lost") if log is None else read_frames(log)
+    found = log(pod.name, CONTAINER)
+    return Frame(None, "its log is lost") if found is None else read_frames(found)
 
 
 def _pod_reason(pod: PodFacts) -> tuple[str | None, str]:
     """Why a pod failed; one that was deleted had no chance to succeed."""
+    if pod.lost is not None:
+        return pod_failure(pod, SCRIPT_FAILED)
     if pod.cut_short and pod.reason is None and pod.disrupted is None:
         return EVICTED, _DELETED
     if not pod.over:

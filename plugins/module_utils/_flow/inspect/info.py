@@ -32,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import
 from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import read_log
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.frame import without_result
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     LOST_RESULT,
     SCRIPT_FAILED,
@@ -210,12 +211,13 @@ def _item_logs(
 
 
 def _live_log(client: KubeClient, record: Record, pod: PodFacts, question: InspectionQuestion) -> str:
-    """The end of what a pod wrote so far."""
+    """The end of what a pod wrote so far; the frame with its result is no output of the script."""
     try:
-        found = read_log(client, record.namespace, pod.name, CONTAINER, tail_bytes=question.log_bytes)
+        found = read_log(client, record.namespace, pod.name, CONTAINER)
     except KubeError as error:
         return f"({error})"
-    return found.decode(errors="replace")
+    text = without_result(found)
+    return text[max(len(text) - question.log_bytes, 0) :].decode(errors="replace")
 
 
 def _text(value: object) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec, kept_bytes
 from ansible_collections.muster.kube.plugins.module_utils._model.run_security import security_context
 
 Object = dict[str, t.Any]
@@ -31,7 +31,8 @@ DEFAULT_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 # What one ConfigMap takes; the API server allows 1 MiB.
 MAP_BYTES = 900 * 1024
 _GRACE = 5
-_STOP_SECONDS = 20
+# How long a pod is given to end.
+STOP_SECONDS = 20
 _WORK_SIZE = "1Gi"
 _HWINFO_SIZE = "1Mi"
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -81,16 +82,17 @@ def run_contents(spec: RunSpec, collector: str) -> tuple[Content, ...]:
 def run_job(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: JobPlace) -> Object:
     """The Job: one index for each repetition, none of them tried twice unless the cluster itself broke it off."""
     labels = {**terms.labels, **place.labels}
+    count = spec.repetitions if place.indexes is None else len(place.indexes)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": place.name, "labels": labels},
         "spec": {
             "completionMode": "Indexed",
-            "completions": spec.repetitions,
-            "parallelism": min(spec.parallelism, spec.repetitions),
+            "completions": count,
+            "parallelism": min(spec.parallelism, count),
             "backoffLimitPerIndex": 0,
-            "maxFailedIndexes": min(spec.allowed_failures, spec.repetitions),
+            "maxFailedIndexes": min(max(spec.allowed_failures - place.failed, 0), count),
             "podFailurePolicy": {
                 "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
             },
@@ -105,10 +107,10 @@ def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: Job
     pod: Object = {
         "restartPolicy": "Never",
         "activeDeadlineSeconds": spec.timeout,
-        "terminationGracePeriodSeconds": _STOP_SECONDS,
+        "terminationGracePeriodSeconds": STOP_SECONDS,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "containers": [_container(spec, terms)],
+        "containers": [_container(spec, terms, place)],
         "volumes": [
             {"name": "content", "projected": {"defaultMode": 0o444, "sources": _sources(spec, contents, place)}},
             {"name": "work", "emptyDir": {"sizeLimit": terms.work_size}},
@@ -128,7 +130,7 @@ def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: Job
     return pod | {key: value for key, value in optional.items() if value}
 
 
-def _container(spec: RunSpec, terms: PodTerms) -> Object:
+def _container(spec: RunSpec, terms: PodTerms, place: JobPlace) -> Object:
     """The container: the collector as its program, the script's arguments as its own."""
     container: Object = {
         "name": CONTAINER,
@@ -136,7 +138,7 @@ def _container(spec: RunSpec, terms: PodTerms) -> Object:
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/sh", f"{CONTENT_FOLDER}/collector.sh"],
         "args": [_literal(text) for text in spec.args],
-        "env": [*(_user_entry(entry) for entry in spec.environment), *_environment(spec, terms)],
+        "env": [*(_user_entry(entry) for entry in spec.environment), *_environment(spec, terms, place)],
         "terminationMessagePolicy": "File",
         "volumeMounts": [
             {"name": "content", "mountPath": CONTENT_FOLDER, "readOnly": True},
@@ -170,7 +172,7 @@ def _user_entry(entry: Mapping[str, t.Any]) -> Object:
     return {**entry, **literal}
 
 
-def _environment(spec: RunSpec, terms: PodTerms) -> list[Object]:
+def _environment(spec: RunSpec, terms: PodTerms, place: JobPlace) -> list[Object]:
     """What the collector is told."""
     plain = {
         "MUSTER_SCRIPT": f"{CONTENT_FOLDER}/script",
@@ -179,10 +181,12 @@ def _environment(spec: RunSpec, terms: PodTerms) -> list[Object]:
         "MUSTER_WORKDIR": spec.workdir or "",
         "MUSTER_INTERPRETER": spec.interpreter or "",
         "MUSTER_WARMUP": str(spec.warmup),
-        "MUSTER_OUTPUT_BYTES": str(spec.output_bytes),
+        "MUSTER_OUTPUT_BYTES": str(kept_bytes(spec)),
         "MUSTER_GRACE": str(_GRACE),
         "MUSTER_LIVE": "1" if terms.live else "0",
     }
+    if place.indexes is not None:
+        plain["MUSTER_INDEXES"] = " ".join(str(index) for index in place.indexes)
     fields = {
         "MUSTER_INDEX": _INDEX_FIELD,
         "MUSTER_NODE_NAME": "spec.nodeName",

@@ -81,6 +81,7 @@ class RunPlan:
             service_account=self.service_account,
             priority_class=self.priority_class,
             home=self.home,
+            live=True,
         )
 
 
@@ -141,12 +142,6 @@ def inspection_name(identifier: str | None, identity: str) -> str:
 def identity_of(plan: RunPlan, digest: str | None) -> str:
     """The hash over everything that shapes the results; a digest in the image's name speaks for the image."""
     return run_hash(plan.spec, digest)
-
-
-def longest_of(terms: InspectTerms, spec: RunSpec) -> float:
-    """After so many seconds everything must have been tried, even if every repetition waited as long as it may."""
-    rounds = math.ceil(spec.repetitions / min(spec.parallelism, spec.repetitions))
-    return rounds * (terms.timeout + terms.start_timeout)
 
 
 def _count(fields: Fields, key: str, low: int, high: int, default: int | None = None) -> int:

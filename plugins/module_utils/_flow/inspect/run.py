@@ -23,9 +23,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
     with_outcome,
     with_verdict,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import harvest_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, finished_results
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import run_contents, run_job
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
+    STOP_SECONDS,
+    run_contents,
+    run_job,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
     IDENTIFIER_LABEL,
     INSPECTION_LABEL,
@@ -34,7 +38,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     identity_of,
     inspection_name,
     label_keys,
-    longest_of,
     plan_run,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes, require_hardware, room_for
@@ -47,6 +50,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
     Listen,
     Recorded,
     RecordedJob,
+    Repetitions,
     find_recorded,
     remove_recorded,
     run_recorded,
@@ -56,16 +60,18 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import result_lines, run_data
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec, result_lines, run_data
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
     IMAGE_PULL,
     SCRIPT_FAILED,
+    PodLimits,
     RunState,
     digest_in,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import worth_repeating
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import HANG_SECONDS
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import is_result, worth_repeating
 
 Connect = t.Callable[[], KubeClient]
 
@@ -238,6 +244,7 @@ class _Inspection:
             """The Job, for the nodes as they are now."""
             return run_job(spec, plan.pod_terms(self._known_nodes(plan)), contents, place)
 
+        harvester = Harvester(spec, plan.ask, self._nodes, label_keys(plan.pod_terms(self._known_nodes(plan))))
         return RecordedJob(
             namespace=terms.namespace,
             name=name,
@@ -246,15 +253,14 @@ class _Inspection:
             identity=identity,
             contents=contents,
             job=job,
-            harvest=lambda ended: harvest_run(
-                ended, spec, plan.ask, self._nodes, label_keys(plan.pod_terms(self._known_nodes(plan)))
-            ),
+            harvest=harvester.outcome,
+            repetitions=_repetitions(spec, harvester),
             failed_as=SCRIPT_FAILED,
             # What somebody damaged is no answer either.
             repeat=lambda outcome: outcome_problem(outcome) is not None or worth_repeating(outcome),
             log_lines=result_lines(spec),
             start_timeout=terms.start_timeout,
-            longest=longest_of(terms, spec),
+            patience=spec.timeout + HANG_SECONDS,
             ttl=terms.ttl,
             force=terms.force,
             wait=terms.wait,
@@ -263,3 +269,15 @@ class _Inspection:
     def _known_nodes(self, plan: RunPlan) -> list[Data] | None:
         """The nodes when hardware is asked for; else nobody needs them."""
         return None if plan.ask.is_empty else self._nodes.all()
+
+
+def _repetitions(spec: RunSpec, harvester: Harvester) -> Repetitions:
+    """The repetitions of the run, each with a result of its own."""
+    return Repetitions(
+        count=spec.repetitions,
+        allowed=spec.allowed_failures,
+        limits=PodLimits(spec.timeout, STOP_SECONDS),
+        result=harvester.result,
+        finished=finished_results,
+        failed=lambda result: is_result(result["item"]) and result["item"]["reason"] is not None,
+    )

@@ -6,6 +6,8 @@
 """The record of a Job whose result is kept: a ConfigMap with the specification, the attempt and later the outcome.
 
 A large outcome lies compressed in further ConfigMaps that the record owns; the record names them with their digest.
+What an attempt takes over from the one before stands in the record in the same form, as kept. Repetitions that ended
+while others run lie in ConfigMaps of their own until the outcome has them.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _MOST_SECONDS = 253_402_300_799
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it was read; outcome is None until the attempt is over."""
+    """A record as it was read; stored is None until the attempt is over, kept is what it took over from the last."""
 
     raw: Object
     spec: Data
@@ -64,6 +66,7 @@ class Record:
     ttl: float | None
     finished: float | None
     stored: Data | None
+    kept: Data | None = None
 
     @property
     def name(self) -> str:
@@ -88,7 +91,7 @@ class Record:
     @property
     def chunks(self) -> tuple[str, ...]:
         """The ConfigMaps that hold the outcome; none when it stands in the record."""
-        return tuple((self.stored or {}).get("chunks") or ())
+        return chunks_of(self.stored)
 
     @property
     def created(self) -> str | None:
@@ -113,6 +116,11 @@ class Damaged:
 def job_name(name: str, attempt: int) -> str:
     """The name of an attempt's Job."""
     return name if attempt == 1 else f"{name}-a{attempt}"
+
+
+def chunks_of(document: Data | None) -> tuple[str, ...]:
+    """The ConfigMaps that hold a document of the record; none when it stands in the record."""
+    return tuple((document or {}).get("chunks") or ())
 
 
 def owner_of(record: Record) -> Data:
@@ -141,10 +149,6 @@ def decode_record(raw: Object) -> Record:
     attempt = data.get("attempt", "")
     if not _ATTEMPT.fullmatch(attempt):
         raise BadInput("read", f"{where}: data.attempt", f"{attempt[:20]!r} is no number from 1")
-    stored = _document(data["outcome"], f"{where}: data.outcome") if "outcome" in data else None
-    chunks = (stored or {}).get("chunks")
-    if chunks is not None and not (isinstance(chunks, list) and all(isinstance(name, str) for name in chunks)):
-        raise BadInput("read", f"{where}: data.outcome", "its chunks are no list of names")
     return Record(
         raw=raw,
         spec=_document(data.get("spec"), f"{where}: data.spec"),
@@ -152,7 +156,8 @@ def decode_record(raw: Object) -> Record:
         attempt=int(attempt),
         ttl=_number(data.get("ttl"), f"{where}: data.ttl"),
         finished=_number(data.get("finished"), f"{where}: data.finished"),
-        stored=stored,
+        stored=_stored_document(data, "outcome", where),
+        kept=_stored_document(data, "kept", where),
     )
 
 
@@ -223,54 +228,127 @@ def change_record(
 
 
 def store_outcome(client: KubeClient, record: Record, outcome: Data, now: float) -> Record:
-    """Keep the outcome of the attempt; a large one goes into chunks first, so that the record never names half."""
-    text = canonical_json(outcome)
-    if len(text) > INLINE_BYTES:
-        packed = gzip.compress(text.encode(), mtime=0)
-        digest = hashlib.sha256(packed).hexdigest()
-        parts = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
-        names = [f"{record.name}-r{digest[:10]}-{index}" for index in range(len(parts))]
-        for name, part in zip(names, parts, strict=True):
-            create_owned_map(client, record, name, {}, {"part": part})
-        text = canonical_json({"chunks": names, "sha256": digest})
-    return change_record(client, record, {"outcome": text, "finished": str(int(now))})
+    """Keep the outcome of the attempt, which has in it all that was kept before."""
+    text = pack_document(client, record, outcome)
+    return change_record(client, record, {"outcome": text, "finished": str(int(now)), "kept": None})
+
+
+def pack_document(client: KubeClient, record: Record, document: Data) -> str:
+    """What to write into the record; a large document goes into chunks first, so that the record never names half."""
+    text = canonical_json(document)
+    if len(text) <= INLINE_BYTES:
+        return text
+    parts, digest = _packed(text)
+    names = [f"{record.name}-r{digest[:10]}-{index}" for index in range(len(parts))]
+    for name, part in zip(names, parts, strict=True):
+        create_owned_map(client, record, name, {}, {"part": part})
+    return canonical_json({"chunks": names, "sha256": digest})
 
 
 def read_outcome(client: KubeClient, record: Record) -> Data | None:
     """The outcome of a record; None when there is none or a part of it is lost."""
-    if record.stored is None or not record.chunks:
-        return record.stored
+    return read_document(client, record, record.stored)
+
+
+def read_document(client: KubeClient, record: Record, stored: Data | None) -> Data | None:
+    """A document of the record; None when there is none or a part of it is lost."""
+    chunks = chunks_of(stored)
+    if stored is None or not chunks:
+        return stored
     parts = []
-    for name in record.chunks:
+    for name in chunks:
         raw = get_object(client, _path(record.namespace, name))
         part = ((raw or {}).get("binaryData") or {}).get("part")
         if part is None:
             return None
-        try:
-            parts.append(base64.b64decode(part, validate=True))
-        except (binascii.Error, ValueError):
-            return None
-    packed = b"".join(parts)
-    if hashlib.sha256(packed).hexdigest() != record.stored.get("sha256"):
-        return None
-    try:
-        outcome = json.loads(gzip.decompress(packed))
-    except (ValueError, OSError, EOFError, zlib.error):
-        return None
-    return outcome if isinstance(outcome, dict) else None
+        parts.append(part)
+    return _unpacked(parts, str(stored.get("sha256")))
 
 
-def drop_chunks(client: KubeClient, record: Record) -> None:
-    """Delete the parts of an outcome that a new attempt will replace."""
-    for name in record.chunks:
+def drop_chunks(client: KubeClient, record: Record, names: t.Iterable[str]) -> None:
+    """Delete the parts of a document that the record does not name any more."""
+    for name in names:
         path = _path(record.namespace, name)
         raw = get_object(client, path)
         if raw is not None:
             settle_delete(client, path, raw["metadata"]["uid"])
 
 
+def store_results(client: KubeClient, record: Record, results: t.Mapping[int, Data]) -> None:
+    """Keep what became of some repetitions of the attempt until the outcome has it."""
+    parts, digest = _packed(canonical_json({str(index): result for index, result in results.items()}))
+    for number, part in enumerate(parts):
+        name = f"{record.job_name}-i{digest[:10]}-{number}"
+        data = {"job": record.job_name, "sha256": digest, "number": str(number), "of": str(len(parts))}
+        create_owned_map(client, record, name, data, {"part": part}, label=record.name)
+
+
+def read_results(client: KubeClient, record: Record) -> dict[int, Data]:
+    """What is kept of the repetitions of this attempt; what is damaged is left out, as if it had not been kept."""
+    found: dict[str, dict[int, str]] = {}
+    sizes: dict[str, str] = {}
+    for raw in _result_maps(client, record):
+        data = raw.get("data") or {}
+        if data.get("job") != record.job_name or not str(data.get("number")).isdecimal():
+            continue
+        digest = str(data.get("sha256"))
+        found.setdefault(digest, {})[int(data["number"])] = ((raw.get("binaryData") or {}).get("part")) or ""
+        sizes[digest] = str(data.get("of"))
+    results: dict[int, Data] = {}
+    for digest, parts in sorted(found.items()):
+        whole = str(len(parts)) == sizes[digest]
+        told = _unpacked([parts[number] for number in sorted(parts)], digest) if whole else None
+        results |= {int(key): item for key, item in (told or {}).items() if key.isdecimal() and isinstance(item, dict)}
+    return results
+
+
+def drop_results(client: KubeClient, record: Record) -> None:
+    """Delete what was kept of repetitions, since an outcome has it."""
+    for raw in _result_maps(client, record):
+        settle_delete(client, _path(record.namespace, raw["metadata"]["name"]), raw["metadata"]["uid"])
+
+
+def _result_maps(client: KubeClient, record: Record) -> list[Object]:
+    """The ConfigMaps with results of repetitions that this very record owns."""
+
+    def keep(raw: Object) -> Object | None:
+        owners = [item.get("uid") for item in raw["metadata"].get("ownerReferences") or ()]
+        return raw if record.uid in owners else None
+
+    path = resource_path("v1", "configmaps", record.namespace)
+    return list_objects(client, path, keep=keep, label_selector=f"{PART_LABEL}={record.name}").items
+
+
+def _packed(text: str) -> tuple[list[bytes], str]:
+    """A text compressed, in parts that fit into ConfigMaps, and the digest of the whole."""
+    packed = gzip.compress(text.encode(), mtime=0)
+    parts = [packed[start : start + CHUNK_BYTES] for start in range(0, len(packed), CHUNK_BYTES)]
+    return parts, hashlib.sha256(packed).hexdigest()
+
+
+def _unpacked(parts: t.Sequence[str], digest: str) -> Data | None:
+    """The document in such parts; None when they are not what was stored."""
+    try:
+        packed = b"".join(base64.b64decode(part, validate=True) for part in parts)
+    except (binascii.Error, ValueError, TypeError):
+        return None
+    if hashlib.sha256(packed).hexdigest() != digest:
+        return None
+    try:
+        document = json.loads(gzip.decompress(packed))
+    except (ValueError, OSError, EOFError, zlib.error):
+        return None
+    return document if isinstance(document, dict) else None
+
+
 def create_owned_map(
-    client: KubeClient, record: Record, name: str, data: t.Mapping[str, str], binary: t.Mapping[str, bytes]
+    client: KubeClient,
+    record: Record,
+    name: str,
+    data: t.Mapping[str, str],
+    binary: t.Mapping[str, bytes],
+    *,
+    label: str = "true",
 ) -> None:
     """Create an immutable ConfigMap that goes with the record; one of the same contents that exists is as good."""
     size = sum(len(value.encode()) for value in data.values()) + sum(len(value) for value in binary.values())
@@ -286,7 +364,7 @@ def create_owned_map(
             "namespace": record.namespace,
             "labels": {
                 **{key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL},
-                PART_LABEL: "true",
+                PART_LABEL: label,
             },
             "ownerReferences": [owner_of(record)],
         },
@@ -362,6 +440,17 @@ def _number(text: t.Any, where: str) -> float | None:
     if not 0 <= number <= _MOST_SECONDS:
         raise BadInput("read", where, f"{text!r} is no number of seconds")
     return number
+
+
+def _stored_document(data: t.Mapping[str, t.Any], key: str, where: str) -> Data | None:
+    """A document in the record, or the names of the chunks that hold it."""
+    if key not in data:
+        return None
+    stored = _document(data[key], f"{where}: data.{key}")
+    chunks = stored.get("chunks")
+    if chunks is not None and not (isinstance(chunks, list) and all(isinstance(name, str) for name in chunks)):
+        raise BadInput("read", f"{where}: data.{key}", "its chunks are no list of names")
+    return stored
 
 
 def _document(text: t.Any, where: str) -> Data:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import typing as t
 
@@ -22,30 +23,42 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     MANAGER,
     Record,
     change_record,
+    chunks_of,
     create_owned,
     create_owned_map,
     create_record,
     delete_record,
     drop_chunks,
+    drop_results,
     labels_of,
     list_records,
     new_record,
     owner_of,
+    pack_document,
+    read_document,
     read_outcome,
     read_record,
+    read_results,
     store_outcome,
+    store_results,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Forbidden, KubeError, is_passing
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import (
     Bell,
-    Followed,
     JobBell,
     JobReader,
     follow_job,
+    is_node_down,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import LINE_BYTES, TAIL_LINES, read_log
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import (
+    LINE_BYTES,
+    TAIL_LINES,
+    is_gone,
+    may_read_logs,
+    read_log,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -59,17 +72,32 @@ from ansible_collections.muster.kube.plugins.module_utils._model.fields import D
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
     TIMEOUT,
+    PodFacts,
+    PodLimits,
     RunFacts,
     RunState,
     outcome_state,
+    pod_that_counts,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
+from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import (
+    HANG_SECONDS,
+    judge_run,
+    overdue_nodes,
+    with_lost_pods,
+)
 
 Object = dict[str, t.Any]
 Report = t.Callable[[str], None]
 Listen = t.Callable[[KubeClient, str, str], Bell]
+Log = t.Callable[[str, str], bytes | None]
+T = t.TypeVar("T")
 
 _DEADLINE_GRACE = 120.0
+# How long a log is asked for whose node does not answer, and how long to rest between two tries.
+_LOG_SECONDS = HANG_SECONDS
+_REST = 2.0
+# How many Jobs one task makes at most when pods hang; each leaves out what hung before.
+_MOST_JOBS = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,21 +117,46 @@ class Content:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JobPlace:
-    """What a Job's description needs to know about where it will stand."""
+    """What a Job's description needs to know about where it will stand.
+
+    indexes are the repetitions that are left to be run, None for all; failed is how many of the others failed.
+    """
 
     name: str
     attempt: int
     labels: t.Mapping[str, str]
     contents: t.Mapping[str, str]
+    indexes: tuple[int, ...] | None = None
+    failed: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that is over, to be harvested; log reads the end of a pod's container log, None when it is lost."""
+    """A run that is over, to be harvested; log reads the end of a pod's container log, None when it is lost.
+
+    results are those of repetitions that were made before.
+    """
 
     state: RunState
     facts: RunFacts
-    log: t.Callable[[str, str], bytes | None]
+    log: Log
+    results: t.Mapping[int, Data] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repetitions:
+    """The indexes of a Job as repetitions: each is harvested when its pod ends, and what finished is never run again.
+
+    result makes of a pod what is kept of it. finished takes out of a stored outcome the results that count for a later
+    attempt. failed says of a result whether the repetition failed; more than allowed of these end the run.
+    """
+
+    count: int
+    allowed: int
+    limits: PodLimits
+    result: t.Callable[[int, PodFacts, Log], Data]
+    finished: t.Callable[[Data], dict[int, Data]]
+    failed: t.Callable[[Data], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +166,8 @@ class RecordedJob:
     spec is kept in the record and identity tells it apart from others of the same name; job gives the manifest
     (batch/v1) without owner; harvest makes the outcome, JSON values only. repeat says of a stored outcome that it does
     not count and the run is to be tried again; longest is the Job's own deadline, after which its controller must have
-    ended it. log_lines is how many lines of a log are read from its end.
+    ended it. log_lines is how many lines of a log are read from its end. patience is for how many seconds a server is
+    waited for that does not answer while the Job runs.
     """
 
     namespace: str
@@ -132,6 +186,8 @@ class RecordedJob:
     force: bool = False
     wait: bool = True
     log_lines: int = TAIL_LINES
+    patience: float = HANG_SECONDS
+    repetitions: Repetitions | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,6 +228,8 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
     outcome = _good_outcome(client, terms, record)
     if record is not None and record.stored is not None:
         changed = _end_job(client, record)
+        if changed and terms.repetitions is not None:
+            drop_results(client, record)
     if record is not None and outcome is not None:
         if _outdated(record, terms):
             ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
@@ -233,22 +291,38 @@ def _begin(client: KubeClient, terms: RecordedJob, record: Record | None) -> Rec
         return create_record(client, raw)
     if record.stored is None:
         return record
-    drop_chunks(client, record)
+    kept = _kept(client, terms, record)
     changes = {
         "attempt": str(record.attempt + 1),
         "outcome": None,
         "finished": None,
         "ttl": None if terms.ttl is None else str(terms.ttl),
         "spec": canonical_json(terms.spec),
+        "kept": pack_document(client, record, _kept_document(kept)) if kept else None,
     }
     try:
-        return change_record(client, record, changes, labels=terms.labels)
+        begun = change_record(client, record, changes, labels=terms.labels)
+        drop_chunks(client, record, set(record.chunks) - set(chunks_of(begun.kept)))
+        return begun
     except Superseded:
         # Another run of the same task was first; go on with its attempt.
         found = read_record(client, terms.namespace, terms.name)
         if found is None:
             raise Cancelled(terms.namespace, terms.name) from None
         return found
+
+
+def _kept(client: KubeClient, terms: RecordedJob, record: Record) -> dict[int, Data]:
+    """The results of the last attempt that count for the next one."""
+    if terms.repetitions is None or terms.force:
+        return {}
+    outcome = read_outcome(client, record)
+    return {} if outcome is None else terms.repetitions.finished(outcome)
+
+
+def _kept_document(results: t.Mapping[int, Data]) -> Data:
+    """Results by their index, as they stand in a record."""
+    return {"results": {str(index): results[index] for index in sorted(results)}}
 
 
 def _end_job(client: KubeClient, record: Record) -> bool:
@@ -268,6 +342,10 @@ def _owners(raw: Object) -> list[str]:
     return [item.get("uid") for item in raw["metadata"].get("ownerReferences") or ()]
 
 
+class _NotNow(Exception):
+    """A log is there, but neither its node nor the server gives it at the moment."""
+
+
 class _Attempt:
     """One attempt of a record, from wherever it stands to its stored outcome."""
 
@@ -278,27 +356,79 @@ class _Attempt:
         self._record = record
         self._report = report
         self._listen = listen
+        self._facts = RunFacts(None)
+        self._results: dict[int, Data] = {}
+        self._planned: tuple[int, ...] = ()
+        self._silent: dict[str | None, float] = {}
+        self._log_deadline: float | None = None
+        self._said: set[str] = set()
 
     def run(self) -> Recorded:
-        """Create what is missing, wait, harvest, store, tidy up."""
+        """Create what is missing, wait, harvest, store, tidy up; what hangs is left out of a further Job."""
         if self._record.stored is not None:
             return self._done(self._record)
+        for further in reversed(range(_MOST_JOBS)):
+            self._riding(self._prepare)
+            if not self._terms.wait and (standing := self._standing()) is not None:
+                return standing
+            state = self._follow()
+            if further and self._left_over():
+                self._riding(self._go_on)
+                continue
+            record = self._riding(functools.partial(self._store, state))
+            if record.stored is not None:
+                return self._riding(functools.partial(self._done, record))
+            # Another process made a further Job of the same attempt.
+            self._record = record
+        raise Cancelled(self._record.namespace, self._record.name)
+
+    def _riding(self, call: t.Callable[[], T]) -> T:
+        """Do something although the server may be out of reach for a while; the Job does not need us meanwhile."""
+        end = self._client.clock() + self._terms.patience
+        while True:
+            try:
+                return call()
+            except KubeError as error:
+                if not is_passing(error) or self._client.clock() >= end:
+                    raise
+                self._say_once(f"trying again: {error}")
+                self._client.sleep(_REST)
+
+    def _say_once(self, text: str) -> None:
+        """Report something that would else be repeated."""
+        if text not in self._said:
+            self._said.add(text)
+            self._report(text)
+
+    def _prepare(self) -> None:
+        """Find out what is left to be run, and have its Job."""
+        if self._terms.repetitions is not None:
+            document = read_document(self._client, self._record, self._record.kept) or {}
+            kept = {int(index): result for index, result in (document.get("results") or {}).items()}
+            self._planned = tuple(index for index in range(self._terms.repetitions.count) if index not in kept)
+            self._results = kept | read_results(self._client, self._record)
         if not self._job_exists():
             self._create()
-        if not self._terms.wait:
-            facts = JobReader(self._client, self._record.namespace, self._record.job_name).read()
-            state = self._judge(facts, ServerClock(self._client).now())
-            if not state.over:
-                return Recorded(self._record.name, self._record.attempt, None, state, cached=False, changed=True)
-        followed = follow_job(
+
+    def _standing(self) -> Recorded | None:
+        """Where it stands, for a task that does not wait; None when it is over."""
+        facts = JobReader(self._client, self._record.namespace, self._record.job_name).read()
+        state = self._judge(facts, ServerClock(self._client).now())
+        if state.over:
+            return None
+        return Recorded(self._record.name, self._record.attempt, None, state, cached=False, changed=True)
+
+    def _follow(self) -> RunState:
+        """Wait until the Job is over."""
+        return follow_job(
             self._client,
             self._record.namespace,
             self._record.job_name,
             self._judge,
             report=self._report,
             listen=self._listen,
-        )
-        return self._done(self._store(followed))
+            patience=self._terms.patience,
+        ).state
 
     def _job_exists(self) -> bool:
         """Whether this attempt's Job is there already, so that its contents are, too."""
@@ -307,13 +437,16 @@ class _Attempt:
         return job is not None and self._is_ours(job) is Ownership.OURS
 
     def _create(self) -> None:
-        """Create contents, then the Job."""
+        """Create contents, then the Job; who may not read its results later is told before anything starts."""
         record, terms = self._record, self._terms
+        if not may_read_logs(self._client, record.namespace):
+            cause = "the right to get pods/log is missing, so its results could not be read"
+            raise MusterError("start", f"Job {record.namespace}/{record.job_name}", cause)
         names = {item.key: item.name(record.name) for item in terms.contents}
         for item in terms.contents:
             create_owned_map(self._client, record, names[item.key], item.data, item.binary)
         labels = {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL}
-        job = terms.job(JobPlace(record.job_name, record.attempt, labels, names))
+        job = terms.job(JobPlace(record.job_name, record.attempt, labels, names, *self._share()))
         metadata = {
             **(job.get("metadata") or {}),
             "name": record.job_name,
@@ -324,6 +457,14 @@ class _Attempt:
         path = resource_path("batch/v1", "jobs", record.namespace)
         create_owned(self._client, record, path, {**job, "metadata": metadata}, self._is_ours)
 
+    def _share(self) -> tuple[tuple[int, ...] | None, int]:
+        """Which repetitions this Job is for, None for all, and how many others failed."""
+        wanted = self._terms.repetitions
+        if wanted is None or len(self._planned) == wanted.count:
+            return None, 0
+        failed = [index for index, result in self._results.items() if wanted.failed(result)]
+        return self._planned, len(failed)
+
     def _is_ours(self, job: Object) -> Ownership:
         """Whether a Job of this name is of this record; one on its way out, or of a deleted record, is a leftover."""
         if (job["metadata"].get("labels") or {}).get(MANAGED_LABEL) != MANAGER:
@@ -332,9 +473,12 @@ class _Attempt:
         return Ownership.OURS if self._record.uid in _owners(job) and not gone else Ownership.OLDER_ATTEMPT
 
     def _judge(self, facts: RunFacts, now: float) -> RunState:
-        """The state of the run; a Job that nobody ended at its deadline is given up."""
+        """The state of the run; results of pods that ended are kept at once, a Job nobody ends is given up."""
         terms = self._terms
-        state = judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as)
+        self._facts = facts = self._marked(facts, now)
+        if terms.repetitions is not None:
+            self._gather(terms.repetitions)
+        state = self._counted(judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as))
         created = facts.job.created if facts.job is not None else None
         if state.over or terms.longest is None or created is None:
             return state
@@ -342,35 +486,146 @@ class _Attempt:
             return state
         return RunState("failed", TIMEOUT, f"nobody ended its Job after {terms.longest:g} s")
 
-    def _store(self, followed: Followed) -> Record:
+    def _counted(self, state: RunState) -> RunState:
+        """The state of a run that goes on, with how many of its repetitions have ended."""
+        wanted = self._terms.repetitions
+        if wanted is None or wanted.count == 1 or state.phase != "running":
+            return state
+        return dataclasses.replace(state, message=f"{len(self._results)} of {wanted.count}")
+
+    def _marked(self, facts: RunFacts, now: float) -> RunFacts:
+        """The facts with the numbers of repetitions instead of those of the Job, and with pods that are given up."""
+        wanted = self._terms.repetitions
+        if wanted is None:
+            return facts
+        pods = [
+            dataclasses.replace(pod, index=self._planned[pod.index or 0])
+            for pod in facts.pods
+            if (pod.index or 0) < len(self._planned)
+        ]
+        facts = dataclasses.replace(facts, pods=tuple(pods))
+        late = overdue_nodes(facts, now=now, limits=wanted.limits)
+        down = frozenset(name for name in late if is_node_down(self._client, name))
+        return with_lost_pods(facts, now=now, limits=wanted.limits, down=down)
+
+    def _gather(self, wanted: Repetitions) -> None:
+        """Keep the results of repetitions that ended, so that nothing that happens to their pods harms them."""
+        found: dict[int, Data] = {}
+        for index in self._planned:
+            pod = pod_that_counts(self._facts.pods, index)
+            if index in self._results or pod is None or not pod.decided:
+                continue
+            try:
+                found[index] = wanted.result(index, pod, self._log_of(pod))
+            except _NotNow as error:
+                self._say_once(str(error))
+        self._results |= found
+        if found and any(index not in self._results for index in self._planned):
+            store_results(self._client, self._record, found)
+
+    def _left_over(self) -> list[int]:
+        """The repetitions that were not tried because pods hang that are given up."""
+        wanted = self._terms.repetitions
+        if wanted is None or self._facts.job is None or not any(pod.lost for pod in self._facts.pods):
+            return []
+        if sum(wanted.failed(result) for result in self._results.values()) > wanted.allowed:
+            return []
+        tried = {pod.index for pod in self._facts.pods if pod.lost is not None or pod.decided}
+        return [index for index in self._planned if index not in self._results and index not in tried]
+
+    def _go_on(self) -> None:
+        """Begin an attempt for repetitions that were not tried; the others are kept, and what hung counts as ended."""
+        wanted, record = self._terms.repetitions, self._record
+        if wanted is None:
+            raise ValueError("repetitions are needed")
+        for index in self._planned:
+            pod = pod_that_counts(self._facts.pods, index)
+            if index not in self._results and pod is not None and pod.over:
+                self._results[index] = wanted.result(index, pod, self._log)
+        kept = pack_document(self._client, record, _kept_document(self._results))
+        try:
+            begun = change_record(self._client, record, {"attempt": str(record.attempt + 1), "kept": kept})
+        except Superseded as error:
+            found = read_record(self._client, record.namespace, record.name)
+            if found is None:
+                raise Cancelled(record.namespace, record.name) from error
+            begun = found
+        _end_job(self._client, record)
+        drop_results(self._client, record)
+        drop_chunks(self._client, record, set(chunks_of(record.kept)) - set(chunks_of(begun.kept)))
+        self._record = begun
+
+    def _store(self, state: RunState) -> Record:
         """Harvest and keep the outcome; when another run was first, its outcome counts."""
-        if followed.facts.job is None and read_record(self._client, self._record.namespace, self._record.name) is None:
+        if self._facts.job is None and read_record(self._client, self._record.namespace, self._record.name) is None:
             raise Cancelled(self._record.namespace, self._record.name)
-        outcome = self._terms.harvest(Ended(followed.state, followed.facts, self._log))
+        outcome = self._terms.harvest(Ended(state, self._facts, self._log, self._results))
         now = ServerClock(self._client).now()
         try:
             return store_outcome(self._client, self._record, outcome, now)
         except Superseded as error:
             found = read_record(self._client, self._record.namespace, self._record.name)
-            if found is None or found.stored is None or found.attempt != self._record.attempt:
-                raise Cancelled(self._record.namespace, self._record.name) from error
-            return found
+            further = self._terms.repetitions is not None and found is not None and found.attempt > self._record.attempt
+            if found is not None and (further or (found.stored is not None and found.attempt == self._record.attempt)):
+                return found
+            raise Cancelled(self._record.namespace, self._record.name) from error
+
+    def _log_of(self, pod: PodFacts) -> Log:
+        """Reads a log if its node gives it now; a node that does not answer is left alone for a moment."""
+
+        def read(name: str, container: str) -> bytes | None:
+            if self._silent.get(pod.node, 0.0) > self._client.clock():
+                raise _NotNow(f"node {pod.node} gave no log a moment ago")
+            try:
+                return self._read(name, container)
+            except _NotNow:
+                self._silent[pod.node] = self._client.clock() + _REST
+                raise
+
+        return read
 
     def _log(self, pod: str, container: str) -> bytes | None:
-        """The end of a log; None when the pod, its node or the log is gone."""
+        """The end of a log; None when it is gone, or when its node did not give it in all that time.
+
+        Who may not read it is told so, and the Job stays as it is: its results are there for who may.
+        """
+        while True:
+            try:
+                return self._read(pod, container)
+            except _NotNow as error:
+                self._say_once(str(error))
+                if self._log_deadline is None:
+                    self._log_deadline = self._client.clock() + _LOG_SECONDS
+                if self._client.clock() < self._log_deadline:
+                    self._client.sleep(_REST)
+                    continue
+                if isinstance(error.__cause__, Forbidden):
+                    raise error.__cause__ from None
+                return None
+
+    def _read(self, pod: str, container: str) -> bytes | None:
+        """The end of a log as it is now; None when it is gone, _NotNow when it cannot be had at the moment."""
+        lines = self._terms.log_lines
         try:
-            lines = self._terms.log_lines
             return read_log(
-                self._client, self._record.namespace, pod, container, tail_lines=lines, tail_bytes=lines * LINE_BYTES
+                self._client,
+                self._record.namespace,
+                pod,
+                container,
+                tail_lines=lines,
+                tail_bytes=lines * LINE_BYTES,
+                read_retries=False,
             )
-        except NotFound:
-            return None
-        except KubeError as error:
-            self._report(str(error))
-            return None
+        except ApiError as error:
+            if is_gone(error):
+                return None
+            raise _NotNow(str(error)) from error
 
     def _done(self, record: Record) -> Recorded:
-        """End the Job and tell the outcome."""
+        """Tidy up, the Job last since a later task looks for it alone, and tell the outcome."""
+        if self._terms.repetitions is not None:
+            drop_results(self._client, record)
+            drop_chunks(self._client, record, set(chunks_of(self._record.kept)) - set(record.chunks))
         _end_job(self._client, record)
         outcome = read_outcome(self._client, record)
         if outcome is None:

@@ -71,6 +71,13 @@ def test_json_output_exit_code_and_all_keys(shell, tmp_path):
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["hwinfo.json"]
 
 
+@pytest.mark.parametrize(("position", "index"), [("0", 3), ("1", 7), ("2", 12)])
+def test_where_only_some_repetitions_are_run_the_script_sees_its_own_number(some_shell, tmp_path, position, index):
+    script = b'#!/bin/sh\nprintf "[%s]" "$MUSTER_INDEX"\n'
+    ran = run_collector(some_shell, tmp_path, script, MUSTER_INDEX=position, MUSTER_INDEXES="3 7 12")
+    assert (ran.payload["index"], ran.item["stdout"]) == (index, [index])
+
+
 def test_the_script_finds_the_hardware_facts(shell, tmp_path):
     facts = tmp_path / "facts.json"
     script = b'cat "$MUSTER_HWINFO"\n'

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import harvest_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS, RunSpec
@@ -52,7 +52,7 @@ def result(code=0, **more):
 def harvest(pods, logs, state=None, ask=None, **spec):
     ended = Ended(state or RunState("succeeded"), RunFacts(None, tuple(pods)), lambda name, _container: logs.get(name))
     run = RunSpec("i:1", b"x", **spec)
-    return harvest_run(ended, run, ask or HardwareAsk(), KnownNodes(disk="fast"), ("disk",))
+    return Harvester(run, ask or HardwareAsk(), KnownNodes(disk="fast"), ("disk",)).outcome(ended)
 
 
 def test_a_pod_with_a_frame_is_a_complete_result():

@@ -217,3 +217,13 @@ def test_a_home_of_its_own_is_an_empty_folder():
     (volume,) = [item for item in made["volumes"] if item["name"] == mount["name"]]
     assert "emptyDir" in volume
     assert not [item for item in pod()["volumes"] if item["name"] == "home"]
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "asked", "kept"),
+    [(1, 1048576, 1048576), (16, 1048576, 1048576), (256, 65536, 65536), (1000, 65536, 16777), (1000, 100, 100)],
+)
+def test_all_repetitions_together_keep_no_more_than_is_stored(repetitions, asked, kept):
+    made = pod(dataclasses.replace(SPEC, repetitions=repetitions, output_bytes=asked))
+    values = {entry["name"]: entry.get("value") for entry in made["containers"][0]["env"]}
+    assert values["MUSTER_OUTPUT_BYTES"] == str(kept)

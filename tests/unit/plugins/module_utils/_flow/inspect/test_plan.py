@@ -12,7 +12,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     identity_of,
     inspection_name,
     label_keys,
-    longest_of,
     plan_run,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -111,9 +110,3 @@ def test_pods_are_sent_to_the_hardware_and_its_labels_are_kept():
 def test_gpus_bring_their_toleration():
     terms = plan(run={"hardware": {"gpu": {}}}, tolerations=[{"key": "own"}]).pod_terms([])
     assert [item["key"] for item in terms.tolerations] == ["own", "nvidia.com/gpu"]
-
-
-def test_the_longest_time_counts_rounds():
-    terms = terms_of({"image": "i", "script": "x", "timeout": "10", "start_timeout": "5"})
-    assert longest_of(terms, plan(repetitions=5, parallelism=2).spec) == 45
-    assert longest_of(terms, plan(repetitions=1, parallelism=9).spec) == 15

@@ -85,7 +85,7 @@ def test_a_large_outcome_lies_in_chunks_that_belong_to_the_record(api, client):
     assert len(chunks) == len(record.chunks) >= 2
     assert all(obj["immutable"] and obj["metadata"]["ownerReferences"][0]["uid"] == record.uid for obj in chunks)
     assert read_outcome(client, record) == outcome
-    drop_chunks(client, record)
+    drop_chunks(client, record, record.chunks)
     assert read_outcome(client, record) is None
     assert [path for path in api.objects if path.startswith(f"{MAPS}/b-1-r")] == []
 
