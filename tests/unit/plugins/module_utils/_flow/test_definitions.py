@@ -64,8 +64,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path, content):
         (5, "an object is a mapping, this is a int"),
         ([ONE, 5], "an object is a mapping, this is a int"),
         ([[[ONE]]], "an object is a mapping, this is a list"),
-        ({"kind": "Pod", "metadata": "one"}, "gang 0: Pod: metadata: a mapping is needed, this is a str"),
-        ({"metadata": ["one"]}, "gang 0: object: metadata: a mapping is needed, this is a list"),
+        ({"kind": "Pod", "metadata": "one"}, "gang 0: definition: Pod: metadata: a mapping is needed, this is a str"),
+        ({"metadata": ["one"]}, "gang 0: definition: object: metadata: a mapping is needed, this is a list"),
     ],
 )
 def test_what_is_no_object_is_refused(definition, words):
