@@ -218,6 +218,22 @@ def test_course_that_once_broke_a_rule(name: str) -> None:
 # The explorer itself.
 
 
+@pytest.mark.parametrize("writes", range(6, 13))
+def test_job_that_ends_and_goes_is_run_once_wherever_its_dispatcher_dies(writes: int) -> None:
+    short = {"pods": 1, "cpu": "1", "seconds": 1, "exit_code": 0, "ttl": 0, "own": True}
+    death = {"who": "all", "trouble": "kill_before", "skip": writes, "methods": "POST|PUT|PATCH|DELETE"}
+    course = Course(
+        seed=1101760,
+        operations=(
+            gang("a", "g99", short, {"pods": 3, "cpu": "500m"}, services=1, pause=0.1),
+            ("fault", death, 5.0),
+        ),
+        dispatchers=(("two", ("b",)), ("all", None)),
+        pod_pace=0.01,
+    )
+    assert explore(course) == []
+
+
 def test_a_course_is_the_same_every_time() -> None:
     assert draw(3) == draw(3)
     first, second = explorer.Explorer(draw(3)), explorer.Explorer(draw(3))

@@ -24,7 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_delete,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions, is_finite
+from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions, is_finite, removes_itself
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState, gone_unseen
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     from_older_attempt,
@@ -80,15 +80,23 @@ class Creation:
                 self._begun = place
                 return
 
-    def go_on(self, placed: t.Sequence[Placed], succeeded: t.Collection[int] = ()) -> Refusal | NotYet | None:
+    def go_on(
+        self,
+        placed: t.Sequence[Placed],
+        succeeded: t.Collection[int] = (),
+        announce: t.Callable[[int], None] = lambda _made: None,
+    ) -> Refusal | NotYet | None:
         """Create one after the other until one is refused or must be waited for; None when all are there and ours.
 
-        succeeded are the places of those that were seen to end well. What tells nothing about the object (no certain
-        outcome, lost leadership, an overloaded server) is raised.
+        succeeded are the places of those that were seen to end well; announce is told how many objects there will be
+        before one is created that may be gone again when somebody else looks. What tells nothing about the object (no
+        certain outcome, lost leadership, an overloaded server) is raised.
         """
         self.waits_for = None
         while self._ready < len(placed):
             item = placed[self._ready]
+            if self._ready not in succeeded and self._is_new(item) and removes_itself(item.object):
+                announce(self._ready + 1)
             try:
                 outcome = None if self._ready in succeeded else self._step(item)
             except ApiError as error:
@@ -105,7 +113,7 @@ class Creation:
     def _step(self, item: Placed) -> Refusal | NotYet | None:
         """Create one object unless that was done, and see whether the next one may follow."""
         if self._made == self._ready:
-            outcome = self._find(item) if self._ready < self._begun and is_finite(item.object) else self._create(item)
+            outcome = self._create(item) if self._is_new(item) else self._find(item)
             if outcome is not None:
                 return outcome
             self._made += 1
@@ -119,6 +127,10 @@ class Creation:
             return NotYet(_unready(item))
         self.awaited = None
         return None
+
+    def _is_new(self, item: Placed) -> bool:
+        """Whether the object to be looked at is to be created: what ends by itself only if nobody has begun that."""
+        return self._made == self._ready and not (self._ready < self._begun and is_finite(item.object))
 
     def _find(self, item: Placed) -> NotYet | None:
         """See that an object is there which must not be created again."""

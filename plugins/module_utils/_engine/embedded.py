@@ -234,11 +234,21 @@ class Embedded:
             self._creations[record.uid] = creation
             if not all_ours:
                 creation.look_back(placed)
-        outcome = creation.go_on(placed, [at for at, outcome in state.outcomes.items() if outcome == "succeeded"])
+        succeeded = [at for at, outcome in state.outcomes.items() if outcome == "succeeded"]
+
+        def note_made(made: int) -> None:
+            """Whoever goes on with it must not create again what may have come and gone meanwhile."""
+            nonlocal record
+            if made > _state_of(record).made:
+                record = self._put(record, self._next(record, "dispatching", "", "", made=made))
+
+        try:
+            outcome = creation.go_on(placed, succeeded, note_made)
+        except ObjectGone:
+            self._try_removal(record, state.attempt)
+            raise
         if isinstance(outcome, NotYet):
-            if creation.made > state.made:
-                # Whoever goes on with it must not create again what may have come and gone meanwhile.
-                record = self._put(record, self._next(record, "dispatching", "", "", made=creation.made))
+            note_made(creation.made)
             return record
         self._creations.pop(record.uid, None)
         if outcome is not None:

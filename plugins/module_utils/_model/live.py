@@ -160,6 +160,14 @@ def is_finite(obj: Raw) -> bool:
     return key in _ENDS or key == ("ray.io", "RayJob")
 
 
+def removes_itself(obj: Raw) -> bool:
+    """Whether an object goes by itself some time after it has ended; its controller takes it away."""
+    spec = obj.get("spec") or {}
+    places = (spec, spec.get("runPolicy"))
+    ttl = [place.get("ttlSecondsAfterFinished") for place in places if isinstance(place, Mapping)]
+    return is_finite(obj) and any(item is not None for item in ttl)
+
+
 def item_outcome(obj: Raw) -> Outcome | None:
     """How a live object ended, as its kind says it; None while it has not, and for kinds that never end."""
     key = group_and_kind(obj)
