@@ -749,3 +749,16 @@ def test_clock_that_jumps_fails_no_start_whose_state_is_lost(stage: MemoryStage)
         one.pass_time(3)
         one.cycle()
     assert phase(stage, "g", "a") == "dispatching"
+
+
+def test_ticket_that_may_not_be_deleted_holds_nobody_up(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1), priority=5)
+    one = stage.start("one")
+    one.line.faults.append(Fault("kill_after", "POST", "/namespaces/a/configmaps"))
+    stage.run_for(5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    two = stage.start("two")
+    path = "/namespaces/a/configmaps"
+    two.line.faults.append(Fault("refuse", "PUT|DELETE", path, status=403, reason="Forbidden", times=10_000))
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
+    assert not two.troubles

@@ -154,7 +154,7 @@ def _settle(cycle: Cycle, world: World, entry: Entry, record: Record) -> None:
         cycle.skip(record)
     except (KubeError, BadInput) as error:
         if isinstance(error, BadInput) or is_final(error):
-            _give_up(cycle, world, entry)
+            cycle.carry_out(record, lambda _old: _give_up(cycle, world, entry))
         cycle.skip(record, f"its {entry.op} was not begun, and its record cannot be written: {error}")
     else:
         cycle.keep(record, settled)
