@@ -42,8 +42,8 @@ TEST_SELECTION ?= integration and not full
 TEST_PROFILES ?= test
 # Seconds for one test; only a hang takes so long.
 TEST_LIMIT ?= 600
-# Clusters at once in integration tests. Most tests wait for controllers, so it is more than there are processors.
-WORKERS ?= 3
+# Clusters at once in integration tests.
+WORKERS ?= 2
 
 # Keep every tool inside the cache, and away from the user's own clusters and settings.
 export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION TEST_LIMIT

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import care
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Journal
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import BATCH_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import UNFORESEEN
@@ -551,3 +552,213 @@ def test_what_is_known_of_records_goes_with_them(stage: MemoryStage) -> None:
     assert not office.told
     assert not office.foreign
     assert not office.edited
+
+
+def test_attempt_of_more_digits_than_a_number_may_have(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    record = stage.cluster.get("configmaps", "a", "g")
+    assert record is not None
+    uid = record["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "g", "uid": uid}
+    labels = {TICKET_LABEL: "true", GANG_LABEL: uid}
+    metadata = {"name": "forged", "namespace": "a", "labels": labels, "ownerReferences": [owner]}
+    stage.cluster.add("configmaps", {"metadata": metadata, "data": {"attempt": "9" * 5_000, "objects": "[]"}})
+    forge(stage, "g", "a", phase="running", ticket="x")
+    one = stage.dispatcher("one")
+    for _cycle in range(3):
+        one.cycle()
+        one.pass_time(2)
+    assert phase(stage, "h", "b") == "running"
+
+
+def test_slow_calls_may_write_while_others_are_forgotten(stage: MemoryStage) -> None:
+    one = stage.dispatcher("one")
+    one.cycle()
+    office = one.office
+    assert office is not None
+    known: list[dict[str, t.Any]] = [office.told, office.rehearsals, office.waiting, office.engine._creations]
+
+    def learn(name: str) -> None:
+        """What threads add."""
+        for item in known:
+            item[name] = None
+        office.removed.add((name, 1))
+
+    class Alive(set[str]):
+        """Whoever asks is interrupted by a thread."""
+
+        def __contains__(self, uid: object) -> bool:
+            learn(f"late {len(known[0])}")
+            return super().__contains__(uid)
+
+    learn("here")
+    learn("gone")
+    office.forget(Alive({"here"}), Alive({"here"}))
+    for item in known:
+        assert "here" in item
+        assert "gone" not in item
+
+
+def confined(stage: MemoryStage, name: str, namespace: str) -> MemoryDispatcher:
+    """A dispatcher that may not list the records of other namespaces."""
+    made = stage.dispatcher(name, [namespace])
+    denied = Fault("refuse", "GET", "^/api/v1/configmaps", status=403, reason="Forbidden", message="no", times=10_000)
+    made.line.faults.append(denied)
+    return made
+
+
+@pytest.mark.parametrize("noted", [None, 2**53], ids=["damaged", "noted in the far future"])
+def test_runs_of_one_cycle_that_see_little_do_not_wait_for_ever(stage: MemoryStage, noted: int | None) -> None:
+    first = stage.dispatcher("first")
+    first.cycle()
+    first.release()
+    batch = {"format": 1, "id": "x", "epoch": "y", "entries": [], "demands": {}, "unlisted_since": noted}
+    text = "{" if noted is None else json.dumps(batch)
+
+    def damage(lease: Object) -> None:
+        """By whoever may write it."""
+        lease["metadata"]["annotations"][BATCH_ANNOTATION] = text
+
+    stage.cluster.change("leases", "muster-system", "dispatch", damage)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    phases = []
+    for _run in range(14):
+        two = confined(stage, "two", "b")
+        two.cycle()
+        two.release()
+        phases.append(phase(stage, "h", "b"))
+        two.pass_time(60)
+    # Twice the usual start_timeout.
+    assert phases[:10] == ["queued"] * 10
+    assert phases[-1] == "running"
+
+
+def test_error_of_ours_in_a_start_keeps_no_room(stage: MemoryStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 8))
+    one = stage.dispatcher("one")
+    one.acquire()
+    assert one.office is not None
+    one.office.journal = Journal()
+    real = Embedded.start
+
+    def start(self: Embedded, record: Record, *more: t.Any) -> Record:
+        """What nobody thought of."""
+        if record.name == "g":
+            raise KeyError("nobody thought of this")
+        return real(self, record, *more)
+
+    monkeypatch.setattr(Embedded, "start", start)
+    for _cycle in range(5):
+        one.cycle()
+        one.pass_time(2)
+    assert phase(stage, "h", "b") == "running"
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_gang_whose_ticket_cannot_be_written_keeps_no_room(stage: MemoryStage, status: int) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 8))
+    one = stage.start("one")
+    one.line.faults.append(Fault("refuse", "PUT|POST", "/namespaces/a/configmaps", status=status, times=100_000))
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 120)
+
+
+def test_error_of_ours_about_what_a_gang_has_harms_no_other(
+    stage: MemoryStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.dispatcher("one")
+    one.cycle()
+    assert one.office is not None
+    one.office.journal = Journal()
+    real = care.pods_of
+
+    def pods_of(record: Record, *more: t.Any) -> t.Any:
+        """What nobody thought of."""
+        if record.name == "g":
+            raise KeyError("nobody thought of this")
+        return real(record, *more)
+
+    monkeypatch.setattr(care, "pods_of", pods_of)
+    one.pass_time(2)
+    one.cycle()
+    assert phase(stage, "h", "b") == "running"
+
+
+def test_wrappers_that_a_server_does_not_find_for_a_moment_are_not_gone(stage: MemoryStage) -> None:
+    stage.cluster.serve_wrappers()
+    stage.cluster.add("appwrappers", cases.app_wrapper("g", "a", [cases.job("g-j", "p", 1)]))
+    one = stage.dispatcher("one")
+    one.cycle()
+    (job,) = stage.cluster.all("jobs", "a")
+    missing = Fault("refuse", "GET", "/appwrappers", status=404, reason="NotFound", message="no page", times=10_000)
+    one.line.faults.append(missing)
+    for _cycle in range(2):
+        one.pass_time(2)
+        with pytest.raises(ServerFault):
+            one.cycle()
+    one.line.faults.clear()
+    one.pass_time(2)
+    one.cycle()
+    (still,) = stage.cluster.all("jobs", "a")
+    assert still["metadata"]["uid"] == job["metadata"]["uid"]
+
+
+def half_started(stage: MemoryStage) -> MemoryDispatcher:
+    """A gang whose last object waits for another one, begun with much patience."""
+    submit(stage, "g", "a", cases.job("first", "p", 1), waiting_service("s"), cases.job("last", "p", 1))
+    one = stage.dispatcher("one", start_timeout=300.0)
+    one.cycle()
+    one.pass_time(10)
+    one.cycle()
+    assert phase(stage, "g", "a") == "dispatching"
+    return one
+
+
+def lose_state(stage: MemoryStage) -> None:
+    """As a user does who replaces the record."""
+    stage.cluster.change("configmaps", "a", "g", lambda record: record["metadata"]["annotations"].pop(STATE))
+
+
+def test_start_of_somebody_with_more_patience_does_not_fail_when_its_state_is_lost(stage: MemoryStage) -> None:
+    half_started(stage).release()
+    lose_state(stage)
+    stage.dispatcher("two", start_timeout=5.0).cycle()
+    record = stage.cluster.get("configmaps", "a", "g")
+    assert record is not None
+    assert "OutcomeUnknown" not in record["metadata"]["annotations"][STATE]
+
+
+def test_clock_that_jumps_fails_no_start_whose_state_is_lost(stage: MemoryStage) -> None:
+    one = half_started(stage)
+    one.line.faults.append(Fault("date", seconds=3600.0, times=100_000))
+    for _cycle in range(4):
+        one.pass_time(3)
+        one.cycle()
+    lose_state(stage)
+    for _cycle in range(2):
+        one.cycle()
+        one.pass_time(1)
+    assert phase(stage, "g", "a") == "queued"
+    assert [job["metadata"]["name"] for job in stage.cluster.all("jobs", "a")] == ["first"]
+    one.line.faults.clear()
+    for _cycle in range(8):
+        one.pass_time(3)
+        one.cycle()
+    assert phase(stage, "g", "a") == "dispatching"
+
+
+def test_ticket_that_may_not_be_deleted_holds_nobody_up(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1), priority=5)
+    one = stage.start("one")
+    one.line.faults.append(Fault("kill_after", "POST", "/namespaces/a/configmaps"))
+    stage.run_for(5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    two = stage.start("two")
+    path = "/namespaces/a/configmaps"
+    two.line.faults.append(Fault("refuse", "PUT|DELETE", path, status=403, reason="Forbidden", times=10_000))
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
+    assert not two.troubles

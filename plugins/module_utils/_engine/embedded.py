@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import typing as t
 from collections.abc import Callable, Collection, Iterable
 
@@ -31,7 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, KubeError, Unreachable, is_final
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger
+from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_state, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -95,7 +94,7 @@ class Claim:
 
 
 class NotBegun(KubeError):
-    """The server refused the record of a start, and nothing of the gang exists: the entry of the batch is over."""
+    """The ticket or the record of a start could not be written, and nothing follows: the entry of the batch is over."""
 
 
 class Overtaken(Superseded):
@@ -145,7 +144,13 @@ class Embedded:
         if isinstance(placed, Refusal):
             return self._refuse_unstarted(record, placed, claim)
         self._doubtful.add(record.uid)
-        record, ticket = self._make_ticket(record, plan, state)
+        try:
+            record, ticket = self._make_ticket(record, plan, state)
+        except (LostLeadership, Superseded, ObjectGone):
+            raise
+        except KubeError as error:
+            # A ticket that comes late owns nothing: only a write to the record lets anything follow it.
+            raise NotBegun(error.action, error.target, error.cause) from error
         if isinstance(ticket, Refusal):
             return self._refuse_unstarted(record, ticket, claim)
         uid = ticket["metadata"]["uid"]
@@ -406,7 +411,9 @@ class Embedded:
 
     def forget(self, alive: Collection[str]) -> None:
         """Let go of starts whose records are gone: each holds its record as a whole."""
-        self._creations = {uid: item for uid, item in self._creations.items() if uid in alive}
+        # Threads of slow calls use both meanwhile.
+        for uid in [uid for uid in tuple(self._creations) if uid not in alive]:
+            self._creations.pop(uid, None)
         self._doubtful &= set(alive)
 
     # Taking over.
@@ -429,14 +436,14 @@ class Embedded:
         return self._carry_out(record, placed, all_ours=False)
 
     def rebuild(
-        self, record: Record, ticket: Object, reserved: tuple[Data, ...] = (), *, patience: float = math.inf
+        self, record: Record, ticket: Object, reserved: tuple[Data, ...] = (), *, whole: bool = False
     ) -> Record:
         """Restore the state of a record that lost it while a ticket of it lives.
 
         The record becomes `dispatching`, for resume to finish, if its objects are still what the ticket was made for;
         else the attempt is undone. A ticket that owns nothing was made for a start that never began: it is deleted and
-        the record stays as it is, as it does for a ticket that is not this record's. A start takes no longer than
-        patience, so what is missing after that has come and gone.
+        the record stays as it is, as it does for a ticket that is not this record's. whole tells that its start must
+        have ended by now, so what is missing has come and gone.
         """
         attempt = attempt_of_ticket(ticket, record.uid)
         if attempt is None:
@@ -446,7 +453,7 @@ class Embedded:
             self._drop_ticket(record, ticket)
             return record
         self._doubtful.add(record.uid)
-        gone = removal.gone_from(ticket, whole=self._age(ticket) > patience)
+        gone = removal.gone_from(ticket, whole=whole)
         changes: Changes = {
             "attempt": attempt,
             "ticket_uid": ticket["metadata"]["uid"],
@@ -461,11 +468,6 @@ class Embedded:
             return self.undo(record, OUTCOME_UNKNOWN, gone_unseen(gone), then="failed")
         problem = _no_adoption(record, _state_of(record), ticket)
         return record if problem is None else self.undo(record, TAKEN_OVER, problem, then="queued")
-
-    def _age(self, obj: Object) -> float:
-        """How many seconds an object is old; none when nobody knows the time."""
-        made, now = read_time(obj["metadata"].get("creationTimestamp")), read_time(self._now())
-        return 0.0 if made is None or now is None else now - made
 
     def reclaim(self, record: Record, batch: str | None = None) -> Record:
         """Put our write id, and the batch if given, into the record; nothing else changes."""

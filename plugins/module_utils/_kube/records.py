@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -230,7 +230,7 @@ class Records:
         Without the finished ones the server leaves out what is labelled so. A label can be wrong, the state tells.
         """
         paths = [
-            (record_path(store, namespace), self.selector(store, None if finished else UNFINISHED_SELECTOR))
+            (store, record_path(store, namespace), self.selector(store, None if finished else UNFINISHED_SELECTOR))
             for store in stores
             if self.served(store)
             for namespace in ((None,) if namespaces is None else sorted(set(namespaces)))
@@ -252,18 +252,28 @@ class Records:
         """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
         return store == "configmap" or find_resource(self._client, WRAPPER_API, _WRAPPER_KIND) is not None
 
-    def _reader(self, path: str, selector: str | None) -> t.Callable[[], Sequence[Record]]:
+    def _reader(self, store: Store, path: str, selector: str | None) -> t.Callable[[], Sequence[Record]]:
         """One list to be made in a thread."""
         return lambda: self.while_served(
-            lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
+            store, lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
         )
 
-    def while_served(self, read: t.Callable[[], Sequence[T]]) -> Sequence[T]:
-        """What a list of records shows; nothing when their definition was deleted since it was found."""
+    def while_served(self, store: Store, read: t.Callable[[], Sequence[T]]) -> Sequence[T]:
+        """What a list of records shows; nothing when their definition was deleted since it was found.
+
+        A server that still tells of the definition does not know all yet, or not any more: records that exist must not
+        look gone, so that is an error which passes.
+        """
         try:
             return read()
-        except NotFound:
+        except NotFound as error:
+            if store != "appwrapper":
+                raise
             self._client.discovered.pop(WRAPPER_API, None)
+            if self.served(store):
+                raise ServerFault(
+                    error.action, error.target, status=error.status, reason=error.reason, message=error.message
+                ) from error
             return []
 
     def _keep(self, raw: Object) -> Record:

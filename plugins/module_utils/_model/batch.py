@@ -38,7 +38,7 @@ START_BYTES = BATCH_BYTES * 7 // 8
 BATCH_FORMAT = 1
 
 _WHERE = f"annotation {BATCH_ANNOTATION}"
-_KEYS = ("format", "id", "epoch", "entries", "demands")
+_KEYS = ("format", "id", "epoch", "entries", "demands", "unlisted_since")
 _ENTRY_KEYS = (
     *("op", "namespace", "name", "uid", "attempt", "digest"),
     *("demand", "queue", "abandoned", "batch", "at", "patience"),
@@ -73,13 +73,18 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """All open entries; demands holds the podsets of the entries, equal ones once, by their digest."""
+    """All open entries; demands holds the podsets of the entries, equal ones once, by their digest.
+
+    unlisted_since is set where an earlier batch was damaged: promises of before that moment (seconds on the server's
+    clock) may be missing. 0: none are.
+    """
 
     id: str
     epoch: str
     entries: tuple[Entry, ...]
     demands: Mapping[str, tuple[Data, ...]]
     unknown: Data = dataclasses.field(default_factory=dict)
+    unlisted_since: int = 0
 
     def demand_of(self, entry: Entry) -> tuple[Data, ...]:
         """The podsets an entry reserves while it is open."""
@@ -103,7 +108,8 @@ def pack(
     """The open entries of before with as many new ones as one annotation holds, in order, and the rest for later.
 
     One gang has one entry at most: a new one takes the place of the open one, a second new one waits. An entry that
-    could not even fit alone waits too, but does not hold up those behind it. The last part is for stops only.
+    could not even fit alone waits too, but does not hold up those behind it. The last part is for stops only. Whoever
+    packs knows what was promised before, so unlisted_since is not carried on.
     """
     packing = _Packing(batch_id, epoch, carried)
     surplus = [(entry, podsets) for entry, podsets in entries if not packing.add(entry, podsets)]
@@ -162,6 +168,7 @@ def batch_text(batch: Batch) -> str:
         "epoch": batch.epoch,
         "entries": [_entry_data(entry) for entry in batch.entries],
         "demands": {name: list(podsets) for name, podsets in batch.demands.items()},
+        **({"unlisted_since": batch.unlisted_since} if batch.unlisted_since else {}),
     }
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
@@ -231,7 +238,8 @@ def _batch_from(fields: Fields) -> Batch:
         _entry(Fields(item, f"{_WHERE}: entries[{index}]"), batch_id, demands)
         for index, item in enumerate(fields.sequence("entries"))
     )
-    return Batch(batch_id, epoch, entries, demands, fields.unknown(_KEYS))
+    since = fields.whole("unlisted_since", 0, _LATEST)
+    return Batch(batch_id, epoch, entries, demands, fields.unknown(_KEYS), since)
 
 
 def _demands(fields: Fields) -> dict[str, tuple[Data, ...]]:

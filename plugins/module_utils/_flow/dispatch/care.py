@@ -51,7 +51,7 @@ def look_after(cycle: Cycle, world: World) -> list[Stop]:
         cycle.check_again(clock.now() + 1.0)
         return []
     late = max(0.0, clock.now() - sure)
-    records = [record for record in cycle.records.values() if cycle.may_judge(record)]
+    records = [record for record in list(cycle.records.values()) if cycle.may_judge(record)]
     stops: list[Stop] = []
     steps: list[tuple[Record, Callable[[], None]]] = []
     for record, step in judge_gangs(records, world, cycle.office.terms, sure):
@@ -106,15 +106,17 @@ def judge_gangs(
         else None
     )
     for record in records:
-        subject = _subject(record, world, nodes) if terms.may_touch(record.uid) else None
-        if subject is None:
-            continue
+        step: Step | BadInput
         try:
-            yield record, judge_health(subject, now, rules)
+            subject = _subject(record, world, nodes) if terms.may_touch(record.uid) else None
+            if subject is None:
+                continue
+            step = judge_health(subject, now, rules)
         except BadInput as error:
-            yield record, error
+            step = error
         except Exception as error:  # noqa: BLE001 - it harms no other gang
-            yield record, BadInput("judge", f"gang {record.key}", unforeseen(error))
+            step = BadInput("judge", f"gang {record.key}", unforeseen(error))
+        yield record, step
 
 
 def _with_cause(cycle: Cycle, world: World, record: Record, message: str) -> str:

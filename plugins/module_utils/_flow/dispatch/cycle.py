@@ -53,7 +53,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world i
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, without_gc
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, Op, batch_text, pack
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.managers import foreign_status_writer
 from ansible_collections.muster.kube.plugins.module_utils._model.refusal import refuse_objects
@@ -296,10 +296,16 @@ def _tidy(cycle: Cycle, world: World) -> None:
     """Let the Lease forget what is over by now: whoever may not read those records counts them by their entries."""
     ledger = cycle.office.ledger
     before, present, carried = ledger.batch_text(), cycle.office.batch().batch, open_batch(cycle, world)
-    if cycle.office.unlisted_since() is not None and unknown_until(cycle) is None:
-        # Everything that is under way was looked for: whoever sees less may rely on that.
-        batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id())
-        ledger.tidy(before, batch_text(batch))
+    since = cycle.office.unlisted_since()
+    if since is not None:
+        batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id(), carried)
+        if unknown_until(cycle) is None:
+            # Everything that is under way was looked for: whoever sees less may rely on that.
+            ledger.tidy(before, batch_text(batch))
+        elif before is not None and (present is None or present.unlisted_since != int(since)):
+            # Whoever comes next, and sees no more, need not wait from the beginning.
+            ledger.tidy(before, batch_text(dataclasses.replace(batch, unlisted_since=int(since))))
+        return
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
         ledger.tidy(before, batch_text(carried))
 
@@ -399,6 +405,12 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         try:
             return cycle.office.engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
         except (NotBegun, Overtaken):
+            cycle.office.over.add((record.uid, batch))
+            raise
+        except MusterError:
+            raise
+        except Exception:
+            # Nobody goes on with it; what it came to is found by its ticket, or listed anew.
             cycle.office.over.add((record.uid, batch))
             raise
 

@@ -162,28 +162,30 @@ class Office:
     def unlisted_since(self) -> float | None:
         """Since when (on the server's clock) the Lease does not list what was promised; None when it does.
 
-        One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen.
+        One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen, by
+        this holder or by one before it that noted the moment.
         """
         read = self.batch()
-        if read.problem is None:
+        noted = read.batch.unlisted_since if read.batch is not None else 0
+        if read.problem is None and not noted:
             return self.ledger.created() if read == BatchRead() else None
         if self._damaged_at is None:
             self._damaged_at = self.clock.now()
-            self.journal.warn(f"{self.ledger.terms.target} does not tell any more what was promised: {read.problem}")
-        return self._damaged_at
+            if read.problem is not None:
+                target = self.ledger.terms.target
+                self.journal.warn(f"{target} does not tell any more what was promised: {read.problem}")
+        return min(noted, self._damaged_at) if noted else self._damaged_at
 
     def forget(self, alive: set[str], queued: t.Collection[str]) -> None:
         """Let go of what is known of records that are gone.
 
         Whatever was said of gangs that wait no more must be said again when they do.
         """
-        self.waiting = {uid: told for uid, told in self.waiting.items() if uid in queued}
-        self.told = {uid: moment for uid, moment in self.told.items() if uid in alive}
-        self.foreign = {uid: writer for uid, writer in self.foreign.items() if uid in alive}
-        self.edited = {uid: fingerprint for uid, fingerprint in self.edited.items() if uid in alive}
-        self.started = {uid: item for uid, item in self.started.items() if uid in alive}
-        self.removed = {item for item in self.removed if item[0] in alive}
-        self.rehearsals = {uid: item for uid, item in self.rehearsals.items() if uid in alive}
+        _keep_only(self.waiting, queued)
+        for known in (self.told, self.foreign, self.edited, self.started, self.rehearsals):
+            _keep_only(t.cast("dict[str, t.Any]", known), alive)
+        for item in [item for item in tuple(self.removed) if item[0] not in alive]:
+            self.removed.discard(item)
         self.pauses.keep_only(alive)
         self.engine.forget(alive)
         self.doubts.drop_old()
@@ -191,6 +193,12 @@ class Office:
     def now_text(self) -> str:
         """The server's time as records carry it."""
         return micro_time_text(int(self.clock.now() * 1_000_000))
+
+
+def _keep_only(known: dict[str, t.Any], uids: Collection[str]) -> None:
+    """Forget the others, in place and by their names as they are now: threads of slow calls write meanwhile."""
+    for uid in [uid for uid in tuple(known) if uid not in uids]:
+        known.pop(uid, None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

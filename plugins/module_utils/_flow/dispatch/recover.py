@@ -12,10 +12,12 @@ its own, and one that gives trouble pauses alone.
 
 from __future__ import annotations
 
+import math
 import typing as t
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import plan_of, reserved_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
@@ -152,7 +154,7 @@ def _settle(cycle: Cycle, world: World, entry: Entry, record: Record) -> None:
         cycle.skip(record)
     except (KubeError, BadInput) as error:
         if isinstance(error, BadInput) or is_final(error):
-            _give_up(cycle, world, entry)
+            cycle.carry_out(record, lambda _old: _give_up(cycle, world, entry))
         cycle.skip(record, f"its {entry.op} was not begun, and its record cannot be written: {error}")
     else:
         cycle.keep(record, settled)
@@ -172,8 +174,8 @@ def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
 
 def _named(record: Record, ticket: Object) -> bool:
     """Whether the record's state says that this is the ticket of its attempt; anybody can write something else."""
-    state = record.state
-    return state is not None and (state.ticket_uid, state.attempt) == (ticket["metadata"]["uid"], _attempt(ticket))
+    state, attempt = record.state, attempt_of_ticket(ticket, record.uid)
+    return state is not None and (state.ticket_uid, state.attempt) == (ticket["metadata"]["uid"], attempt)
 
 
 def _stray_tickets(cycle: Cycle, world: World) -> Iterator[Call]:
@@ -203,7 +205,7 @@ def _mind_tickets(cycle: Cycle, world: World, record: Record, alive: list[Object
     """A record whose objects live under a ticket goes on with it, whatever its annotation says; other tickets go."""
     strange = [item for item in alive if not _named(record, item)]
     settled = len(strange) < len(alive) or record.phase in HALFWAY
-    newest = None if settled else max(strange, key=_attempt, default=None)
+    newest = None if settled else max(strange, key=lambda item: attempt_of_ticket(item, record.uid) or 0, default=None)
 
     def mind(old: Record) -> Record | None:
         """All about one record."""
@@ -226,21 +228,29 @@ def _clear_after(cycle: Cycle, tickets: t.Iterable[Object]) -> None:
             cycle.office.journal.warn(f"{ticket['metadata']['namespace']}/{ticket['metadata']['name']}: {error}")
 
 
-def _attempt(ticket: Object) -> int:
-    """The number of a ticket's attempt, 0 when it has none that can be read."""
-    text = str((ticket.get("data") or {}).get("attempt", ""))
-    return int(text) if text.isdecimal() else 0
-
-
 def _rebuild(cycle: Cycle, record: Record, ticket: Object, world: World) -> Record | None:
     """Go on with an attempt whose record says nothing of it; a ticket that owns nothing is just removed."""
+    clock, end = cycle.office.clock, _end_of_start(cycle, record, ticket)
+    sure = clock.sure()
+    if clock.now() > end and (sure is None or sure <= end):
+        # Whether it was started whole decides if it goes on or has failed, so the time must be certain.
+        cycle.skip(record)
+        return None
     gang = world.gangs.get(record.uid)
     reserved = reserved_of(gang) if gang is not None else ()
-    rebuilt = cycle.office.engine.rebuild(record, ticket, reserved, patience=cycle.office.terms.start_timeout)
+    rebuilt = cycle.office.engine.rebuild(record, ticket, reserved, whole=clock.now() > end)
     if rebuilt is record:
         return None
     cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")
     return rebuilt
+
+
+def _end_of_start(cycle: Cycle, record: Record, ticket: Object) -> float:
+    """Until when the start of a ticket took at the most; whoever began it may have more patience than this run."""
+    batch = cycle.office.batch().batch
+    told = [entry.patience for entry in batch.entries if entry.uid == record.uid] if batch is not None else []
+    made = read_time(ticket["metadata"].get("creationTimestamp"))
+    return math.inf if made is None else made + max(cycle.office.terms.start_timeout, *told, 0)
 
 
 # Starts and undos that are half done.

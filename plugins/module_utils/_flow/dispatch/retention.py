@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.records import (
     delete_record,
     record_path,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.managers import foreign_status_writer
 from ansible_collections.muster.kube.plugins.module_utils._model.record import (
     EXPIRES_ANNOTATION,
@@ -91,15 +92,40 @@ class Retention:
         due = [glimpse for moment, glimpse in self._expiring.values() if moment <= now]
         self._backlog = [*due, *self._backlog]
         self._expiring = {uid: item for uid, item in self._expiring.items() if item[0] > now}
-        taken, self._backlog = self._backlog[:MOST_REMOVALS], self._backlog[MOST_REMOVALS:]
+        most = max(0, MOST_REMOVALS - self._under_way(cycle))
+        taken, self._backlog = self._backlog[:most], self._backlog[most:]
+        # Slow ones of a namespace must not hold up its gangs.
         cycle.office.workers.run(
-            Task(("retention", glimpse.uid), glimpse.namespace, partial(self._remove, cycle, glimpse, now))
+            Task((RETENTION, glimpse.uid), f"{RETENTION} {glimpse.namespace}", self._remover(cycle, glimpse, now))
             for glimpse in taken
         )
-        coming = [now] if self._backlog else [moment for moment, _glimpse in self._expiring.values()]
+        coming = [moment for moment, _glimpse in self._expiring.values()]
+        if self._backlog:
+            # The end of a slow removal is news by itself.
+            coming = [now + 1.0 if self._under_way(cycle) else now]
         if coming:
             cycle.check_again(min(coming))
         return wrong
+
+    def _under_way(self, cycle: Cycle) -> int:
+        """How many removals of earlier cycles have not ended."""
+        return sum(isinstance(key, tuple) and key[0] == RETENTION for key in cycle.office.workers.busy)
+
+    def _remover(self, cycle: Cycle, glimpse: _Glimpse, now: float) -> t.Callable[[], None]:
+        """The call that removes one record; an error of ours about it harms no other."""
+
+        def remove() -> None:
+            """In a thread."""
+            try:
+                self._remove(cycle, glimpse, now)
+            except LostLeadership:
+                raise
+            except KubeError as error:
+                cycle.office.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {error}")
+            except Exception as error:  # noqa: BLE001
+                cycle.office.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {unforeseen(error)}")
+
+        return remove
 
     def _is_time(self, cycle: Cycle) -> bool:
         """Whether finished records should be looked for again; notes the moment if so."""
@@ -120,7 +146,7 @@ class Retention:
             for namespace in scopes(terms):
                 path = record_path(store, namespace)
                 read = partial(_glimpses, office.client, path, store, selector)
-                seen.update({glimpse.uid: glimpse for glimpse in office.records.while_served(read)})
+                seen.update({glimpse.uid: glimpse for glimpse in office.records.while_served(store, read)})
         self._keepers &= seen.keys()
         over = {
             uid: dataclasses.replace(glimpse.over, keep=glimpse.over.keep or uid in self._keepers)
@@ -143,19 +169,13 @@ class Retention:
     def _remove(self, cycle: Cycle, glimpse: _Glimpse, now: float) -> None:
         """Remove one record as it is now; what changed since it was seen may be a reason to leave it."""
         office = cycle.office
-        try:
-            record = office.records.read(glimpse.store, glimpse.namespace, glimpse.name)
-            if record is not None and record.uid == glimpse.uid and _keeps_something(record):
-                self._keepers.add(record.uid)
-                return
-            if record is None or record.uid != glimpse.uid or not _may_go(record, now, adopt=office.terms.adopt):
-                return
-            delete_record(office.client, record, allowance=office.ledger.write_timeout)
-        except LostLeadership:
-            raise
-        except KubeError as error:
-            cycle.office.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {error}")
+        record = office.records.read(glimpse.store, glimpse.namespace, glimpse.name)
+        if record is not None and record.uid == glimpse.uid and _keeps_something(record):
+            self._keepers.add(record.uid)
             return
+        if record is None or record.uid != glimpse.uid or not _may_go(record, now, adopt=office.terms.adopt):
+            return
+        delete_record(office.client, record, allowance=office.ledger.write_timeout)
         if record.spec is not None and record.spec.ttl is not None:
             cycle.decide(record, "expire", "Expired", "its time to live is over")
         else:

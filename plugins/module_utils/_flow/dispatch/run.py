@@ -276,11 +276,11 @@ class _Run:
 
     def _note_phases(self, cycle: Cycle, decisions: Iterable[Decision]) -> None:
         """Where each gang stands; cycles do not see those that are over, but whoever waits wants to know of them."""
-        phases: dict[str, str] = {uid: record.phase for uid, record in cycle.records.items()}
+        phases: dict[str, str] = {uid: record.phase for uid, record in list(cycle.records.items())}
         if cycle.saw_finished:
             self.ended.clear()
         self.ended.update(cycle.finished)
-        self.ended.update({uid: record.phase for uid, record in cycle.records.items() if record.finished})
+        self.ended.update({uid: record.phase for uid, record in list(cycle.records.items()) if record.finished})
         for item in decisions:
             if item.action == "expire":
                 self.ended.pop(item.uid, None)
@@ -300,9 +300,8 @@ class _Run:
         """Stay a little while gangs that were undone are going, so that a single cycle leaves them in the queue."""
         end = time.monotonic() + LINGER
         while time.monotonic() < end:
-            going = [
-                item for item in cycle.records.values() if item.phase == "undoing" and item.uid not in cycle.skipped
-            ]
+            known = list(cycle.records.values())
+            going = [item for item in known if item.phase == "undoing" and item.uid not in cycle.skipped]
             if not going:
                 break
             cycle.side_by_side([(record, partial(finish_undo, cycle, record)) for record in going])

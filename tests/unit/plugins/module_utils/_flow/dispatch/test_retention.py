@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import retention
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.retention import MOST_REMOVALS
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.tests.support.dispatch_office import CountingApi, SmallOffice, finish
 from ansible_collections.muster.kube.tests.support.gang_cases import claim
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record
@@ -130,3 +134,55 @@ def test_a_ttl_is_known_to_the_next_dispatcher_too(api):
     assert "muster.kube/expires" in api.objects[f"{RECORDS}/brief"]["metadata"]["annotations"]
     cycle, _cost = SmallOffice(api).cycle()
     assert cycle.next_check == first.next_check
+
+
+class SlowApi(CountingApi):
+    """Deletes nothing before it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = threading.Event()
+
+    def answer(self, method, url, body):
+        if method == "DELETE":
+            self.gate.wait(30)
+        return super().answer(method, url, body)
+
+
+def test_slow_removals_hold_nobody_up():
+    api = SlowApi()
+    for number in range(2 * MOST_REMOVALS):
+        finish(api, f"gang-{number:03d}", at=HOURS_AGO[3], labelled=True)
+    office = SmallOffice(api, keep_finished=0)
+    office.office.workers = workers = Workers(patience=0.05)
+    try:
+        for _number in range(3):
+            cycle, _cost = office.cycle()
+        assert len(workers.busy) == MOST_REMOVALS
+        assert cycle.next_check > cycle.office.clock.now()
+        done = threading.Event()
+        workers.run([Task("a gang of the same namespace", "team", done.set)])
+        assert done.is_set()
+    finally:
+        api.gate.set()
+        assert workers.drain(30)
+    settle(office, 3)
+    assert left(api) == []
+
+
+def test_error_of_ours_about_one_record_leaves_the_others_alone(api, monkeypatch):
+    for hours in (1, 2, 3):
+        finish(api, f"gang-{hours}", at=HOURS_AGO[hours], labelled=True)
+    real = retention.delete_record
+
+    def delete(client, record, **more):
+        """What nobody thought of."""
+        if record.name == "gang-3":
+            raise KeyError("nobody thought of this")
+        real(client, record, **more)
+
+    monkeypatch.setattr(retention, "delete_record", delete)
+    office = SmallOffice(api, keep_finished=0)
+    cycle, _cost = office.cycle()
+    assert left(api) == ["gang-3"]
+    assert any("unforeseen KeyError" in text for text in cycle.office.journal.take()[1])
