@@ -69,19 +69,19 @@ def odd_value(chance: random.Random, depth: int = 3) -> t.Any:
     if kind == 6:
         return "".join(
             chr(chance.choice((chance.randrange(32, 127), chance.randrange(0x250))))
-            for _ in range(chance.randrange(12))
+            for _round in range(chance.randrange(12))
         )
     if kind == 7:
-        return [odd_value(chance, depth - 1) for _ in range(chance.randrange(4))]
+        return [odd_value(chance, depth - 1) for _round in range(chance.randrange(4))]
     if kind == 8:
-        return {str(odd_value(chance, 0)): odd_value(chance, depth - 1) for _ in range(chance.randrange(4))}
+        return {str(odd_value(chance, 0)): odd_value(chance, depth - 1) for _round in range(chance.randrange(4))}
     return deep(chance)
 
 
 def deep(chance: random.Random) -> t.Any:
     """Lists or mappings within each other, deeper than anybody needs."""
     value: t.Any = chance.choice(TEXTS)
-    for _ in range(chance.choice((5, 50, 150))):
+    for _round in range(chance.choice((5, 50, 150))):
         value = [value] if chance.random() < 0.5 else {"a": value}
     return value
 

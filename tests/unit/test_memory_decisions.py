@@ -149,7 +149,7 @@ def test_drawn_situations_go_as_foreseen() -> None:
             one = made.dispatcher("one", ["a"], policy=chance.choice(["reserve", "best_effort", "strict"]))
             live: list[str] = []
             for step in range(10):
-                for _ in range(chance.randrange(3)):
+                for _round in range(chance.randrange(3)):
                     live.append(f"g{step}x{len(live)}")
                     draw_gang(made, chance, live[-1])
                 if live and chance.random() < 0.2:
@@ -203,7 +203,7 @@ def test_default_policy_holds_room_for_a_large_gang(stage: MemoryStage) -> None:
     told = agree(one)
     assert steps(told) == set()
     assert waits(told)["a/small"] == "reserved"
-    for _ in range(6):
+    for _round in range(6):
         one.pass_time(5)
         decided(one)
     assert phases(stage.cluster) == {"a/full": "complete", "a/large": "running", "a/small": "queued"}

@@ -220,7 +220,7 @@ def drawn_task(chance: random.Random, name: str) -> tuple[dict[str, t.Any], list
     """Options of a task, and the names of those that are wrong, with the names of their parts."""
     options: dict[str, t.Any] = dict(chance.choice(GOOD[name]))
     wrong: list[str] = []
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
+    for _round in range(chance.choice((1, 1, 1, 2, 3))):
         if chance.random() < 0.15:
             key = chance.choice(sorted(AUTH))
             options[key] = odd_value(chance) if chance.random() < 0.7 else AUTH[key]

@@ -81,12 +81,12 @@ def stored(data: t.Any) -> t.Any:
 
 def broken(chance: random.Random, log: bytes) -> bytes:
     """A log with some of its bytes lost, changed or repeated."""
-    start, end = sorted(chance.randrange(len(log) + 1) for _ in range(2))
+    start, end = sorted(chance.randrange(len(log) + 1) for _round in range(2))
     return log[:start] + chance.choice((b"", log[start:end] * 2, chance.randbytes(5))) + log[end:]
 
 
 def test_frames_of_runs_become_items_that_can_be_read(chance):
-    for _ in range(EACH):
+    for _round in range(EACH):
         log = framed(damage(chance, RESULT)[0])
         frame = read_frames(broken(chance, log) if chance.random() < 0.3 else log)
         facts = ItemFacts(3, "i@sha256:1", "sha256:1", placement_verified=True)
@@ -97,7 +97,7 @@ def test_frames_of_runs_become_items_that_can_be_read(chance):
 
 
 def test_frames_of_builds_become_outcomes_that_can_be_read(chance):
-    for _ in range(EACH):
+    for _round in range(EACH):
         log = b"STEP 1\n" + framed(damage(chance, BUILT)[0])
         read = broken(chance, log) if chance.random() < 0.3 else log
         found = stored(build_outcome(SPEC, chance.choice(STATES), read_frames(read), read))
@@ -127,7 +127,7 @@ OUTCOMES = {
 def test_records_of_jobs_are_told_whatever_they_hold(chance, label):
     ask, outcome = OUTCOMES[label]
     spec = {"run": {"repetitions": 1}, "script": "x", "image": "i", "labels": {}, "stack": {"base": "b"}}
-    for _ in range(EACH):
+    for _round in range(EACH):
         record = new_record("team", "one", {label: "one"}, spec, "hash", 60.0)
         data = {**record["data"], "outcome": outcome, "spec": spec, "finished": "1700000000"}
         texts = {key: value for key, value in encodable(damage(chance, data)[0]).items() if value is not None}
@@ -141,7 +141,7 @@ def test_records_of_gangs_are_read_or_have_a_problem(chance):
     spec = {"name": "g", "namespace": "team", "queue": "q", "priority": 3, "min_available": 1, "ttl": 60}
     whole = read_spec({**spec, "objects": [job("a", 2, requests={"cpu": "1"})], "requeue": {"limit": 3}}, "g")
     good = json.loads(build_record(whole)["data"][RECORD_KEY])
-    for _ in range(EACH):
+    for _round in range(EACH):
         raw = build_record(whole)
         raw["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-11-16T03:00:00Z"}
         raw["data"][RECORD_KEY] = json.dumps(damage(chance, good)[0])
@@ -155,7 +155,7 @@ def test_records_of_gangs_are_read_or_have_a_problem(chance):
 
 def test_states_of_gangs_are_read_or_have_a_problem(chance):
     good = json.loads(state_text(state_in("running", attempt=2)))
-    for _ in range(EACH):
+    for _round in range(EACH):
         text = json.dumps(damage(chance, good)[0])
         annotations = {STATE_ANNOTATION: text}
         state = read_state(annotations)

@@ -1223,7 +1223,7 @@ main() {
   check_programs
   make_den
   exec 3>&1
-  : "${MUSTER_GRACE:=5}" "${MUSTER_INDEX:=0}"
+  : "${MUSTER_GRACE:=5}" "${MUSTER_INDEX:=0}" "${MUSTER_INDEXES:=}"
   take_index
   is_number "$MUSTER_WARMUP" || MUSTER_WARMUP=0
   is_number "$MUSTER_OUTPUT_BYTES" && [ "$MUSTER_OUTPUT_BYTES" -ge 2 ] || MUSTER_OUTPUT_BYTES=65536

@@ -89,7 +89,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure im
 Object = dict[str, t.Any]
 Report = t.Callable[[str], None]
 Listen = t.Callable[[KubeClient, str, str], Bell]
-Log = t.Callable[[str, str], bytes | None]
+Log = t.Callable[[str, str], "bytes | None"]
 T = t.TypeVar("T")
 
 _DEADLINE_GRACE = 120.0
@@ -343,7 +343,12 @@ def _owners(raw: Object) -> list[str]:
 
 
 class _NotNow(Exception):
-    """A log is there, but neither its node nor the server gives it at the moment."""
+    """A log is there, but neither its node nor the server gives it at the moment; error is what the server said."""
+
+    def __init__(self, text: str, error: ApiError | None = None) -> None:
+        """In words, and as it was told."""
+        super().__init__(text)
+        self.error = error
 
 
 class _Attempt:
@@ -599,8 +604,8 @@ class _Attempt:
                 if self._client.clock() < self._log_deadline:
                     self._client.sleep(_REST)
                     continue
-                if isinstance(error.__cause__, Forbidden):
-                    raise error.__cause__ from None
+                if isinstance(error.error, Forbidden):
+                    raise error.error from None
                 return None
 
     def _read(self, pod: str, container: str) -> bytes | None:
@@ -619,7 +624,7 @@ class _Attempt:
         except ApiError as error:
             if is_gone(error):
                 return None
-            raise _NotNow(str(error)) from error
+            raise _NotNow(str(error), error) from error
 
     def _done(self, record: Record) -> Recorded:
         """Tidy up, the Job last since a later task looks for it alone, and tell the outcome."""

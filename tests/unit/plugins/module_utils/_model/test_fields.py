@@ -137,7 +137,7 @@ def test_a_wrong_field_is_refused_with_its_place(read):
 
 def test_lists_may_be_nested_as_deep_as_mappings():
     lists, maps = "x", "x"
-    for _ in range(200):
+    for _round in range(200):
         lists, maps = [lists], {"a": maps}
     assert plain_value(lists, "x") == lists
     assert plain_value(maps, "x") == maps

@@ -113,8 +113,13 @@ def test_a_result_is_kept_when_its_pod_ends_and_survives_its_pod_and_its_log(sta
     assert stage.results() == []
 
 
+def die():
+    """The task is killed."""
+    raise Died
+
+
 def test_a_task_that_was_killed_finds_what_it_had_kept(stage):
-    stage.steps = [lambda: stage.end_index(0), lambda: stage.vanish(0), lambda: (_ for _ in ()).throw(Died)]
+    stage.steps = [lambda: stage.end_index(0), lambda: stage.vanish(0), die]
     with pytest.raises(Died):
         stage.inspect(repetitions=2)
     stage.end_index(1)
