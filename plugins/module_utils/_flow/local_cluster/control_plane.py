@@ -21,9 +21,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     Process,
     choose_ports,
     find_marked,
-    is_alive,
     is_component,
     is_healthy,
+    is_running,
     start_process,
     stop_processes,
     wait_free,
@@ -146,7 +146,7 @@ class Components:
         if record is None or record.pid is None:
             return None
         process = Process(record.pid, record.born)
-        return process if is_alive(process) else None
+        return process if is_running(process) else None
 
     def condition(self, component: Component, directory: pathlib.Path) -> Condition:
         """How a component is compared to how it is wanted."""

@@ -27,6 +27,10 @@ COMPONENT_MARK = "MUSTER_LOCAL_COMPONENT"
 # Below the range from which kernels take ports of outgoing connections: a remembered port stays ours while we are down.
 PORT_RANGE = (20000, 32000)
 POLL_SECONDS = 0.05
+# How long a process that was killed may take to be gone.
+END_SECONDS = 10.0
+# A flag of the kernel in /proc: the process has begun to exit.
+_EXITING = 0x4
 LOG_LINES = 20
 
 
@@ -62,6 +66,28 @@ def is_alive(process: Process) -> bool:
     """True when that very process still runs."""
     _collect_child(process.pid)
     return find_process(process.pid) == process
+
+
+def is_running(process: Process) -> bool:
+    """True when that very process still works; one on its way out is waited for: it holds its ports to the end."""
+    deadline = time.monotonic() + END_SECONDS
+    while is_alive(process):
+        if not _is_ending(process.pid):
+            return True
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    return False
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether the kernel takes a process apart: that of a large one takes a moment in which it looks alive."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    fields = stat.rpartition(")")[2].split()
+    return fields[0] in ("Z", "X") or bool(int(fields[6]) & _EXITING)
 
 
 def _collect_child(pid: int) -> None:

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     is_alive,
     is_free,
     is_healthy,
+    is_running,
     start_process,
     stop_processes,
     tail,
@@ -99,6 +100,29 @@ def test_a_process_whose_first_thread_ended_is_alive_until_the_others_end(tmp_pa
         assert find_process(child.pid) == process
         child.kill()
         wait_for(lambda: find_process(child.pid) is None)
+
+
+def test_a_process_that_ends_does_not_run_any_more(monkeypatch):
+    code = (
+        "import ctypes, platform, sys, threading\n"
+        "threading.Thread(target=sys.stdin.read).start()\n"
+        "ctypes.CDLL(None).syscall({'aarch64': 93}.get(platform.machine(), 60), 0)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
+        process = find_process(child.pid)
+        wait_for(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text())
+        monkeypatch.setattr(processes, "END_SECONDS", 0.2)
+        assert is_alive(process)
+        assert not is_running(process)
+        monkeypatch.setattr(processes, "END_SECONDS", 60.0)
+        # It is waited for: what it holds is free afterwards.
+        monkeypatch.setattr(processes.time, "sleep", lambda _seconds: child.kill())
+        assert not is_running(process)
+        assert not is_alive(process)
+
+
+def test_a_process_that_works_runs(started):
+    assert is_running(started(["sleep", "60"]))
 
 
 def test_a_program_that_cannot_be_started_is_named(tmp_path):
