@@ -444,13 +444,11 @@ def test_attempt_that_its_user_lowered(stage: MemoryStage, suspended: bool) -> N
         assert jobs_made(one) == 1
 
 
-def test_error_of_ours_about_one_gang_harms_no_other(stage: MemoryStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    submit(stage, "g", "a", cases.job("g-j", "p", 1), priority=1)
-    submit(stage, "h", "b", cases.job("h-j", "p", 1))
-    one = stage.dispatcher("one")
+def break_start(one: MemoryDispatcher, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """Let each start of the gang g end in an error that nobody thought of; where the dispatcher tells of it."""
     one.acquire()
     assert one.office is not None
-    one.office.journal = Journal()
+    journal = one.office.journal = Journal()
     real = Embedded.start
 
     def start(self: Embedded, record: Record, *more: t.Any) -> Record:
@@ -460,12 +458,20 @@ def test_error_of_ours_about_one_gang_harms_no_other(stage: MemoryStage, monkeyp
         return real(self, record, *more)
 
     monkeypatch.setattr(Embedded, "start", start)
+    return journal
+
+
+def test_error_of_ours_about_one_gang_harms_no_other(stage: MemoryStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1), priority=1)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.dispatcher("one")
+    journal = break_start(one, monkeypatch)
     one.cycle()
     one.pass_time(2)
     one.cycle()
     assert phase(stage, "h", "b") == "running"
     assert phase(stage, "g", "a") == "queued"
-    _decisions, warnings = one.office.journal.take()
+    _decisions, warnings = journal.take()
     assert any("a/g" in text and UNFORESEEN in text and "KeyError" in text for text in warnings)
 
 
@@ -638,18 +644,7 @@ def test_error_of_ours_in_a_start_keeps_no_room(stage: MemoryStage, monkeypatch:
     submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
     submit(stage, "h", "b", cases.job("h-j", "p", 8))
     one = stage.dispatcher("one")
-    one.acquire()
-    assert one.office is not None
-    one.office.journal = Journal()
-    real = Embedded.start
-
-    def start(self: Embedded, record: Record, *more: t.Any) -> Record:
-        """What nobody thought of."""
-        if record.name == "g":
-            raise KeyError("nobody thought of this")
-        return real(self, record, *more)
-
-    monkeypatch.setattr(Embedded, "start", start)
+    break_start(one, monkeypatch)
     for _cycle in range(5):
         one.cycle()
         one.pass_time(2)

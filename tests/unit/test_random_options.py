@@ -38,10 +38,11 @@ from ansible_collections.muster.kube.plugins.modules import (
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import validated
 from ansible_collections.muster.kube.tests.support.inspection_cases import item
 from ansible_collections.muster.kube.tests.support.module_call import call_module
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from ansible_collections.muster.kube.tests.support.random_values import damage, encodable, odd_value
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
-TASKS = 10_000 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 1_000
+TASKS = examples(1_000)
 FACES = (
     *(dispatch, fit_info, gang, gang_info, image_build, image_build_info),
     *(inspection, inspection_info, local_cluster, local_cluster_info, report),

@@ -42,11 +42,12 @@ from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.gang_records import state_in
 from ansible_collections.muster.kube.tests.support.inspection_cases import item
 from ansible_collections.muster.kube.tests.support.job_api import MAPS, JobApi
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from ansible_collections.muster.kube.tests.support.random_values import damage, encodable
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
 # Of each of the five kinds of data.
-EACH = 1000 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 200
+EACH = examples(200)
 STREAM = {"bytes": 4, "head": "b3V0Cg==", "tail": "", "dropped": 0}
 RESULT = {
     **{"version": 1, "index": 3, "exit_code": 0, "signal": None, "terminated": False, "output_held": False},

@@ -49,17 +49,22 @@ class ComponentError(MusterError):
 def find_process(pid: int) -> Process | None:
     """The process that has this id now; None when there is none or only its remains wait to be collected."""
     try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = _stat_fields(pid)
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         threads = len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return None
-    # The command name is in parentheses and may hold anything; the fields after it are plain.
-    fields = stat.rpartition(")")[2].split()
     # The first thread of an ending process may be gone before the others, which then still hold its ports.
     if fields[0] in ("Z", "X") and threads <= 1:
         return None
     return Process(pid, f"{boot}:{fields[19]}")
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """What the kernel tells of a process from its state on; raises OSError when there is none."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    # The command name is in parentheses and may hold anything; the fields after it are plain.
+    return stat.rpartition(")")[2].split()
 
 
 def is_alive(process: Process) -> bool:
@@ -83,10 +88,9 @@ def is_running(process: Process) -> bool:
 def _is_ending(pid: int) -> bool:
     """Whether the kernel takes a process apart: that of a large one takes a moment in which it looks alive."""
     try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = _stat_fields(pid)
     except OSError:
         return True
-    fields = stat.rpartition(")")[2].split()
     return fields[0] in ("Z", "X") or bool(int(fields[6]) & _EXITING)
 
 

@@ -312,11 +312,15 @@ def _result_maps(client: KubeClient, record: Record) -> list[Object]:
     """The ConfigMaps with results of repetitions that this very record owns."""
 
     def keep(raw: Object) -> Object | None:
-        owners = [item.get("uid") for item in raw["metadata"].get("ownerReferences") or ()]
-        return raw if record.uid in owners else None
+        return raw if record.uid in owner_uids(raw) else None
 
     path = resource_path("v1", "configmaps", record.namespace)
     return list_objects(client, path, keep=keep, label_selector=f"{PART_LABEL}={record.name}").items
+
+
+def owner_uids(raw: Object) -> list[str]:
+    """The uids of an object's owners."""
+    return [item.get("uid") for item in raw["metadata"].get("ownerReferences") or ()]
 
 
 def _packed(text: str) -> tuple[list[bytes], str]:

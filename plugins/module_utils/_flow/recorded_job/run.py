@@ -34,6 +34,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     list_records,
     new_record,
     owner_of,
+    owner_uids,
     pack_document,
     read_document,
     read_outcome,
@@ -331,15 +332,10 @@ def _end_job(client: KubeClient, record: Record) -> bool:
     job = get_object(client, path)
     if job is None or job["metadata"].get("deletionTimestamp"):
         return False
-    if record.uid not in _owners(job):
+    if record.uid not in owner_uids(job):
         return False
     settle_delete(client, path, job["metadata"]["uid"])
     return True
-
-
-def _owners(raw: Object) -> list[str]:
-    """The uids of an object's owners."""
-    return [item.get("uid") for item in raw["metadata"].get("ownerReferences") or ()]
 
 
 class _NotNow(Exception):
@@ -475,7 +471,7 @@ class _Attempt:
         if (job["metadata"].get("labels") or {}).get(MANAGED_LABEL) != MANAGER:
             return Ownership.FOREIGN
         gone = bool(job["metadata"].get("deletionTimestamp"))
-        return Ownership.OURS if self._record.uid in _owners(job) and not gone else Ownership.OLDER_ATTEMPT
+        return Ownership.OURS if self._record.uid in owner_uids(job) and not gone else Ownership.OLDER_ATTEMPT
 
     def _judge(self, facts: RunFacts, now: float) -> RunState:
         """The state of the run; results of pods that ended are kept at once, a Job nobody ends is given up."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -88,7 +89,9 @@ def test_a_zombie_of_somebody_else_is_not_alive():
         parent.kill()
 
 
-def test_a_process_whose_first_thread_ended_is_alive_until_the_others_end(tmp_path):
+@contextlib.contextmanager
+def without_first_thread():
+    """A process whose first thread has ended while another one waits for its input."""
     code = (
         "import ctypes, platform, sys, threading\n"
         "threading.Thread(target=sys.stdin.read).start()\n"
@@ -97,20 +100,18 @@ def test_a_process_whose_first_thread_ended_is_alive_until_the_others_end(tmp_pa
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
         process = find_process(child.pid)
         wait_for(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text())
+        yield child, process
+
+
+def test_a_process_whose_first_thread_ended_is_alive_until_the_others_end(tmp_path):
+    with without_first_thread() as (child, process):
         assert find_process(child.pid) == process
         child.kill()
         wait_for(lambda: find_process(child.pid) is None)
 
 
 def test_a_process_that_ends_does_not_run_any_more(monkeypatch):
-    code = (
-        "import ctypes, platform, sys, threading\n"
-        "threading.Thread(target=sys.stdin.read).start()\n"
-        "ctypes.CDLL(None).syscall({'aarch64': 93}.get(platform.machine(), 60), 0)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
-        process = find_process(child.pid)
-        wait_for(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text())
+    with without_first_thread() as (child, process):
         monkeypatch.setattr(processes, "END_SECONDS", 0.2)
         assert is_alive(process)
         assert not is_running(process)
