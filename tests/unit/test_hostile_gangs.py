@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 
@@ -33,13 +34,20 @@ FAR_AWAY = "9999-12-31T23:59:59Z"
 USUAL_REQUESTS = 30
 
 
-@pytest.fixture
-def stage() -> t.Iterator[MemoryStage]:
+@contextlib.contextmanager
+def two_nodes(pace: Pace | None = None) -> t.Iterator[MemoryStage]:
     """Two nodes of 4 cpu and the namespaces a, of somebody with bad manners, and b."""
-    with MemoryStage(1) as made:
+    with MemoryStage(1, pace) as made:
         for name in ("a", "b"):
             made.add_namespace(name)
         made.add_nodes(*cases.node_pool("p", 2))
+        yield made
+
+
+@pytest.fixture
+def stage() -> t.Iterator[MemoryStage]:
+    """A cluster whose controllers are quick."""
+    with two_nodes() as made:
         yield made
 
 
@@ -266,10 +274,7 @@ def test_edited_gang_of_many_objects_costs_few_requests(stage: MemoryStage) -> N
 
 
 def test_run_with_a_short_start_timeout_does_not_forget_what_others_promised() -> None:
-    with MemoryStage(1, Pace(pod=100.0)) as stage:
-        for name in ("a", "b"):
-            stage.add_namespace(name)
-        stage.add_nodes(*cases.node_pool("p", 2))
+    with two_nodes(Pace(pod=100.0)) as stage:
         submit(stage, "g", "b", cases.job("g-j", "p", 8))
         one = stage.dispatcher("one", ["b"], start_timeout=300.0)
         one.cycle()
@@ -501,10 +506,7 @@ def test_error_of_ours_while_one_gang_is_judged_harms_no_other(
 
 @pytest.mark.parametrize("namespaces", [None, ("b",)], ids=["sees all", "sees one namespace"])
 def test_damaged_batch_is_told_and_gives_no_room_twice(namespaces: tuple[str, ...] | None) -> None:
-    with MemoryStage(1, Pace(pod=100.0)) as stage:
-        for name in ("a", "b"):
-            stage.add_namespace(name)
-        stage.add_nodes(*cases.node_pool("p", 2))
+    with two_nodes(Pace(pod=100.0)) as stage:
         _damage_the_batch(stage, namespaces)
 
 

@@ -404,14 +404,10 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         """All of it, or as far as it can be done without waiting."""
         try:
             return cycle.office.engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
-        except (NotBegun, Overtaken):
-            cycle.office.over.add((record.uid, batch))
-            raise
-        except MusterError:
-            raise
-        except Exception:
-            # Nobody goes on with it; what it came to is found by its ticket, or listed anew.
-            cycle.office.over.add((record.uid, batch))
+        except Exception as error:
+            if isinstance(error, NotBegun | Overtaken) or not isinstance(error, MusterError):
+                # Nobody goes on with it; what an error of ours came to is found by its ticket, or listed anew.
+                cycle.office.over.add((record.uid, batch))
             raise
 
     started = cycle.carry_out(item.record, start)
