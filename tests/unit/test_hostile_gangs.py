@@ -12,11 +12,12 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import care
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import care, memory, queue, recover
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Journal
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import BATCH_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model import batch
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import UNFORESEEN
 from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, ticket_name
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
@@ -759,3 +760,123 @@ def test_ticket_that_may_not_be_deleted_holds_nobody_up(stage: MemoryStage) -> N
     two.line.faults.append(Fault("refuse", "PUT|DELETE", path, status=403, reason="Forbidden", times=10_000))
     assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 60)
     assert not two.troubles
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_gang_whose_record_cannot_be_written_after_its_ticket_keeps_no_room(stage: MemoryStage, status: int) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 8))
+    one = stage.start("one", start_timeout=60.0)
+    one.line.faults.append(Fault("refuse", "PUT|PATCH", "/namespaces/a/configmaps/g$", status=status, times=100_000))
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "running", 600)
+    assert phase(stage, "g", "a") == "queued"
+    assert not stage.cluster.all("jobs", "a")
+
+
+def unless_named(real: t.Callable[..., t.Any], name_of: t.Callable[..., str]) -> t.Callable[..., t.Any]:
+    """A function as it is, except that the gang g provokes an error that nobody thought of."""
+
+    def call(*arguments: t.Any, **more: t.Any) -> t.Any:
+        """What nobody thought of."""
+        if name_of(*arguments, **more) == "g":
+            raise KeyError("nobody thought of this")
+        return real(*arguments, **more)
+
+    return call
+
+
+def told(one: MemoryDispatcher) -> bool:
+    """Whether the dispatcher warns of an error of ours about g, and of which."""
+    assert one.office is not None
+    return any("a/g" in text and UNFORESEEN in text and "KeyError" in text for text in one.office.journal.take()[1])
+
+
+def record_name(record: Record, *_more: t.Any, **_others: t.Any) -> str:
+    """The name of the record a function is called with first."""
+    return record.name
+
+
+@pytest.mark.parametrize("policy", ["reserve", "strict", "best_effort"])
+@pytest.mark.parametrize(
+    ("module", "function", "name_of"),
+    [
+        (memory, "sized_gang", record_name),
+        (memory, "demand_class", lambda gang, _keys: gang.name),
+        (queue, "plan_of", record_name),
+        (queue, "read_time", None),
+        (queue, "steerable", record_name),
+    ],
+)
+def test_error_of_ours_while_the_queue_is_walked_harms_no_other(
+    stage: MemoryStage, monkeypatch: pytest.MonkeyPatch, policy: str, module: t.Any, function: str, name_of: t.Any
+) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1), priority=5)
+    submit(stage, "h", "b", cases.job("h-j", "p", 1))
+    one = stage.dispatcher("one", policy=policy)
+    one.acquire()
+    assert one.office is not None
+    one.office.journal = Journal()
+    if name_of is None:
+        forge(stage, "g", "a", not_before="2026-01-01T00:00:01Z")
+        name_of = {"2026-01-01T00:00:01Z": "g"}.get
+    monkeypatch.setattr(module, function, unless_named(getattr(module, function), name_of))
+    for _cycle in range(3):
+        one.cycle()
+        one.pass_time(2)
+    assert phase(stage, "h", "b") == "running"
+    assert phase(stage, "g", "a") == "queued"
+    assert told(one)
+
+
+def test_error_of_ours_about_the_plan_of_a_start_that_waits_keeps_no_room(
+    stage: MemoryStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(stage, "g", "a", cases.job("first", "p", 1), waiting_service("s"), cases.job("last", "p", 7))
+    one = stage.dispatcher("one")
+    one.cycle()
+    one.cycle()
+    assert phase(stage, "g", "a") == "dispatching"
+    assert one.office is not None
+    one.office.journal = Journal()
+    for module in (recover, queue):
+        monkeypatch.setattr(module, "plan_of", unless_named(module.plan_of, record_name))
+    submit(stage, "h", "b", cases.job("h-j", "p", 8))
+    for _cycle in range(12):
+        one.pass_time(5)
+        one.cycle()
+    assert phase(stage, "h", "b") == "running"
+    assert phase(stage, "g", "a") == "queued"
+    assert not stage.cluster.all("jobs", "a")
+
+
+def kept_batch(stage: MemoryStage) -> dict[str, t.Any]:
+    """What the Lease says."""
+    lease = stage.cluster.get("leases", "muster-system", "dispatch")
+    assert lease is not None
+    return dict(json.loads(lease["metadata"]["annotations"][BATCH_ANNOTATION]))
+
+
+def test_lease_says_while_it_cannot_list_all_that_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    with two_nodes(Pace(schedule=30.0)) as stage:
+        for index in range(8):
+            submit(stage, f"g{index}", "a", cases.job(f"g{index}-j", "p", 1))
+        first = stage.dispatcher("first")
+        first.cycle()
+        first.release()
+        stage.cluster.remove("leases", "muster-system", "dispatch")
+        monkeypatch.setattr(batch, "START_BYTES", 2_000)
+        second = stage.dispatcher("second")
+        second.cycle()
+        second.cycle()
+        assert 0 < len(kept_batch(stage)["entries"]) < 8
+        assert kept_batch(stage)["unlisted_since"]
+        submit(stage, "h", "b", cases.job("h-j", "p", 8))
+        blind = confined(stage, "third", "b")
+        second.release()
+        blind.cycle()
+        assert phase(stage, "h", "b") == "queued"
+        blind.release()
+        monkeypatch.undo()
+        second.cycle()
+        assert len(kept_batch(stage)["entries"]) == 8
+        assert "unlisted_since" not in kept_batch(stage)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun, Overtaken
@@ -81,6 +81,7 @@ def run_cycle(cycle: Cycle) -> None:
         records = [*cycle.records.values(), *cycle.elsewhere.values()]
         world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
         cycle.kinds = world.kinds
+        _tell_unforeseen(cycle, world.unforeseen)
     with cycle.timed("look_after"):
         recover(cycle, world)
         stops = look_after(cycle, world)
@@ -124,11 +125,20 @@ def _choose(cycle: Cycle, world: World, carried: Batch | None) -> tuple[list[Cho
             history=office.history.usual(),
         )
         choices = queue.decide()
+    _tell_unforeseen(cycle, queue.unforeseen)
     if unknown_until(cycle) is not None:
         held = "a run that sees all namespaces ends the wait, or time does"
         return [_postponed(item, "new_lease", held) if item.chosen else item for item in choices], _Tried([], [])
     with cycle.timed("carry_out"):
         return choices, _tried(cycle, [item for item in choices if item.chosen])
+
+
+def _tell_unforeseen(cycle: Cycle, found: Mapping[str, str]) -> None:
+    """Leave gangs alone for a while that provoked an error of ours, and tell of it."""
+    for uid, text in found.items():
+        record = cycle.records.get(uid)
+        if record is not None and cycle.at_rest(record):
+            cycle.skip(record, text)
 
 
 def _trusted(cycle: Cycle) -> dict[str, Record]:
@@ -285,7 +295,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     if len(later) == len(entries):
         # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
         return
-    ledger.commit(batch_text(batch))
+    ledger.commit(batch_text(_complete_or_not(cycle, batch, unlisted)))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
     for item in new:
         cycle.office.rehearsals.pop(item.record.uid, None)
@@ -300,14 +310,25 @@ def _tidy(cycle: Cycle, world: World) -> None:
     if since is not None:
         batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id(), carried)
         if unknown_until(cycle) is None:
-            # Everything that is under way was looked for: whoever sees less may rely on that.
-            ledger.tidy(before, batch_text(batch))
+            # Everything that is under way was looked for: whoever sees less may rely on that, once it is listed.
+            told = _complete_or_not(cycle, batch, _unlisted(cycle, world, carried, {}))
+            if present is None or told.entries != present.entries or told.unlisted_since != present.unlisted_since:
+                ledger.tidy(before, batch_text(told))
         elif before is not None and (present is None or present.unlisted_since != int(since)):
             # Whoever comes next, and sees no more, need not wait from the beginning.
             ledger.tidy(before, batch_text(dataclasses.replace(batch, unlisted_since=int(since))))
         return
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
         ledger.tidy(before, batch_text(carried))
+
+
+def _complete_or_not(cycle: Cycle, batch: Batch, unlisted: Iterable[tuple[Record, Gang]]) -> Batch:
+    """A batch that says since when it does not list all starts under way, where it has no room for some of these."""
+    listed = {entry.uid for entry in batch.entries}
+    since = cycle.office.unlisted_since()
+    if since is None or all(record.uid in listed for record, _gang in unlisted):
+        return batch
+    return dataclasses.replace(batch, unlisted_since=max(1, int(since)))
 
 
 def _unlisted(

@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Iterator
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import sized_gang
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds import pod_templates
 from ansible_collections.muster.kube.plugins.module_utils._model.kinds_base import NeedsPodsets
@@ -39,6 +39,7 @@ class _Known:
     spec: GangSpec
     gang: Gang | None = None
     problem: str | None = None
+    unforeseen: str | None = None
     marks: Hashable = None
     watched: dict[int, Watched] = dataclasses.field(default_factory=dict)
     alike: tuple[LabelKeys, Hashable] | None = None
@@ -65,7 +66,7 @@ class Memory:
         known = self._of(record)
         if known is None:
             return None, record.spec_problem or "its record holds no gang"
-        if known.gang is None and known.problem is None:
+        if known.gang is None and known.problem is None and known.unforeseen is None:
             self._work_out(record, known, Snapshot(), None)
         return known.gang, known.problem
 
@@ -78,6 +79,11 @@ class Memory:
         if known.marks != marks:
             self._work_out(record, known, snapshot, marks)
         return known.gang, known.problem
+
+    def unforeseen(self, record: Record) -> str | None:
+        """The error of ours that a gang's size came to; nobody can tell then what is wrong with it, or whether."""
+        known = self._of(record)
+        return known.unforeseen if known is not None else None
 
     def demand_class(self, record: Record, gang: Gang, keys: LabelKeys) -> Hashable:
         """What makes gangs alike where these labels matter; a gang that grew since is not remembered."""
@@ -150,10 +156,13 @@ class Memory:
     def _work_out(record: Record, known: _Known, snapshot: Snapshot, marks: Hashable) -> None:
         """Size a gang; what is wrong with one record never stops the others."""
         known.marks, known.alike = marks, None
+        known.gang = known.problem = known.unforeseen = None
         try:
-            known.gang, known.problem = sized_gang(record, snapshot), None
+            known.gang = sized_gang(record, snapshot)
         except BadInput as error:
-            known.gang, known.problem = None, str(error)
+            known.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - it harms no other gang
+            known.unforeseen = unforeseen(error)
 
 
 def _marks(record: Record, snapshot: Snapshot) -> Hashable:

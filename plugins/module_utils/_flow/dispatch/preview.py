@@ -90,6 +90,8 @@ def preview_dispatch(client: KubeClient, terms: DispatchTerms) -> DispatchResult
         history=History(client, terms.lease.namespace).usual(),
     )
     choices = queue.decide()
+    for uid, text in {**world.unforeseen, **queue.unforeseen}.items():
+        result.warn(f"{seen[uid].key}: {text}")
     result.decisions += [_of_choice(choice, now) for choice in choices]
     result.phases = {record.uid: record.phase for record in records}
     result.requests = {name: count - before.get(name, 0) for name, count in client.requests.items()}

@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import typing as t
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import (
     demand_of,
@@ -22,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import STARTED, World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import NamespaceRules, Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
@@ -53,6 +56,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.together import Together, label_keys
+
+_T = t.TypeVar("_T")
 
 # An object's group, kind, namespace and name: two versions of one API show the same object.
 Name = tuple[str, str, str, str]
@@ -111,6 +116,8 @@ class Queue:
         self._hopeless: set[str] = set()
         self._choices: list[Choice] = []
         self._starts = 0
+        # Errors of ours that gangs provoked, by record; those gangs hold up nobody.
+        self.unforeseen: dict[str, str] = {}
         gangs = list(world.gangs.values())
         self._room, base = Room(world.snapshot), Room(world.snapshot)
         promised = (item.gang for item in self._promises.values())
@@ -135,16 +142,10 @@ class Queue:
             and record.uid in self._world.gangs
             and record.uid not in self._promises
         ]
-        able = []
-        for record in waiting:
-            stopped = self._stopped_beforehand(record)
-            if stopped is None:
-                able.append(_queued(record))
-            else:
-                self._choices.append(Choice(record, self._demand(record), stopped, False))
-        queue = ordered(able, self._now)
+        able = (self._alone(record, partial(self._enter, record)) for record in waiting)
+        queue = ordered([item for item in able if item is not None], self._now)
         decisions = walk(self._terms.policy, queue, self._judge, self._reserver.blocked_by, self._is_hopeless)
-        judged = {choice.record.uid for choice in self._choices}
+        judged = {*self.unforeseen, *(choice.record.uid for choice in self._choices)}
         for item in decisions.waiting:
             if item.gang.uid not in judged:
                 self._choices.append(self._behind(item.gang.uid, item.blocked_by))
@@ -153,6 +154,14 @@ class Queue:
     def _may_start(self, record: Record) -> bool:
         """Whether this run is for a gang."""
         return record.uid in self._mine and self._terms.may_touch(record.uid)
+
+    def _alone(self, record: Record, call: Callable[[], _T]) -> _T | None:
+        """What one gang comes to; None for an error of ours about it, which is told and harms no other."""
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001
+            self.unforeseen[record.uid] = unforeseen(error)
+            return None
 
     # What is promised already.
 
@@ -165,7 +174,8 @@ class Queue:
         for uid, record in self._records.items():
             known = uid in self._world.gangs and record.spec is not None and uid not in self._promises
             if known and record.state is not None and record.phase in STARTED:
-                yield self._outstanding(record, record.state)
+                left = self._alone(record, partial(self._outstanding, record, record.state))
+                yield left or _all_of(self._world.gangs[uid])
         yield from self._promises.values()
 
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
@@ -234,7 +244,7 @@ class Queue:
         for uid, record in self._records.items():
             if record.state is None or record.phase not in STARTED or record.spec is None:
                 continue
-            estimate = self._estimate(record)
+            estimate = self._alone(record, partial(self._estimate, record)) or Estimate()
             began = read_time(record.state.started_at) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
             names[(record.namespace, record.name)] = uid
@@ -255,6 +265,14 @@ class Queue:
 
     # One gang after the other.
 
+    def _enter(self, record: Record) -> QueuedGang | None:
+        """A gang's place in the queue; None for one that room has nothing to do with."""
+        stopped = self._stopped_beforehand(record)
+        if stopped is None:
+            return _queued(record)
+        self._choices.append(Choice(record, self._demand(record), stopped, False))
+        return None
+
     def _stopped_beforehand(self, record: Record) -> Verdict | None:
         """A verdict for a gang that room has nothing to do with; it keeps nobody else waiting."""
         if record.uid in self._troubled:
@@ -273,6 +291,10 @@ class Queue:
     def _judge(self, item: QueuedGang) -> bool:
         """Judge one gang in its turn; True when it starts and takes its place, or would if this run were for it."""
         record = self._records[item.uid]
+        return self._alone(record, partial(self._judge_record, item, record)) or False
+
+    def _judge_record(self, item: QueuedGang, record: Record) -> bool:
+        """The same, where an error of ours ends in nothing."""
         gang, estimate = self._demand(record), self._estimate(record)
         alike = self._memory.demand_class(record, gang, self._label_keys)
         mine = self._may_start(record)
@@ -300,8 +322,8 @@ class Queue:
         self._starts += 1
 
     def _is_hopeless(self, item: QueuedGang) -> bool:
-        """Whether a gang can never fit as it is."""
-        return item.uid in self._hopeless
+        """Whether nobody has to wait behind a gang: it can never fit as it is, or an error of ours stops it."""
+        return item.uid in self._hopeless or item.uid in self.unforeseen
 
     def _second_thoughts(self, record: Record, gang: Gang, verdict: Verdict) -> Verdict:
         """What may keep a gang that fits from starting in this cycle."""
@@ -371,6 +393,11 @@ class Queue:
             {},
             detail=detail or None,
         )
+
+
+def _all_of(gang: Gang) -> Outstanding:
+    """A started gang of which nobody can tell what it still gets: all of it, which is never too little."""
+    return Outstanding(gang, {podset.name: podset.count for podset in gang.podsets})
 
 
 def _behind(key: str, reader: Record) -> str:

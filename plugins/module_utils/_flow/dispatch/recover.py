@@ -153,12 +153,21 @@ def _settle(cycle: Cycle, world: World, entry: Entry, record: Record) -> None:
     except Superseded:
         cycle.skip(record)
     except (KubeError, BadInput) as error:
-        if isinstance(error, BadInput) or is_final(error):
+        if isinstance(error, BadInput) or is_final(error) or _is_overdue(cycle, entry):
             cycle.carry_out(record, lambda _old: _give_up(cycle, world, entry))
         cycle.skip(record, f"its {entry.op} was not begun, and its record cannot be written: {error}")
     else:
         cycle.keep(record, settled)
         cycle.decide(settled, "recover", "Settled", f"the {entry.op} that was decided before was not begun")
+
+
+def _is_overdue(cycle: Cycle, entry: Entry) -> bool:
+    """Whether an entry that was never begun is so old that its room is for others: no request about it is under way."""
+    office, sure = cycle.office, cycle.office.clock.sure()
+    # Longer than any request of whoever committed it can have been on its way.
+    least = 2.0 * office.ledger.terms.seconds
+    end = entry.at + max(office.terms.start_timeout, entry.patience, least)
+    return bool(entry.at) and sure is not None and sure > end
 
 
 def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
@@ -328,9 +337,12 @@ def finish_undo(cycle: Cycle, record: Record) -> None:
 
 
 def plan_or_nothing(record: Record) -> Plan | None:
-    """The objects of the present attempt; None when the record can no longer be read."""
+    """The objects of the present attempt; None when the record can no longer be read.
+
+    An error of ours counts as that: what was started can be found and taken back by its ticket.
+    """
     steering = record.state.steering if record.state is not None else {}
     try:
         return plan_of(record, record.attempt, steering)
-    except BadInput:
+    except Exception:  # noqa: BLE001 - the queue tells of it when the gang's turn comes again
         return None

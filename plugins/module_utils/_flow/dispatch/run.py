@@ -52,8 +52,9 @@ Report = Callable[[str], None]
 Until = Callable[[Mapping[str, str]], bool]
 OnCycle = Callable[[Cycle], None]
 
-# A result holds no more warnings than this.
+# A result holds no more warnings than this, and none that is longer: servers repeat whatever they were told.
 MOST_WARNINGS = 200
+LONGEST_WARNING = 2_000
 # How long a single cycle waits for gangs it undid to be gone.
 LINGER = 10.0
 _POLL = 0.2
@@ -88,6 +89,7 @@ class DispatchResult:
 
     def warn(self, text: str) -> bool:
         """Keep a warning once; False when it is known. Of a very long run only the first ones are kept."""
+        text = text if len(text) <= LONGEST_WARNING else f"{text[: LONGEST_WARNING - 1]}…"
         if text in self.warnings:
             return False
         if len(self.warnings) < MOST_WARNINGS:

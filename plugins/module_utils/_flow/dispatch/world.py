@@ -57,11 +57,15 @@ STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing",
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class World:
-    """What one cycle decides on; gangs holds the demand of every readable record, problems why others have none."""
+    """What one cycle decides on; gangs holds the demand of every readable record, problems why others have none.
+
+    unforeseen holds errors of ours that sizes came to.
+    """
 
     reading: Reading
     gangs: t.Mapping[str, Gang]
     problems: t.Mapping[str, str]
+    unforeseen: t.Mapping[str, str]
     tickets: t.Mapping[str, tuple[Object, ...]]
     pods: PodIndex
     items: t.Mapping[str, t.Mapping[int, Object | None]]
@@ -113,6 +117,7 @@ def read_world(
         reading=reading,
         gangs={uid: gang for uid, (gang, _problem) in sizes.items() if gang is not None},
         problems={uid: problem for uid, (_gang, problem) in sizes.items() if problem is not None},
+        unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
         tickets=tickets,
         pods=index_pods(_latest(gang_pods, ended), _read_parents(client, records, places)),
         items=items,

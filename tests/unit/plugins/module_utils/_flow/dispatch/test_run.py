@@ -11,6 +11,7 @@ import threading
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import run
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import (
+    LONGEST_WARNING,
     MOST_WARNINGS,
     DispatchResult,
     run_dispatch,
@@ -61,3 +62,10 @@ def test_result_keeps_each_warning_once_and_not_too_many() -> None:
     assert all(told)
     assert len(result.warnings) == MOST_WARNINGS + 1
     assert "left out" in result.warnings[-1]
+
+
+def test_result_keeps_the_beginning_of_a_long_warning_once() -> None:
+    result = DispatchResult()
+    assert result.warn("x" * 100_000)
+    assert not result.warn("x" * 200_000)
+    assert [len(text) for text in result.warnings] == [LONGEST_WARNING]
