@@ -801,12 +801,8 @@ def test_killed_while_it_deletes_objects_without_the_collector(
         place.prepare()
         with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
             recorder.watch_over(*place.foreign)
-            controllers = cluster.components["kube-controller-manager"]["pid"]
-            os.kill(controllers, signal.SIGSTOP)
-            try:
+            with cluster.paused("kube-controller-manager"):
                 strike(place, Fault(signal="kill", when=point.when), point, lambda process: None)
-            finally:
-                os.kill(controllers, signal.SIGCONT)
             place.heal(place.goal)
             findings = recorder.settled(seconds=60.0)
         assert findings.clean(), f"{point}: {findings}"
@@ -821,7 +817,6 @@ def test_killed_beside_a_dispatcher_of_another_namespace(
     seed: int,
 ) -> None:
     cluster, _request = own_cluster
-    controllers = cluster.components["kube-controller-manager"]["pid"]
     # Always one with its gang whole and no pod yet: nothing but its promise holds the room.
     last = Point("start", "POST jobs", 2, "after")
     points = chosen(both_sides(each_write(before_controllers(writes))), scale, seed, "neighbor")
@@ -832,12 +827,9 @@ def test_killed_beside_a_dispatcher_of_another_namespace(
         with Recorder(cluster, place.namespaces, expected=[place.key]) as recorder:
             recorder.watch_over(*place.foreign)
             fault = Fault(signal="kill", when=point.when)
-            os.kill(controllers, signal.SIGSTOP)
-            try:
+            with cluster.paused("kube-controller-manager"):
                 strike(place, fault, point, functools.partial(stay_dead, place, fault))
                 place.let_neighbor_work()
-            finally:
-                os.kill(controllers, signal.SIGCONT)
             place.send_neighbor_away()
             place.heal(place.goal)
             findings = recorder.settled(seconds=60.0)
@@ -852,16 +844,12 @@ def test_undo_waits_for_pods_that_nobody_collects(
     place = Place(cluster, "lingering", tmp_path, "undo")
     cluster.add_nodes(place.nodes())
     place.prepare()
-    controllers = cluster.components["kube-controller-manager"]["pid"]
     with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
         recorder.watch_over(*place.foreign)
-        os.kill(controllers, signal.SIGSTOP)
-        try:
+        with cluster.paused("kube-controller-manager"):
             place.cycle()
             assert place.phase == "undoing"
             assert cluster.pods(place.name, "muster.kube/gang")
-        finally:
-            os.kill(controllers, signal.SIGCONT)
         place.heal("suspended")
         findings = recorder.settled(seconds=60.0)
     assert findings.clean(), str(findings)
@@ -874,7 +862,6 @@ def test_late_object_in_the_way_of_the_next_attempt(
     place = Place(cluster, "late", tmp_path, "start")
     cluster.add_nodes(place.nodes())
     place.prepare()
-    controllers = cluster.components["kube-controller-manager"]["pid"]
     fault = Fault(hold=True)
 
     def go_on(process: DispatchProcess) -> None:
@@ -883,8 +870,7 @@ def test_late_object_in_the_way_of_the_next_attempt(
         place.suspend()
         place.heal("suspended")
         # Nobody collects what has lost its owner: the next attempt must do it.
-        os.kill(controllers, signal.SIGSTOP)
-        try:
+        with cluster.paused("kube-controller-manager"):
             fault.release()
             fault.done()
             late = get_object(cluster.client, resource_path("v1", "services", place.name, "g-s"))
@@ -892,8 +878,6 @@ def test_late_object_in_the_way_of_the_next_attempt(
             assert late["metadata"]["labels"]["muster.kube/attempt"] == "1"
             place.suspend(False)
             place.heal("dispatched")
-        finally:
-            os.kill(controllers, signal.SIGCONT)
 
     with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
         recorder.watch_over(*place.foreign)

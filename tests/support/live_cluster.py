@@ -60,6 +60,16 @@ class LiveCluster:
         for name in names:
             os.kill(self.components[name]["pid"], signal.SIGTERM)
 
+    @contextlib.contextmanager
+    def paused(self, name: str) -> t.Iterator[None]:
+        """Let a component stand still; what it was at stays half done until it goes on."""
+        pid = self.components[name]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def path(self, obj: dict, *, named: bool = True) -> str:
         """Where an object lies."""
         info = find_resource(self.client, obj["apiVersion"], obj["kind"])

@@ -65,12 +65,12 @@ class World:
     reading: Reading
     gangs: t.Mapping[str, Gang]
     problems: t.Mapping[str, str]
-    unforeseen: t.Mapping[str, str]
     tickets: t.Mapping[str, tuple[Object, ...]]
     pods: PodIndex
     items: t.Mapping[str, t.Mapping[int, Object | None]]
     accounts: frozenset[str] | None
     kinds: tuple[Kind, ...]
+    unforeseen: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -117,12 +117,12 @@ def read_world(
         reading=reading,
         gangs={uid: gang for uid, (gang, _problem) in sizes.items() if gang is not None},
         problems={uid: problem for uid, (_gang, problem) in sizes.items() if problem is not None},
-        unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
         tickets=tickets,
         pods=index_pods(_latest(gang_pods, ended), _read_parents(client, records, places)),
         items=items,
         accounts=_read_accounts(client) if terms.namespaces is None else None,
         kinds=kinds,
+        unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
     )
 
 
