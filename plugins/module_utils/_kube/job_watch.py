@@ -122,12 +122,14 @@ class JobReader:
         self._namespace = namespace
         self._name = name
         self._seen: dict[str, PodFacts] = {}
+        self._uid: str | None = None
 
     def read(self) -> RunFacts:
         """The facts now: the Job first, so that the pods of a finished Job are read in their last state."""
         raw = get_object(self._client, resource_path("batch/v1", "jobs", self._namespace, self._name))
         job = None if raw is None or raw["metadata"].get("deletionTimestamp") else job_facts(raw)
-        pods = self._pods(None if raw is None else raw["metadata"]["uid"])
+        self._uid = self._uid if raw is None else raw["metadata"]["uid"]
+        pods = self._pods(self._uid)
         events = () if job is None or job.over else self._events(job, pods)
         return RunFacts(job, pods, events)
 

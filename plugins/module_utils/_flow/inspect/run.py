@@ -23,7 +23,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
     with_outcome,
     with_verdict,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, finished_results
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import (
+    Harvester,
+    finished_results,
+    is_usable,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
     STOP_SECONDS,
@@ -57,6 +61,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
     sweep_records,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
@@ -207,10 +212,18 @@ class _Inspection:
             found = run_recorded(self._client, recorded, self._report, listen=self._listen)
         except Cancelled as error:
             return with_outcome({**self._answer, "changed": True}, RunState("failed", CANCELLED, error.cause), None)
-        swept = sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL) if found.changed else []
-        changed = self._answer["changed"] or found.changed or bool(swept)
+        changed = self._answer["changed"] or found.changed
+        if found.changed:
+            self._sweep()
         self._answer |= {"changed": changed, "cached": found.cached, "attempt": found.attempt}
         return with_outcome(self._answer, found.state, found.outcome)
+
+    def _sweep(self) -> None:
+        """Take away old records; who could not do it has his results all the same, and the next one will."""
+        try:
+            sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL)
+        except KubeError as error:
+            self._report(f"old inspections are not removed: {error}")
 
     def _judge_room(self, recorded: RecordedJob) -> None:
         """Say whether there is room now; lack of it is waited for."""
@@ -279,5 +292,6 @@ def _repetitions(spec: RunSpec, harvester: Harvester) -> Repetitions:
         limits=PodLimits(spec.timeout, STOP_SECONDS),
         result=harvester.result,
         finished=finished_results,
-        failed=lambda result: is_result(result["item"]) and result["item"]["reason"] is not None,
+        failed=lambda result: is_result(result["item"]) and result["item"].get("reason") is not None,
+        usable=is_usable,
     )

@@ -97,4 +97,7 @@ class PodLogs:
 
     def _exists(self, pod: str) -> bool:
         """Whether a pod is there: a node that has just started does not know its pods yet, and says so."""
-        return get_object(self._client, resource_path("v1", "pods", self._namespace, pod)) is not None
+        try:
+            return get_object(self._client, resource_path("v1", "pods", self._namespace, pod)) is not None
+        except Forbidden:
+            return False
