@@ -169,14 +169,12 @@ class JobReader:
         return tuple(listing.items)
 
 
-def is_node_down(client: KubeClient, name: str) -> bool:
-    """Whether a node is gone or not ready; one that may not be read is taken to be there."""
+def is_node_gone(client: KubeClient, name: str) -> bool:
+    """Whether there is no such node any more; one that may not be read is taken to be there."""
     try:
-        node = get_object(client, resource_path("v1", "nodes", name=name))
+        return get_object(client, resource_path("v1", "nodes", name=name)) is None
     except Forbidden:
         return False
-    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-    return node is None or any(item.get("type") == "Ready" and item.get("status") != "True" for item in conditions)
 
 
 def follow_job(

@@ -153,6 +153,12 @@ class PodFacts:
         return self.phase == "Succeeded" or (self.phase == "Failed" and self.disrupted is None)
 
     @property
+    def noticed_late(self) -> bool:
+        """Whether it succeeded, but its node was cut off and saw it when its time was over."""
+        late = self.phase == "Failed" and self.reason == "DeadlineExceeded" and bool(self.containers)
+        return late and all(item.exit_code == 0 for item in self.containers)
+
+    @property
     def finished(self) -> float | None:
         """When its last container ended."""
         return max((item.finished for item in self.containers if item.finished is not None), default=None)

@@ -293,5 +293,6 @@ def _repetitions(spec: RunSpec, harvester: Harvester) -> Repetitions:
         result=harvester.result,
         finished=finished_results,
         failed=lambda result: is_result(result["item"]) and result["item"].get("reason") is not None,
+        good=lambda result: result["item"].get("reason") is None,
         usable=is_usable,
     )

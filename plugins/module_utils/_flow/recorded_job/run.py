@@ -54,7 +54,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import
     JobBell,
     JobReader,
     follow_job,
-    is_node_down,
+    is_node_gone,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import TAIL_LINES, may_read_logs
@@ -147,8 +147,8 @@ class Repetitions:
     """The indexes of a Job as repetitions: each is harvested when its pod ends, and what finished is never run again.
 
     result makes of a pod what is kept of it. finished takes out of a stored outcome the results that count for a later
-    attempt. failed says of a result whether the repetition failed; more than allowed of these end the run. usable says
-    whether a stored result is one of that repetition: others may have changed it.
+    attempt. failed says of a result whether the repetition failed; more than allowed of these end the run. good says
+    whether it succeeded, usable whether a stored result is one of that repetition: others may have changed it.
     """
 
     count: int
@@ -157,6 +157,7 @@ class Repetitions:
     result: t.Callable[[int, PodFacts, Log], Data]
     finished: t.Callable[[Data], dict[int, Data]]
     failed: t.Callable[[Data], bool]
+    good: t.Callable[[Data], bool]
     usable: t.Callable[[int, Data], bool]
 
     def own(self, results: t.Mapping[int, Data]) -> dict[int, Data]:
@@ -611,8 +612,8 @@ class _Attempt:
             return facts
         facts = with_numbers(facts, self._planned)
         late = overdue_nodes(facts, now=now, limits=wanted.limits)
-        down = frozenset(name for name in late if is_node_down(self._client, name))
-        return with_lost_pods(facts, now=now, limits=wanted.limits, down=down)
+        gone = frozenset(name for name in late if is_node_gone(self._client, name))
+        return with_lost_pods(facts, now=now, limits=wanted.limits, gone=gone)
 
     def _gather(self, wanted: Repetitions) -> None:
         """Keep the results of repetitions that ended, so that nothing that happens to their pods harms them."""
@@ -640,10 +641,15 @@ class _Attempt:
             self._unsaved.clear()
 
     def _left_over(self) -> list[int]:
-        """The repetitions that were not tried because pods hang that are given up."""
-        wanted = self._terms.repetitions
-        if wanted is None or self._facts.job is None or not any(pod.lost for pod in self._facts.pods):
+        """The repetitions that were not tried because pods hang that are given up, or that succeeded unnoticed."""
+        wanted, job = self._terms.repetitions, self._facts.job
+        if wanted is None or job is None:
             return []
+        if not any(pod.lost for pod in self._facts.pods):
+            late = any(pod.noticed_late for pod in self._facts.pods)
+            bad = sum(not wanted.good(result) for result in self._results.values())
+            if job.failure is None or not late or bad > wanted.allowed:
+                return []
         if sum(wanted.failed(result) for result in self._results.values()) > wanted.allowed:
             return []
         tried = {pod.index for pod in self._facts.pods if pod.lost is not None or pod.decided}
