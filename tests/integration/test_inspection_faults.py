@@ -251,7 +251,7 @@ def test_a_node_that_is_stopped(course, real_cluster):
 def test_a_node_that_is_started_again_at_once(course, real_cluster):
     answer = course.run(real_cluster.node_stopped(), 1)
     lost = [item["index"] for item in answer["runs"] if item["reason"] is not None]
-    assert 0 < len(lost), answer["message"]
+    assert len(lost) > 0, answer["message"]
     assert {answer["runs"][index]["reason"] for index in lost} <= {"evicted", "cancelled"}
     began = [index for index in lost if course.marks.counted["begin"][index]]
     course.check_whole(course.inspector.run(**course.task), reruns=began)

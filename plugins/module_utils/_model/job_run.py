@@ -254,9 +254,7 @@ def with_numbers(facts: RunFacts, numbers: Sequence[int]) -> RunFacts:
         return tuple(numbers[index] for index in indexes if index < len(numbers))
 
     pods = (
-        dataclasses.replace(pod, index=numbers[pod.index or 0])
-        for pod in facts.pods
-        if (pod.index or 0) < len(numbers)
+        dataclasses.replace(pod, index=numbers[pod.index or 0]) for pod in facts.pods if (pod.index or 0) < len(numbers)
     )
     job = facts.job
     if job is not None:

@@ -444,7 +444,7 @@ class _Attempt:
         return wanted is not None and len(self._results) == wanted.count
 
     def _is_current(self) -> bool:
-        """Whether the record still stands at this attempt; it is read afresh, and whatever it became is gone on with."""
+        """Whether the record, read afresh, still stands at this attempt; whatever it became is gone on with."""
         before = self._record
         found = read_record(self._client, before.namespace, before.name)
         if found is None or found.uid != before.uid:
@@ -522,7 +522,7 @@ class _Attempt:
         ).state
 
     def _find_job(self) -> Object | None:
-        """This attempt's Job if it is there already, so that its contents are, too."""
+        """The Job of this attempt if it is there already, so that its contents are, too."""
         path = resource_path("batch/v1", "jobs", self._record.namespace, self._record.job_name)
         job = get_object(self._client, path)
         return job if job is not None and self._is_ours(job) is Ownership.OURS else None

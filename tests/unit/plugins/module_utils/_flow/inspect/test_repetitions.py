@@ -338,7 +338,10 @@ def nested(depth):
 ODD_PARTS = {
     "no item": (b'{"0": {}}', {}),
     "item of another sort": (b'{"0": {"item": [], "placement": {"found": []}}}', {}),
-    "another index": (b'{"0": {"item": {"index": 1, "stdout": "", "stderr": "", "hwinfo": null}, "placement": {}}}', {}),
+    "another index": (
+        b'{"0": {"item": {"index": 1, "stdout": "", "stderr": "", "hwinfo": null}, "placement": {}}}',
+        {},
+    ),
     "wrong types": (
         b'{"0": {"item": {"index": 0, "stdout": "", "stderr": "", "hwinfo": 7}, "placement": {"found": []}}}',
         {},
