@@ -221,7 +221,7 @@ def _needs_nodes(what: str, lenient: bool) -> tuple[LabelSelector, ...]:
     if lenient:
         return ()
     raise MusterError(
-        "select nodes by", what, "values are taken from the labels of nodes, which this account may not list"
+        "select nodes by", what, "values are taken from the labels of nodes, which are missing or which this account may not list"
     )
 
 

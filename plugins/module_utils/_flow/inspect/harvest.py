@@ -12,7 +12,8 @@ from collections.abc import Collection
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, Log
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import Frame, read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk

@@ -44,7 +44,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     label_keys,
     plan_run,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes, require_hardware, room_for
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import (
+    Nodes,
+    NoSuchHardware,
+    nodes_for,
+    require_hardware,
+    room_for,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report, checked
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import list_records, read_record
@@ -192,8 +198,13 @@ class _Inspection:
         return record is not None and record.stored is None
 
     def _require_hardware(self, plan: RunPlan) -> None:
-        """Refuse hardware that no node has."""
-        require_hardware(self._nodes, plan.ask, plan.spec.resources, "run")
+        """Refuse hardware that no node has, unless nodes are to come for it."""
+        try:
+            require_hardware(self._nodes, plan.ask, plan.spec.resources, "run")
+        except NoSuchHardware as error:
+            if not self._terms.wait_for_nodes:
+                raise
+            self._report(f"nodes are waited for: {error.match.words()}")
 
     def _run(self, plan: RunPlan) -> Data:
         """Run the script, or return what is stored."""
@@ -280,8 +291,8 @@ class _Inspection:
         )
 
     def _known_nodes(self, plan: RunPlan) -> list[Data] | None:
-        """The nodes when hardware is asked for; else nobody needs them."""
-        return None if plan.ask.is_empty else self._nodes.all()
+        """The nodes when hardware is asked for that one of them has; else nobody needs them."""
+        return nodes_for(self._nodes, plan.ask, plan.spec.resources, self._terms.wait_for_nodes)
 
 
 def _repetitions(spec: RunSpec, harvester: Harvester) -> Repetitions:

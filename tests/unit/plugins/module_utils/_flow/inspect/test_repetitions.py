@@ -505,3 +505,23 @@ def test_labels_that_two_tasks_set_at_once_are_both_set(stage):
     told = stage.inspect(labels={"b": "2"})
     assert (told["cached"], told["changed"]) == (True, True)
     assert {"a": "1", "b": "2"}.items() <= record_of(stage)["metadata"]["labels"].items()
+
+
+def test_repetitions_go_on_when_the_job_failed_for_successes_that_its_node_noticed_late(stage):
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": LONG_AGO}
+
+    def notice_late():
+        stage.end_index(0)
+        state = [{"name": "run", "state": {"terminated": ended}}]
+        stage.run_pod("p-0", phase="Failed", reason="DeadlineExceeded", containerStatuses=state)
+        stage.end_job("Failed", "MaxFailedIndexesExceeded")
+
+    def go_on():
+        stage.objects = {path: obj for path, obj in stage.objects.items() if not path.startswith(PODS)}
+        stage.end_index(0, repetition=1)
+        stage.end_job()
+
+    stage.steps = [notice_late, go_on]
+    answer = stage.inspect(repetitions=2)
+    assert (reasons(answer), times(answer)) == ([None, None], [1.0, 2.0])
+    assert stage.variables()["MUSTER_INDEXES"] == "1"
