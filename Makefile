@@ -95,7 +95,7 @@ cluster-down: ready ## stop and remove that cluster
 	@cd $(RUN) && ansible-playbook muster.kube.local_cluster -e local_cluster_name=muster -e local_cluster_state=absent
 
 ##@ Test it
-.PHONY: test full lint unit integration molecule sanity mutants bench
+.PHONY: test full lint unit integration molecule sanity soak mutants bench
 # The steps beside the integration tests, those that take longest first. Clusters that have to wait for the processor all the
 # time do not come up or go in time, so steps with clusters of their own follow when the machine is theirs.
 BESIDE := sanity unit smoke216 lint importer
@@ -133,6 +133,11 @@ sanity: ready sanity-tree ## ansible-test sanity
 	@mkdir -p $(HOME)/.ansible/test/cache
 	@for version in 23_1_2 24_2 25_2; do cp tests/tools/get_pip.py $(HOME)/.ansible/test/cache/get_pip_$$version.py; done
 	@cd $(SANITY_TREE) && ansible-test sanity --color no --python $$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
+# For example: make soak SOAK='--rounds 2 tests/integration/test_lease.py'; it goes on where it was interrupted.
+soak: ready go ## every integration test ten times while two builds run beside it (SOAK='--rounds 2 FILE')
+	@$(VENV)/bin/python tests/tools/soak.py $(TREE) $(RUN)/soak --select '$(TEST_SELECTION)' \
+		--pytest '$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder' $(SOAK)
 
 # For example: make mutants MUTANTS='--seed 7 --count 40 --paths plugins/module_utils/_policy'
 mutants: ready ## change one token at a time and see whether unit tests notice (MUTANTS='--seed 7 --count 40')

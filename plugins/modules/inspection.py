@@ -269,6 +269,12 @@ options:
             comparable.
           - Without C(cpu) pods request 500m and without C(memory) 256Mi, and have no limit.
         type: dict
+      wait_for_nodes:
+        description:
+          - Do not refuse hardware that no node has, but wait for a node with it until O(start_timeout). This is for
+            pools that an autoscaler scales down to zero and up again when pods wait.
+          - A C(*) in a product and the memory of AMD GPUs cannot be asked for then, since their values come from nodes.
+        type: bool
       hardware:
         description:
           - The hardware the pods must get. Nodes are told apart by the labels of node-feature-discovery and of the GPU

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, Embedded
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import READY_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, RetryPolicy, connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, OutcomeUnknown
 from ansible_collections.muster.kube.plugins.module_utils._kube.events import post_event
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
@@ -31,7 +31,6 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.records import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     ObjectGone,
-    OutcomeUnknown,
     Superseded,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch

@@ -15,7 +15,7 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job import run as recorded_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job import logs as recorded_logs
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS
@@ -314,7 +314,7 @@ def test_a_stack_is_built_where_there_is_no_gpu_and_run_where_there_is_one(inspe
 
 def test_a_pod_on_a_node_that_only_pretends_loses_its_result(inspector, real_cluster, monkeypatch):
     # Its log is asked for again and again, since another node might come back.
-    monkeypatch.setattr(recorded_run, "_LOG_SECONDS", 1.0)
+    monkeypatch.setattr(recorded_logs, "_LOG_SECONDS", 1.0)
     here = {"requests": SMALL, "hardware": {"node_selector": {"kubernetes.io/hostname": "simulated-0"}}}
     thread, answers = run_beside(inspector, script="true", run=here)
     pod = resource_path("v1", "pods", inspector.namespace, running_pod(real_cluster, inspector.namespace))

@@ -30,7 +30,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
 from ansible_collections.muster.kube.plugins.module_utils._model.real_node import network_name
 from ansible_collections.muster.kube.tests.support import images
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
-from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, REAL, SIMULATED, reason_to_skip
+from ansible_collections.muster.kube.tests.support.real_cluster import (
+    ON_REAL_NODE,
+    REAL,
+    SIMULATED,
+    in_cgroup,
+    reason_to_skip,
+)
 from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
 
 Object = dict[str, t.Any]
@@ -148,23 +154,13 @@ def traces(uid: str, directory: pathlib.Path) -> dict[str, list[str]]:
         if network in path.name or str(directory) in str(path.readlink() if path.is_symlink() else "")
     ]
     return {
-        "processes": [str(process) for process in find_marked(uid)] + _in_cgroup(network),
+        "processes": [str(process) for process in find_marked(uid)] + [str(process) for process in in_cgroup(network)],
         "mounts": _lines("/proc/self/mountinfo", str(directory), network),
         "interfaces": _lines("/proc/net/dev", network) + _ports_of(network),
         "cgroups": [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"*/{network}")]
         + [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(network)],
         "shared": [str(path) for path in mine],
     }
-
-
-def _in_cgroup(name: str) -> list[str]:
-    """Processes in a cgroup of that name."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit() and _lines(str(entry / "cgroup"), f"/{name}/"):
-            # One that is dead and only waits to be collected is nobody's any more.
-            found.extend([entry.name] if find_process(int(entry.name)) is not None else [])
-    return found
 
 
 def _ports_of(bridge: str) -> list[str]:

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import shutil
+import signal
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import read_catalogue
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import ensure_present
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import find_host_programs
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import find_marked, find_process
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec, NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+    ClusterRequest,
+    ClusterSpec,
+    NodeGroup,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.real_node import network_name
 from ansible_collections.muster.kube.tests.support import images
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
-from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, running_cluster
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory, running_cluster
 
 REAL = NodeGroup("real", 1, "", "", 110, real=True)
 SIMULATED = NodeGroup("simulated", 2, "8", "32Gi", 110)
@@ -36,6 +46,34 @@ class RealCluster:
         self.kubectl = live.kubectl
         self.registry: str = result["registry"]
         self.node: str = result["real_node"]["name"]
+        self.address: str = result["real_node"]["address"]
+
+    @contextlib.contextmanager
+    def suspended(self, component: str) -> t.Iterator[None]:
+        """A component of the cluster that does not answer while the block lasts."""
+        process = self.live.components[component]["pid"]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def node_stopped(self) -> t.Iterator[None]:
+        """The real node dies with all that runs there, and is back when the block has ended."""
+        spec = ClusterSpec(self.live.result["name"], (REAL, SIMULATED), registry=True)
+        uid = read_state(Layout(cache_directory(), spec.name)).uid
+        doomed = {process.pid for process, name in find_marked(uid).items() if name in ("containerd", "kubelet")}
+        # The kubelet first, else it would tell of the end of the others.
+        for process in (self.live.components["kubelet"]["pid"], *doomed, *in_cgroup(network_name(uid))):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        wait_until("the node to end", lambda: not any(find_process(process) for process in doomed))
+        try:
+            yield
+        finally:
+            result = ensure_present(ClusterRequest(spec, cache_directory(), FILES, 120.0), lambda _text: None)
+            self.live.components = result["components"]
 
     def base_image(self) -> str:
         """Debian with python3, pip and venv."""
@@ -52,6 +90,20 @@ class RealCluster:
     def busybox_image(self) -> str:
         """Only busybox."""
         return images.busybox_image(self.registry)
+
+
+def in_cgroup(name: str) -> list[int]:
+    """Processes in a cgroup of that name."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            inside = entry.name.isdigit() and f"/{name}/" in (entry / "cgroup").read_text(encoding="utf-8")
+        except OSError:
+            continue
+        # One that is dead and only waits to be collected is nobody's any more.
+        if inside and find_process(int(entry.name)) is not None:
+            found.append(int(entry.name))
+    return found
 
 
 def reason_to_skip() -> str | None:

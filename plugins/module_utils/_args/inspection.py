@@ -110,6 +110,7 @@ def _run_spec() -> Spec:
             "options": {
                 "requests": {"type": "dict"},
                 "hardware": {"type": "dict", "options": hardware_argument_spec()},
+                "wait_for_nodes": {"type": "bool"},
             },
         },
         "engine": {"type": "str", "default": "job", "choices": list(ENGINES)},
@@ -208,6 +209,7 @@ def inspection_terms(params: Params, check_mode: bool, generator_version: str) -
         "build_engine": engine,
         "sources": _sources(params, amun),
         "run": _run(params, amun),
+        "wait_for_nodes": bool((params["run"] or {}).get("wait_for_nodes")),
         "engine": params["engine"],
         **seconds,
         "wait": params["wait"],
@@ -234,7 +236,8 @@ def _run(params: Params, amun: Params) -> Values:
     # What is requested is the limit, too, in both languages.
     run = {key: value for key, value in (amun.get("run") or {}).items() if key != "limits"}
     own = {name: _given(params[name]) for name in _RUN if params[name] is not None}
-    return {**said, **run, **own, **_given(params["run"] or {})}
+    given = {key: value for key, value in (params["run"] or {}).items() if key != "wait_for_nodes"}
+    return {**said, **run, **own, **_given(given)}
 
 
 def _build(params: Params, amun: Params, generator_version: str) -> tuple[BuildSpec | None, BuildSettings, str]:

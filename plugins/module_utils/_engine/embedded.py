@@ -29,14 +29,19 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
     started_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, KubeError, Unreachable, is_final
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    ApiError,
+    KubeError,
+    OutcomeUnknown,
+    Unreachable,
+    is_final,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_state, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     Created,
     ObjectGone,
-    OutcomeUnknown,
     Ownership,
     Superseded,
     settle_create,

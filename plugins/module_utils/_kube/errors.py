@@ -47,6 +47,10 @@ class Unreachable(KubeError):
         self.retryable = retryable
 
 
+class OutcomeUnknown(KubeError):
+    """All tries ended without an answer: the write may or may not have happened, or may still happen."""
+
+
 class ApiError(KubeError):
     """The API server answered with an error; status, reason, message and details are what it told."""
 
@@ -188,4 +192,4 @@ def is_passing(error: Exception) -> bool:
     """Whether the server may answer a moment later: it is out of reach, in trouble, busy, or about to know us again."""
     if isinstance(error, Unreachable):
         return error.retryable
-    return isinstance(error, Gone | ServerFault | TooManyRequests | Unauthorized)
+    return isinstance(error, Gone | OutcomeUnknown | ServerFault | TooManyRequests | Unauthorized)

@@ -122,12 +122,14 @@ class JobReader:
         self._namespace = namespace
         self._name = name
         self._seen: dict[str, PodFacts] = {}
+        self._uid: str | None = None
 
     def read(self) -> RunFacts:
         """The facts now: the Job first, so that the pods of a finished Job are read in their last state."""
         raw = get_object(self._client, resource_path("batch/v1", "jobs", self._namespace, self._name))
         job = None if raw is None or raw["metadata"].get("deletionTimestamp") else job_facts(raw)
-        pods = self._pods(None if raw is None else raw["metadata"]["uid"])
+        self._uid = self._uid if raw is None else raw["metadata"]["uid"]
+        pods = self._pods(self._uid)
         events = () if job is None or job.over else self._events(job, pods)
         return RunFacts(job, pods, events)
 
@@ -167,14 +169,12 @@ class JobReader:
         return tuple(listing.items)
 
 
-def is_node_down(client: KubeClient, name: str) -> bool:
-    """Whether a node is gone or not ready; one that may not be read is taken to be there."""
+def is_node_gone(client: KubeClient, name: str) -> bool:
+    """Whether there is no such node any more; one that may not be read is taken to be there."""
     try:
-        node = get_object(client, resource_path("v1", "nodes", name=name))
+        return get_object(client, resource_path("v1", "nodes", name=name)) is None
     except Forbidden:
         return False
-    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-    return node is None or any(item.get("type") == "Ready" and item.get("status") != "True" for item in conditions)
 
 
 def follow_job(

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     KubeError,
     NotFound,
+    OutcomeUnknown,
     ServerFault,
     TooManyRequests,
     Unreachable,
@@ -35,7 +36,6 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Allowance,
     Created,
     ObjectGone,
-    OutcomeUnknown,
     Ownership,
     Superseded,
     settle_create,

@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
     KubeError,
     NotFound,
+    OutcomeUnknown,
     ServerFault,
     TooManyRequests,
     Unreachable,
@@ -60,10 +61,6 @@ class Existing:
 
     obj: Object
     ownership: Ownership
-
-
-class OutcomeUnknown(KubeError):
-    """All tries ended without an answer: the write may or may not have happened, or may still happen."""
 
 
 class Superseded(Conflict):

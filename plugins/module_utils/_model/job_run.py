@@ -97,7 +97,8 @@ class Lost:
 class PodFacts:
     """One pod of a Job; vanished when it was seen and is no more, lost when nobody waits for its end any longer.
 
-    begun is when its node took it, from which its timeout counts; until then, when it was placed there. deleted is when
+    begun is when its node took it, from which its timeout counts, but not before it was placed there: the clock of a
+    node may be wrong. deleted is when
     its end was asked for, ends_by when it had to be over for that. Where only the latest moment of the request is
     known, deleted_by has it.
     """
@@ -150,6 +151,12 @@ class PodFacts:
     def decided(self) -> bool:
         """Whether its end was told and the Job will not replace it; of one that went away unseen nobody knows why."""
         return self.phase == "Succeeded" or (self.phase == "Failed" and self.disrupted is None)
+
+    @property
+    def noticed_late(self) -> bool:
+        """Whether it succeeded, but its node was cut off and saw it when its time was over."""
+        late = self.phase == "Failed" and self.reason == "DeadlineExceeded" and bool(self.containers)
+        return late and all(item.exit_code == 0 for item in self.containers)
 
     @property
     def finished(self) -> float | None:
@@ -240,6 +247,25 @@ def pod_that_counts(pods: Sequence[PodFacts], index: int) -> PodFacts | None:
     return next((pod for pod in own if pod.phase == "Succeeded"), own[-1] if own else None)
 
 
+def with_numbers(facts: RunFacts, numbers: Sequence[int]) -> RunFacts:
+    """The facts with the numbers of repetitions instead of a Job's own indexes, which count from 0."""
+
+    def numbered(indexes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(numbers[index] for index in indexes if index < len(numbers))
+
+    pods = (
+        dataclasses.replace(pod, index=numbers[pod.index or 0]) for pod in facts.pods if (pod.index or 0) < len(numbers)
+    )
+    job = facts.job
+    if job is not None:
+        job = dataclasses.replace(
+            job,
+            failed_indexes=numbered(job.failed_indexes),
+            completed_indexes=numbered(job.completed_indexes),
+        )
+    return dataclasses.replace(facts, job=job, pods=tuple(pods))
+
+
 def digest_in(text: str) -> str | None:
     """The digest at the end of what a node calls an image."""
     found: list[str] = _DIGEST.findall(text)
@@ -292,7 +318,7 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
         deleted=end - grace if end is not None and grace else None,
         deleted_by=end if not grace else None,
-        begun=read_time(status.get("startTime") or placed),
+        begun=_later(read_time(status.get("startTime")), read_time(placed)),
         ends_by=end,
     )
 
@@ -311,6 +337,11 @@ def with_deletion_seen(pod: PodFacts, before: PodFacts | None) -> PodFacts:
 def _earlier(one: float | None, other: float | None) -> float | None:
     """The earlier of two moments that may be unknown."""
     return min((item for item in (one, other) if item is not None), default=None)
+
+
+def _later(one: float | None, other: float | None) -> float | None:
+    """The later of two moments that may be unknown."""
+    return max((item for item in (one, other) if item is not None), default=None)
 
 
 def _deletion(metadata: Mapping[str, t.Any]) -> tuple[float | None, float]:

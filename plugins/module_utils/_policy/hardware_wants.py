@@ -220,9 +220,8 @@ def _needs_nodes(what: str, lenient: bool) -> tuple[LabelSelector, ...]:
     """Without nodes there are no values to choose from."""
     if lenient:
         return ()
-    raise MusterError(
-        "select nodes by", what, "values are taken from the labels of nodes, which this account may not list"
-    )
+    cause = "values are taken from the labels of nodes, which are missing or which this account may not list"
+    raise MusterError("select nodes by", what, cause)
 
 
 def _amd_bytes(value: str) -> int | None:

@@ -41,6 +41,8 @@ _NO_IMAGE = (
 _NO_START = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 # What a runtime says of a container whose program it could not start.
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
+# What a node says of a container that it finds dead after it was down itself.
+_FORGOTTEN = ("ContainerStatusUnknown", "Unknown")
 # What is missing may be made a moment later, by hand or by an operator; a name spelled wrong never is.
 _CONFIG_SECONDS = 60.0
 _MISSING = re.compile(r"(?i)\b(secret|configmap)\b.*\bnot found\b")
@@ -66,22 +68,22 @@ def overdue_nodes(facts: RunFacts, *, now: float, limits: PodLimits) -> frozense
     return frozenset(pod.node for pod in late if pod.node is not None and now - (pod.begun or 0.0) >= own)
 
 
-def with_lost_pods(facts: RunFacts, *, now: float, limits: PodLimits, down: frozenset[str]) -> RunFacts:
-    """The facts with those pods marked that nobody waits for any longer; down are nodes that are gone or not ready.
+def with_lost_pods(facts: RunFacts, *, now: float, limits: PodLimits, gone: frozenset[str]) -> RunFacts:
+    """The facts with those pods marked that nobody waits for any longer; gone are nodes that are no more.
 
     The end of a pod is told by its node, and a Job replaces no pod before that. So of a node that died nothing would
-    ever be heard.
+    ever be heard. One that is only not ready may come back with all that ended meanwhile, so it is waited for.
     """
     pulled = any(pod.started for pod in facts.pods)
     marked = []
     for pod in facts.pods:
-        lost = None if pod.over else _lost(pod, facts, now, limits, down, pulled)
+        lost = None if pod.over else _lost(pod, facts, now, limits, gone, pulled)
         marked.append(pod if lost is None else dataclasses.replace(pod, lost=lost))
     return dataclasses.replace(facts, pods=tuple(marked))
 
 
 def _lost(
-    pod: PodFacts, facts: RunFacts, now: float, limits: PodLimits, down: frozenset[str], pulled: bool
+    pod: PodFacts, facts: RunFacts, now: float, limits: PodLimits, gone: frozenset[str], pulled: bool
 ) -> Lost | None:
     """Why a pod is given up; None while it may still end."""
     broken = _cannot_pull(pod)
@@ -96,9 +98,8 @@ def _lost(
     if pod.begun is None:
         return None
     own = limits.timeout + limits.grace
-    if pod.node in down and now - pod.begun >= own:
-        words = f"node {pod.node} does not answer, and {own:g} s after its begin the pod had not ended"
-        return Lost(words, pod.begun + own)
+    if pod.node in gone and now - pod.begun >= own:
+        return Lost(f"node {pod.node} is gone, and the pod had not ended before", pod.begun + own)
     longest = limits.timeout + HANG_SECONDS
     if now - pod.begun >= longest:
         return Lost(f"node {pod.node} did not end it {longest:g} s after its begin", pod.begun + longest)
@@ -139,7 +140,7 @@ def judge_run(facts: RunFacts, *, now: float, start_timeout: float | None, faile
 
 def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
     """Why one pod failed and a message; None for one that did not."""
-    if pod.phase == "Succeeded":
+    if pod.phase == "Succeeded" or pod.noticed_late:
         return None, ""
     if pod.lost is not None:
         return EVICTED if _cannot_pull(pod) is None else IMAGE_PULL, pod.lost.message
@@ -164,6 +165,9 @@ def _ended_failure(pod: PodFacts, failed_as: str) -> tuple[str, str]:
         return IMAGE_PULL, broken
     if pod.cut_short:
         return EVICTED, "its pod was deleted before it had ended"
+    forgotten = next((item for item in pod.containers if item.ended_as in _FORGOTTEN), None)
+    if forgotten is not None:
+        return EVICTED, f"its node stopped, and does not know how container {forgotten.name} ended"
     ended = next((item for item in pod.containers if item.exit_code), None)
     if ended is not None and ended.ended_as in _NOT_STARTED:
         return CONFIG, f"container {ended.name} could not be started: {ended.message or ended.ended_as}"

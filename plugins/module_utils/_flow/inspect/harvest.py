@@ -12,7 +12,8 @@ from collections.abc import Collection
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, Log
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import Frame, read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
@@ -20,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection impo
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
     CANCELLED,
     EVICTED,
+    LOST_RESULT,
     SCRIPT_FAILED,
     PodFacts,
     RunState,
@@ -32,6 +34,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure im
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of, is_result
 
 _DELETED = "its pod was deleted before the script ended"
+_WENT = "it ended, but its pod was deleted before its result was read"
 _NOT_RUN = "it was not run, since too many other runs failed"
 
 
@@ -53,7 +56,8 @@ class Harvester:
         results = []
         for index in range(self.spec.repetitions):
             pod = pod_that_counts(ended.facts.pods, index)
-            results.append(ended.results.get(index) or self._result(ended.state, ended.log, index, pod))
+            made = ended.results.get(index) or self._result(ended.state, ended.log, index, pod)
+            results.append(_unseen(made) if index not in ended.results and _went_unseen(ended, index, pod) else made)
         items = [result["item"] for result in results]
         reason, message = failure_of(items, self.spec.allowed_failures)
         if reason is None and ended.state.phase == "failed" and all(item["reason"] is None for item in items):
@@ -82,6 +86,27 @@ def finished_results(outcome: Data) -> dict[int, Data]:
             empty = {"index": index, "verified": item.get("placement_verified"), "found": []}
             found[index] = {"item": item, "placement": known.get(index, empty)}
     return found
+
+
+def _went_unseen(ended: Ended, index: int, pod: PodFacts | None) -> bool:
+    """Whether the Job knows of an end of the repetition, but its pod went before anybody read its result."""
+    job = ended.facts.job
+    if job is None or (pod is not None and (pod.decided or not pod.vanished)):
+        return False
+    return index in job.completed_indexes or (pod is None and index in job.failed_indexes)
+
+
+def _unseen(result: Data) -> Data:
+    """The result of such a repetition: it says nothing about the script."""
+    return {**result, "item": {**result["item"], "reason": LOST_RESULT, "message": _WENT}}
+
+
+def is_usable(index: int, result: Data) -> bool:
+    """Whether a stored result is one of that repetition: others may have changed it meanwhile."""
+    item, placement = result.get("item"), result.get("placement")
+    if not isinstance(item, dict) or not isinstance(placement, dict) or item.get("index") != index:
+        return False
+    return outcome_problem({"items": [item]}) is None and isinstance(placement.get("found"), list)
 
 
 def _item(terms: Harvester, state: RunState, log: Log, index: int, pod: PodFacts | None) -> tuple[Data, Placement]:

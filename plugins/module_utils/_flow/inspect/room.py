@@ -69,6 +69,17 @@ class Nodes:
         return self._known[name]
 
 
+def nodes_for(nodes: Nodes, ask: HardwareAsk, requests: t.Mapping[str, t.Any], wait: bool) -> list[Object] | None:
+    """The nodes whose labels tell what to ask the scheduler for; None when no node needs them, or none of them has it.
+
+    Nodes that are yet to come are only known by what is asked for.
+    """
+    if ask.is_empty:
+        return None
+    known = nodes.all()
+    return None if wait and match_nodes(ask, known, requests).refused else known
+
+
 def require_hardware(nodes: Nodes, ask: HardwareAsk, requests: t.Mapping[str, t.Any], what: str) -> None:
     """Refuse at once what no node has, instead of waiting for a node that will not come."""
     if ask.is_empty:

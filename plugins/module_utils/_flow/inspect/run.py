@@ -23,7 +23,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
     with_outcome,
     with_verdict,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, finished_results
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import (
+    Harvester,
+    finished_results,
+    is_usable,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
     STOP_SECONDS,
@@ -40,7 +44,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     label_keys,
     plan_run,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes, require_hardware, room_for
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import (
+    Nodes,
+    NoSuchHardware,
+    nodes_for,
+    require_hardware,
+    room_for,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report, checked
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import list_records, read_record
@@ -57,6 +67,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
     sweep_records,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
@@ -187,8 +198,13 @@ class _Inspection:
         return record is not None and record.stored is None
 
     def _require_hardware(self, plan: RunPlan) -> None:
-        """Refuse hardware that no node has."""
-        require_hardware(self._nodes, plan.ask, plan.spec.resources, "run")
+        """Refuse hardware that no node has, unless nodes are to come for it."""
+        try:
+            require_hardware(self._nodes, plan.ask, plan.spec.resources, "run")
+        except NoSuchHardware as error:
+            if not self._terms.wait_for_nodes:
+                raise
+            self._report(f"nodes are waited for: {error.match.words()}")
 
     def _run(self, plan: RunPlan) -> Data:
         """Run the script, or return what is stored."""
@@ -207,10 +223,18 @@ class _Inspection:
             found = run_recorded(self._client, recorded, self._report, listen=self._listen)
         except Cancelled as error:
             return with_outcome({**self._answer, "changed": True}, RunState("failed", CANCELLED, error.cause), None)
-        swept = sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL) if found.changed else []
-        changed = self._answer["changed"] or found.changed or bool(swept)
+        changed = self._answer["changed"] or found.changed
+        if found.changed:
+            self._sweep()
         self._answer |= {"changed": changed, "cached": found.cached, "attempt": found.attempt}
         return with_outcome(self._answer, found.state, found.outcome)
+
+    def _sweep(self) -> None:
+        """Take away old records; who could not do it has his results all the same, and the next one will."""
+        try:
+            sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL)
+        except KubeError as error:
+            self._report(f"old inspections are not removed: {error}")
 
     def _judge_room(self, recorded: RecordedJob) -> None:
         """Say whether there is room now; lack of it is waited for."""
@@ -267,8 +291,8 @@ class _Inspection:
         )
 
     def _known_nodes(self, plan: RunPlan) -> list[Data] | None:
-        """The nodes when hardware is asked for; else nobody needs them."""
-        return None if plan.ask.is_empty else self._nodes.all()
+        """The nodes when hardware is asked for that one of them has; else nobody needs them."""
+        return nodes_for(self._nodes, plan.ask, plan.spec.resources, self._terms.wait_for_nodes)
 
 
 def _repetitions(spec: RunSpec, harvester: Harvester) -> Repetitions:
@@ -279,5 +303,7 @@ def _repetitions(spec: RunSpec, harvester: Harvester) -> Repetitions:
         limits=PodLimits(spec.timeout, STOP_SECONDS),
         result=harvester.result,
         finished=finished_results,
-        failed=lambda result: is_result(result["item"]) and result["item"]["reason"] is not None,
+        failed=lambda result: is_result(result["item"]) and result["item"].get("reason") is not None,
+        good=lambda result: result["item"].get("reason") is None,
+        usable=is_usable,
     )

@@ -26,7 +26,7 @@ class InspectTerms:
     """The options of the task; stack and build say what is built and how, run holds the options of the run.
 
     sources says where the script comes from: script, src, or url with checksum. ignored names fields of an Amun request
-    that have no effect.
+    that have no effect. With wait_for_nodes nodes with the hardware asked for may come later.
     """
 
     state: State = "present"
@@ -40,6 +40,7 @@ class InspectTerms:
     build_engine: BuildEngine = "auto"
     sources: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     run: Data = dataclasses.field(default_factory=dict)
+    wait_for_nodes: bool = False
     engine: Engine = "job"
     timeout: float = 3600.0
     start_timeout: float = 1800.0

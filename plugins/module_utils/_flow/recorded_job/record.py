@@ -17,7 +17,6 @@ import binascii
 import dataclasses
 import gzip
 import hashlib
-import json
 import re
 import typing as t
 import uuid
@@ -48,9 +47,16 @@ PART_LABEL = "muster.kube/part"
 # Outcomes up to this size stand in the record itself.
 INLINE_BYTES = 256 * 1024
 CHUNK_BYTES = 900 * 1024
+# What a record holds at most, the specification included; the API server allows 1 MiB.
+RECORD_BYTES = 960 * 1024
+# Stored texts are not unpacked beyond this, whatever somebody made of them.
+_UNPACKED_BYTES = 512 * 1024 * 1024
 CONTENT_BYTES = 1000 * 1024
 _LEFTOVER_TRIES = 6
+# How zlib is told that the data are those of gzip.
+_GZIP = 31
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 # The year 9999, the last that can be written as a time.
 _MOST_SECONDS = 253_402_300_799
 
@@ -236,7 +242,8 @@ def store_outcome(client: KubeClient, record: Record, outcome: Data, now: float)
 def pack_document(client: KubeClient, record: Record, document: Data) -> str:
     """What to write into the record; a large document goes into chunks first, so that the record never names half."""
     text = canonical_json(document)
-    if len(text) <= INLINE_BYTES:
+    others = sum(len(item.encode()) for item in record.raw["data"].values())
+    if len(text) <= INLINE_BYTES and len(text) + others <= RECORD_BYTES:
         return text
     parts, digest = _packed(text)
     names = [f"{record.name}-r{digest[:10]}-{index}" for index in range(len(parts))]
@@ -289,7 +296,7 @@ def read_results(client: KubeClient, record: Record) -> dict[int, Data]:
     sizes: dict[str, str] = {}
     for raw in _result_maps(client, record):
         data = raw.get("data") or {}
-        if data.get("job") != record.job_name or not str(data.get("number")).isdecimal():
+        if data.get("job") != record.job_name or not _NUMBER.fullmatch(str(data.get("number"))):
             continue
         digest = str(data.get("sha256"))
         found.setdefault(digest, {})[int(data["number"])] = ((raw.get("binaryData") or {}).get("part")) or ""
@@ -298,14 +305,27 @@ def read_results(client: KubeClient, record: Record) -> dict[int, Data]:
     for digest, parts in sorted(found.items()):
         whole = str(len(parts)) == sizes[digest]
         told = _unpacked([parts[number] for number in sorted(parts)], digest) if whole else None
-        results |= {int(key): item for key, item in (told or {}).items() if key.isdecimal() and isinstance(item, dict)}
+        results |= results_by_index(told)
     return results
 
 
+def results_by_index(told: t.Any) -> dict[int, Data]:
+    """Results by the number of their repetition; what others damaged is left out."""
+    entries = told.items() if isinstance(told, dict) else ()
+    return {int(key): item for key, item in entries if _NUMBER.fullmatch(key) and isinstance(item, dict)}
+
+
 def drop_results(client: KubeClient, record: Record) -> None:
-    """Delete what was kept of repetitions, since an outcome has it."""
+    """Delete what was kept of repetitions, since the record has it; what a later attempt keeps is left alone."""
     for raw in _result_maps(client, record):
-        settle_delete(client, _path(record.namespace, raw["metadata"]["name"]), raw["metadata"]["uid"])
+        if _attempt_of(record, (raw.get("data") or {}).get("job")) <= record.attempt:
+            settle_delete(client, _path(record.namespace, raw["metadata"]["name"]), raw["metadata"]["uid"])
+
+
+def _attempt_of(record: Record, job: str | None) -> int:
+    """The attempt of a Job of the record by its name; 0 for a name that no attempt has."""
+    number = (job or "").removeprefix(f"{record.name}-a")
+    return int(number) if _ATTEMPT.fullmatch(number) else int(job == record.name)
 
 
 def _result_maps(client: KubeClient, record: Record) -> list[Object]:
@@ -339,10 +359,11 @@ def _unpacked(parts: t.Sequence[str], digest: str) -> Data | None:
     if hashlib.sha256(packed).hexdigest() != digest:
         return None
     try:
-        document = json.loads(gzip.decompress(packed))
-    except (ValueError, OSError, EOFError, zlib.error):
+        unpacker = zlib.decompressobj(wbits=_GZIP)
+        text = unpacker.decompress(packed, _UNPACKED_BYTES)
+        return _document(text.decode(), "") if unpacker.eof else None
+    except (BadInput, ValueError, zlib.error):
         return None
-    return document if isinstance(document, dict) else None
 
 
 def create_owned_map(

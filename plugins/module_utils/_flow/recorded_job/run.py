@@ -12,11 +12,13 @@ killed anywhere goes on where it was. Nothing is made twice, and a stored outcom
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log, NotNow, PodLogs
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
     EXPIRES_LABEL,
     MANAGED_LABEL,
@@ -30,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     delete_record,
     drop_chunks,
     drop_results,
+    job_name,
     labels_of,
     list_records,
     new_record,
@@ -40,26 +43,21 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     read_outcome,
     read_record,
     read_results,
+    results_by_index,
     store_outcome,
     store_results,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Forbidden, KubeError, is_passing
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_passing
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import (
     Bell,
     JobBell,
     JobReader,
     follow_job,
-    is_node_down,
+    is_node_gone,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import (
-    LINE_BYTES,
-    TAIL_LINES,
-    is_gone,
-    may_read_logs,
-    read_log,
-)
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import TAIL_LINES, may_read_logs
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -79,6 +77,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     RunState,
     outcome_state,
     pod_that_counts,
+    with_numbers,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import (
     HANG_SECONDS,
@@ -90,12 +89,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure im
 Object = dict[str, t.Any]
 Report = t.Callable[[str], None]
 Listen = t.Callable[[KubeClient, str, str], Bell]
-Log = t.Callable[[str, str], "bytes | None"]
 T = t.TypeVar("T")
 
+# The repetitions that a Job is for; without it the Job is for all that its record does not keep.
+SHARE_ANNOTATION = "muster.kube/repetitions"
 _DEADLINE_GRACE = 120.0
-# How long a log is asked for whose node does not answer, and how long to rest between two tries.
-_LOG_SECONDS = HANG_SECONDS
 _REST = 2.0
 # How many Jobs one task makes at most when pods hang; each leaves out what hung before.
 _MOST_JOBS = 5
@@ -149,7 +147,8 @@ class Repetitions:
     """The indexes of a Job as repetitions: each is harvested when its pod ends, and what finished is never run again.
 
     result makes of a pod what is kept of it. finished takes out of a stored outcome the results that count for a later
-    attempt. failed says of a result whether the repetition failed; more than allowed of these end the run.
+    attempt. failed says of a result whether the repetition failed; more than allowed of these end the run. good says
+    whether it succeeded, usable whether a stored result is one of that repetition: others may have changed it.
     """
 
     count: int
@@ -158,6 +157,12 @@ class Repetitions:
     result: t.Callable[[int, PodFacts, Log], Data]
     finished: t.Callable[[Data], dict[int, Data]]
     failed: t.Callable[[Data], bool]
+    good: t.Callable[[Data], bool]
+    usable: t.Callable[[int, Data], bool]
+
+    def own(self, results: t.Mapping[int, Data]) -> dict[int, Data]:
+        """Those of stored results that can be used."""
+        return {index: result for index, result in results.items() if index < self.count and self.usable(index, result)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,8 +238,7 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
             drop_results(client, record)
     if record is not None and outcome is not None:
         if _outdated(record, terms):
-            ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
-            record = change_record(client, record, ttl, labels=terms.labels)
+            _update(client, record, terms)
             changed = True
         return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
     try:
@@ -242,6 +246,17 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
         return _Attempt(client, terms, record, report, listen).run()
     except ObjectGone as error:
         raise Cancelled(terms.namespace, terms.name) from error
+
+
+def _update(client: KubeClient, record: Record, terms: RecordedJob) -> None:
+    """Note for how long and with which labels the task wants the record; who changed it meanwhile has his say, too."""
+    ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
+    found: Record | None = record
+    while found is not None and found.uid == record.uid and _outdated(found, terms):
+        with contextlib.suppress(Superseded):
+            change_record(client, found, ttl, labels=terms.labels)
+            return
+        found = read_record(client, terms.namespace, terms.name)
 
 
 def _outdated(record: Record, terms: RecordedJob) -> bool:
@@ -306,10 +321,13 @@ def _begin(client: KubeClient, terms: RecordedJob, record: Record | None) -> Rec
         drop_chunks(client, record, set(record.chunks) - set(chunks_of(begun.kept)))
         return begun
     except Superseded:
-        # Another run of the same task was first; go on with its attempt.
         found = read_record(client, terms.namespace, terms.name)
         if found is None:
             raise Cancelled(terms.namespace, terms.name) from None
+        if found.attempt == record.attempt and found.uid == record.uid:
+            # Somebody only labeled it, for example.
+            return _begin(client, terms, found)
+        # Another run of the same task was first; go on with its attempt.
         return found
 
 
@@ -326,9 +344,10 @@ def _kept_document(results: t.Mapping[int, Data]) -> Data:
     return {"results": {str(index): results[index] for index in sorted(results)}}
 
 
-def _end_job(client: KubeClient, record: Record) -> bool:
-    """Delete the Job of the record's attempt with its pods; returns whether there was one."""
-    path = resource_path("batch/v1", "jobs", record.namespace, record.job_name)
+def _end_job(client: KubeClient, record: Record, attempt: int | None = None) -> bool:
+    """Delete the Job of an attempt, the record's unless told otherwise, with its pods; whether there was one."""
+    name = record.job_name if attempt is None else job_name(record.name, attempt)
+    path = resource_path("batch/v1", "jobs", record.namespace, name)
     job = get_object(client, path)
     if job is None or job["metadata"].get("deletionTimestamp"):
         return False
@@ -336,15 +355,6 @@ def _end_job(client: KubeClient, record: Record) -> bool:
         return False
     settle_delete(client, path, job["metadata"]["uid"])
     return True
-
-
-class _NotNow(Exception):
-    """A log is there, but neither its node nor the server gives it at the moment; error is what the server said."""
-
-    def __init__(self, text: str, error: ApiError | None = None) -> None:
-        """In words, and as it was told."""
-        super().__init__(text)
-        self.error = error
 
 
 class _Attempt:
@@ -359,29 +369,26 @@ class _Attempt:
         self._listen = listen
         self._facts = RunFacts(None)
         self._results: dict[int, Data] = {}
+        self._unsaved: set[int] = set()
         self._planned: tuple[int, ...] = ()
-        self._silent: dict[str | None, float] = {}
-        self._log_deadline: float | None = None
+        self._spare: set[str] = set()
+        self._past: Record | None = None
         self._said: set[str] = set()
+        self._logs = PodLogs(client, record.namespace, terms.log_lines, self._say_once)
 
     def run(self) -> Recorded:
         """Create what is missing, wait, harvest, store, tidy up; what hangs is left out of a further Job."""
-        if self._record.stored is not None:
-            return self._done(self._record)
-        for further in reversed(range(_MOST_JOBS)):
+        jobs = 0
+        while True:
             self._riding(self._prepare)
+            if self._record.stored is not None:
+                return self._riding(self._done)
             if not self._terms.wait and (standing := self._standing()) is not None:
                 return standing
-            state = self._follow()
-            if further and self._left_over():
-                self._riding(self._go_on)
-                continue
-            record = self._riding(functools.partial(self._store, state))
-            if record.stored is not None:
-                return self._riding(functools.partial(self._done, record))
-            # Another process made a further Job of the same attempt.
-            self._record = record
-        raise Cancelled(self._record.namespace, self._record.name)
+            state = RunState("succeeded") if self._is_whole() else self._follow()
+            jobs += 1
+            further = jobs < _MOST_JOBS and bool(self._left_over())
+            self._riding(self._go_on if further else functools.partial(self._store, state))
 
     def _riding(self, call: t.Callable[[], T]) -> T:
         """Do something although the server may be out of reach for a while; the Job does not need us meanwhile."""
@@ -402,17 +409,100 @@ class _Attempt:
             self._report(text)
 
     def _prepare(self) -> None:
-        """Find out what is left to be run, and have its Job."""
-        if self._terms.repetitions is not None:
-            document = read_document(self._client, self._record, self._record.kept) or {}
-            kept = {int(index): result for index, result in (document.get("results") or {}).items()}
-            self._planned = tuple(index for index in range(self._terms.repetitions.count) if index not in kept)
-            self._results = kept | read_results(self._client, self._record)
-        if not self._job_exists():
-            self._create()
+        """Find out what is left to be run, and have its Job; nothing to do for an attempt that is over."""
+        while True:
+            self._leave_past()
+            if self._record.stored is not None:
+                return
+            job = self._find_job()
+            parts = self._load(job)
+            if job is not None or self._is_whole():
+                return
+            if parts:
+                # The Job is gone, but what is kept of it counts: the next one is for the others only.
+                self._renumber()
+            elif self._create():
+                return
+
+    def _load(self, job: Object | None) -> bool:
+        """Read what is kept of repetitions, and which the Job is for; whether some of this attempt's own are kept."""
+        wanted = self._terms.repetitions
+        if wanted is None:
+            return False
+        document = read_document(self._client, self._record, self._record.kept) or {}
+        kept = wanted.own(results_by_index(document.get("results")))
+        parts = wanted.own(read_results(self._client, self._record))
+        share = _share_of(job, wanted.count)
+        missing = tuple(index for index in range(wanted.count) if index not in kept)
+        self._planned = missing if share is None else share
+        self._results = kept | parts | self._results
+        return bool(parts)
+
+    def _is_whole(self) -> bool:
+        """Whether there is a result of each repetition, so that there is nothing to wait for."""
+        wanted = self._terms.repetitions
+        return wanted is not None and len(self._results) == wanted.count
+
+    def _is_current(self) -> bool:
+        """Whether the record, read afresh, still stands at this attempt; whatever it became is gone on with."""
+        before = self._record
+        found = read_record(self._client, before.namespace, before.name)
+        if found is None or found.uid != before.uid:
+            raise Cancelled(before.namespace, before.name)
+        self._record = found
+        if found.attempt == before.attempt and found.stored is None:
+            return True
+        self._forget()
+        return False
+
+    def _forget(self) -> None:
+        """Results count for the attempt they were made in; what it hands on stands in the record."""
+        self._results, self._unsaved = {}, set()
+
+    def _changed(self, change: t.Callable[[Record], Record]) -> bool:
+        """Change the record; False when another process ended or left this attempt first, and then nothing is changed.
+
+        Who only labeled the record, for example, is no obstacle.
+        """
+        while True:
+            try:
+                self._record = change(self._record)
+                return True
+            except Superseded:
+                if not self._is_current():
+                    return False
+
+    def _renumber(self) -> None:
+        """Begin an attempt for the repetitions without a result; the record keeps the others."""
+        before = self._record
+        results = self._results
+
+        def change(record: Record) -> Record:
+            """The record of the next attempt."""
+            kept = pack_document(self._client, record, _kept_document(results))
+            return change_record(self._client, record, {"attempt": str(record.attempt + 1), "kept": kept})
+
+        self._changed(change)
+        self._forget()
+        self._past = before
+
+    def _leave_past(self) -> None:
+        """Take away what an attempt needed that this one was begun after."""
+        past = self._past
+        if past is not None:
+            _end_job(self._client, past)
+            drop_results(self._client, past)
+            drop_chunks(self._client, past, set(chunks_of(past.kept)) - self._named())
+        self._past = None
+
+    def _named(self) -> set[str]:
+        """The chunks that the record names."""
+        return {*self._record.chunks, *chunks_of(self._record.kept)}
 
     def _standing(self) -> Recorded | None:
         """Where it stands, for a task that does not wait; None when it is over."""
+        if self._is_whole():
+            return None
         facts = JobReader(self._client, self._record.namespace, self._record.job_name).read()
         state = self._judge(facts, ServerClock(self._client).now())
         if state.over:
@@ -431,14 +521,17 @@ class _Attempt:
             patience=self._terms.patience,
         ).state
 
-    def _job_exists(self) -> bool:
-        """Whether this attempt's Job is there already, so that its contents are, too."""
+    def _find_job(self) -> Object | None:
+        """The Job of this attempt if it is there already, so that its contents are, too."""
         path = resource_path("batch/v1", "jobs", self._record.namespace, self._record.job_name)
         job = get_object(self._client, path)
-        return job is not None and self._is_ours(job) is Ownership.OURS
+        return job if job is not None and self._is_ours(job) is Ownership.OURS else None
 
-    def _create(self) -> None:
-        """Create contents, then the Job; who may not read its results later is told before anything starts."""
+    def _create(self) -> bool:
+        """Create contents, then the Job; who may not read its results later is told before anything starts.
+
+        False when the record turns out to stand elsewhere meanwhile, so that this Job is not wanted any more.
+        """
         record, terms = self._record, self._terms
         if not may_read_logs(self._client, record.namespace):
             cause = "the right to get pods/log is missing, so its results could not be read"
@@ -446,17 +539,35 @@ class _Attempt:
         names = {item.key: item.name(record.name) for item in terms.contents}
         for item in terms.contents:
             create_owned_map(self._client, record, names[item.key], item.data, item.binary)
+        if record.attempt > 1:
+            # Its maker may have been killed before he could end it.
+            _end_job(self._client, record, record.attempt - 1)
+        job = self._described(record, names)
+        if not self._is_current():
+            return False
+        path = resource_path("batch/v1", "jobs", record.namespace)
+        create_owned(self._client, record, path, job, self._is_ours)
+        if self._is_current():
+            return True
+        _end_job(self._client, record)
+        return False
+
+    def _described(self, record: Record, contents: t.Mapping[str, str]) -> Object:
+        """The Job of this attempt, owned by the record."""
         labels = {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL}
-        job = terms.job(JobPlace(record.job_name, record.attempt, labels, names, *self._share()))
+        indexes, failed = self._share()
+        job = self._terms.job(JobPlace(record.job_name, record.attempt, labels, contents, indexes, failed))
+        own = job.get("metadata") or {}
+        share = {} if indexes is None else {SHARE_ANNOTATION: " ".join(str(index) for index in indexes)}
         metadata = {
-            **(job.get("metadata") or {}),
+            **own,
             "name": record.job_name,
             "namespace": record.namespace,
-            "labels": {**(job.get("metadata") or {}).get("labels", {}), **labels, MANAGED_LABEL: MANAGER},
+            "labels": {**own.get("labels", {}), **labels, MANAGED_LABEL: MANAGER},
+            "annotations": {**own.get("annotations", {}), **share},
             "ownerReferences": [owner_of(record)],
         }
-        path = resource_path("batch/v1", "jobs", record.namespace)
-        create_owned(self._client, record, path, {**job, "metadata": metadata}, self._is_ours)
+        return {**job, "metadata": metadata}
 
     def _share(self) -> tuple[tuple[int, ...] | None, int]:
         """Which repetitions this Job is for, None for all, and how many others failed."""
@@ -499,15 +610,10 @@ class _Attempt:
         wanted = self._terms.repetitions
         if wanted is None:
             return facts
-        pods = [
-            dataclasses.replace(pod, index=self._planned[pod.index or 0])
-            for pod in facts.pods
-            if (pod.index or 0) < len(self._planned)
-        ]
-        facts = dataclasses.replace(facts, pods=tuple(pods))
+        facts = with_numbers(facts, self._planned)
         late = overdue_nodes(facts, now=now, limits=wanted.limits)
-        down = frozenset(name for name in late if is_node_down(self._client, name))
-        return with_lost_pods(facts, now=now, limits=wanted.limits, down=down)
+        gone = frozenset(name for name in late if is_node_gone(self._client, name))
+        return with_lost_pods(facts, now=now, limits=wanted.limits, gone=gone)
 
     def _gather(self, wanted: Repetitions) -> None:
         """Keep the results of repetitions that ended, so that nothing that happens to their pods harms them."""
@@ -517,18 +623,33 @@ class _Attempt:
             if index in self._results or pod is None or not pod.decided:
                 continue
             try:
-                found[index] = wanted.result(index, pod, self._log_of(pod))
-            except _NotNow as error:
+                found[index] = wanted.result(index, pod, self._logs.now(pod))
+            except NotNow as error:
                 self._say_once(str(error))
         self._results |= found
-        if found and any(index not in self._results for index in self._planned):
-            store_results(self._client, self._record, found)
+        self._unsaved |= set(found)
+        if self._unsaved and any(index not in self._results for index in self._planned):
+            self._save()
+
+    def _save(self) -> None:
+        """Store what is not stored yet; a store that refuses it costs nothing as long as this process lives."""
+        try:
+            store_results(self._client, self._record, {index: self._results[index] for index in sorted(self._unsaved)})
+        except MusterError as error:
+            self._say_once(f"results are not stored before the end: {error}")
+        else:
+            self._unsaved.clear()
 
     def _left_over(self) -> list[int]:
-        """The repetitions that were not tried because pods hang that are given up."""
-        wanted = self._terms.repetitions
-        if wanted is None or self._facts.job is None or not any(pod.lost for pod in self._facts.pods):
+        """The repetitions that were not tried because pods hang that are given up, or that succeeded unnoticed."""
+        wanted, job = self._terms.repetitions, self._facts.job
+        if wanted is None or job is None:
             return []
+        if not any(pod.lost for pod in self._facts.pods):
+            late = any(pod.noticed_late for pod in self._facts.pods)
+            bad = sum(not wanted.good(result) for result in self._results.values())
+            if job.failure is None or not late or bad > wanted.allowed:
+                return []
         if sum(wanted.failed(result) for result in self._results.values()) > wanted.allowed:
             return []
         tried = {pod.index for pod in self._facts.pods if pod.lost is not None or pod.decided}
@@ -536,99 +657,43 @@ class _Attempt:
 
     def _go_on(self) -> None:
         """Begin an attempt for repetitions that were not tried; the others are kept, and what hung counts as ended."""
-        wanted, record = self._terms.repetitions, self._record
+        wanted = self._terms.repetitions
         if wanted is None:
             raise ValueError("repetitions are needed")
         for index in self._planned:
             pod = pod_that_counts(self._facts.pods, index)
-            if index not in self._results and pod is not None and pod.over:
-                self._results[index] = wanted.result(index, pod, self._log)
-        kept = pack_document(self._client, record, _kept_document(self._results))
-        try:
-            begun = change_record(self._client, record, {"attempt": str(record.attempt + 1), "kept": kept})
-        except Superseded as error:
-            found = read_record(self._client, record.namespace, record.name)
-            if found is None:
-                raise Cancelled(record.namespace, record.name) from error
-            begun = found
-        _end_job(self._client, record)
-        drop_results(self._client, record)
-        drop_chunks(self._client, record, set(chunks_of(record.kept)) - set(chunks_of(begun.kept)))
-        self._record = begun
+            if index not in self._results and pod is not None and (pod.lost is not None or pod.decided):
+                self._results[index] = wanted.result(index, pod, self._logs.patiently)
+        self._renumber()
 
-    def _store(self, state: RunState) -> Record:
+    def _store(self, state: RunState) -> None:
         """Harvest and keep the outcome; when another run was first, its outcome counts."""
-        if self._facts.job is None and read_record(self._client, self._record.namespace, self._record.name) is None:
-            raise Cancelled(self._record.namespace, self._record.name)
-        outcome = self._terms.harvest(Ended(state, self._facts, self._log, self._results))
+        before = self._record
+        if self._facts.job is None and read_record(self._client, before.namespace, before.name) is None:
+            raise Cancelled(before.namespace, before.name)
+        outcome = self._terms.harvest(Ended(state, self._facts, self._logs.patiently, self._results))
         now = ServerClock(self._client).now()
-        try:
-            return store_outcome(self._client, self._record, outcome, now)
-        except Superseded as error:
-            found = read_record(self._client, self._record.namespace, self._record.name)
-            further = self._terms.repetitions is not None and found is not None and found.attempt > self._record.attempt
-            if found is not None and (further or (found.stored is not None and found.attempt == self._record.attempt)):
-                return found
-            raise Cancelled(self._record.namespace, self._record.name) from error
+        if self._changed(lambda record: store_outcome(self._client, record, outcome, now)):
+            self._spare = set(chunks_of(before.kept)) - self._named()
 
-    def _log_of(self, pod: PodFacts) -> Log:
-        """Reads a log if its node gives it now; a node that does not answer is left alone for a moment."""
-
-        def read(name: str, container: str) -> bytes | None:
-            if self._silent.get(pod.node, 0.0) > self._client.clock():
-                raise _NotNow(f"node {pod.node} gave no log a moment ago")
-            try:
-                return self._read(name, container)
-            except _NotNow:
-                self._silent[pod.node] = self._client.clock() + _REST
-                raise
-
-        return read
-
-    def _log(self, pod: str, container: str) -> bytes | None:
-        """The end of a log; None when it is gone, or when its node did not give it in all that time.
-
-        Who may not read it is told so, and the Job stays as it is: its results are there for who may.
-        """
-        while True:
-            try:
-                return self._read(pod, container)
-            except _NotNow as error:
-                self._say_once(str(error))
-                if self._log_deadline is None:
-                    self._log_deadline = self._client.clock() + _LOG_SECONDS
-                if self._client.clock() < self._log_deadline:
-                    self._client.sleep(_REST)
-                    continue
-                if isinstance(error.error, Forbidden):
-                    raise error.error from None
-                return None
-
-    def _read(self, pod: str, container: str) -> bytes | None:
-        """The end of a log as it is now; None when it is gone, _NotNow when it cannot be had at the moment."""
-        lines = self._terms.log_lines
-        try:
-            return read_log(
-                self._client,
-                self._record.namespace,
-                pod,
-                container,
-                tail_lines=lines,
-                tail_bytes=lines * LINE_BYTES,
-                read_retries=False,
-            )
-        except ApiError as error:
-            if is_gone(error):
-                return None
-            raise _NotNow(str(error), error) from error
-
-    def _done(self, record: Record) -> Recorded:
+    def _done(self) -> Recorded:
         """Tidy up, the Job last since a later task looks for it alone, and tell the outcome."""
+        record = self._record
         if self._terms.repetitions is not None:
             drop_results(self._client, record)
-            drop_chunks(self._client, record, set(chunks_of(self._record.kept)) - set(record.chunks))
+            drop_chunks(self._client, record, self._spare)
         _end_job(self._client, record)
         outcome = read_outcome(self._client, record)
         if outcome is None:
             raise MusterError("read", f"the outcome in ConfigMap {record.namespace}/{record.name}", "a part is lost")
         return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=False, changed=True)
+
+
+def _share_of(job: Object | None, count: int) -> tuple[int, ...] | None:
+    """The repetitions that a Job says it is for; None when it does not tell."""
+    told = ((job or {}).get("metadata", {}).get("annotations") or {}).get(SHARE_ANNOTATION)
+    numbers = str(told).split()
+    if told is None or not all(number.isdecimal() and len(number) < 10 for number in numbers):
+        return None
+    share = tuple(int(number) for number in numbers)
+    return share if all(number < count for number in share) else None

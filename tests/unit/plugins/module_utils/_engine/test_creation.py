@@ -12,8 +12,8 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import CHANGED_MEANWHILE
 from ansible_collections.muster.kube.plugins.module_utils._engine.placing import READY_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import OutcomeUnknown
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
-from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"

@@ -13,11 +13,10 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, OutcomeUnknown
 from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     ObjectGone,
-    OutcomeUnknown,
     Superseded,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput

@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    OutcomeUnknown,
     TooManyRequests,
     Unreachable,
 )
@@ -23,7 +24,6 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Created,
     Existing,
     ObjectGone,
-    OutcomeUnknown,
     Ownership,
     Superseded,
     settle_create,

@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure im
 )
 
 LIMITS = PodLimits(timeout=100.0, grace=20.0)
-DOWN = frozenset({"n1"})
+GONE = frozenset({"n1"})
 
 
 def pod(index=0, phase="Running", begun=0.0, **more):
@@ -42,8 +42,8 @@ def facts(*pods):
     return RunFacts(JobFacts("j", "uj", created=0.0), pods)
 
 
-def lost(pods, now, down=DOWN):
-    found = with_lost_pods(facts(*pods), now=now, limits=LIMITS, down=down)
+def lost(pods, now, gone=GONE):
+    found = with_lost_pods(facts(*pods), now=now, limits=LIMITS, gone=gone)
     return [pod.index for pod in found.pods if pod.lost is not None]
 
 
@@ -51,24 +51,24 @@ def state_of(found, now, start_timeout=60.0):
     return judge_run(found, now=now, start_timeout=start_timeout, failed_as="script_failed")
 
 
-def test_a_pod_of_a_dead_node_is_given_up_when_its_time_and_grace_are_over():
+def test_a_pod_of_a_node_that_is_gone_is_given_up_when_its_time_and_grace_are_over():
     assert lost([pod()], 119.9) == []
     assert lost([pod()], 120.0) == [0]
-    assert lost([pod()], 120.0, down=frozenset()) == []
+    assert lost([pod()], 120.0, gone=frozenset()) == []
 
 
 def test_a_pod_that_no_node_ends_is_given_up_two_minutes_after_its_time():
-    assert lost([pod()], 219.9, down=frozenset()) == []
-    assert lost([pod()], 220.0, down=frozenset()) == [0]
+    assert lost([pod()], 219.9, gone=frozenset()) == []
+    assert lost([pod()], 220.0, gone=frozenset()) == [0]
 
 
 def test_a_pod_that_hangs_in_deletion_is_given_up_though_its_time_is_not_over():
     going = pod(deleted=10.0, ends_by=30.0)
-    assert lost([going], 89.9, down=frozenset()) == []
-    assert lost([going], 90.0, down=frozenset()) == [0]
+    assert lost([going], 89.9, gone=frozenset()) == []
+    assert lost([going], 90.0, gone=frozenset()) == [0]
 
 
-def test_a_pod_that_never_began_on_a_dead_node_is_given_up_as_well():
+def test_a_pod_that_never_began_on_a_node_that_is_gone_is_given_up_as_well():
     assert lost([pod(phase="Pending")], 120.0) == [0]
 
 
@@ -84,26 +84,38 @@ def test_only_the_nodes_of_pods_whose_time_is_over_are_looked_at():
 
 
 def test_what_is_given_up_was_evicted_and_never_the_fault_of_the_script():
-    (found,) = with_lost_pods(facts(pod()), now=120.0, limits=LIMITS, down=DOWN).pods
-    assert pod_failure(found, "script_failed") == (
-        "evicted",
-        "node n1 does not answer, and 120 s after its begin the pod had not ended",
-    )
+    (found,) = with_lost_pods(facts(pod()), now=120.0, limits=LIMITS, gone=GONE).pods
+    assert pod_failure(found, "script_failed") == ("evicted", "node n1 is gone, and the pod had not ended before")
+
+
+def test_a_pod_that_succeeded_while_its_node_was_cut_off_did_not_take_too_long():
+    """The kubelet looks at the time first."""
+    assert pod_failure(ended(0, phase="Failed", reason="DeadlineExceeded"), "script_failed") == (None, "")
+    late = ContainerFacts("run", exit_code=143, started=0.0, finished=101.0)
+    stopped = pod(0, "Failed", reason="DeadlineExceeded", containers=(late,))
+    assert pod_failure(stopped, "script_failed")[0] == "timeout"
+
+
+@pytest.mark.parametrize(("code", "told"), [(137, "ContainerStatusUnknown"), (255, "Unknown")])
+def test_a_container_whose_node_was_started_again_is_not_the_fault_of_the_script(code, told):
+    container = ContainerFacts("run", exit_code=code, ended_as=told, started=0.0, finished=9.0)
+    found = pod(0, "Failed", containers=(container,))
+    assert pod_failure(found, "script_failed")[0] == "evicted"
 
 
 def test_while_other_pods_run_the_run_goes_on():
-    found = with_lost_pods(facts(pod(0), pod(1, begun=110.0)), now=120.0, limits=LIMITS, down=DOWN)
+    found = with_lost_pods(facts(pod(0), pod(1, begun=110.0)), now=120.0, limits=LIMITS, gone=GONE)
     assert state_of(found, 120.0).phase == "running"
 
 
 def test_when_nothing_but_lost_pods_is_left_the_job_is_over():
-    found = with_lost_pods(facts(ended(0), pod(1)), now=125.0, limits=LIMITS, down=DOWN)
+    found = with_lost_pods(facts(ended(0), pod(1)), now=125.0, limits=LIMITS, gone=GONE)
     state = state_of(found, 125.0)
     assert (state.phase, state.reason) == ("failed", "evicted")
 
 
 def test_right_after_a_pod_ended_the_controller_may_make_another():
-    found = with_lost_pods(facts(ended(0, finished=120.0), pod(1)), now=125.0, limits=LIMITS, down=DOWN)
+    found = with_lost_pods(facts(ended(0, finished=120.0), pod(1)), now=125.0, limits=LIMITS, gone=GONE)
     assert state_of(found, 125.0).phase == "running"
     assert state_of(found, 140.0).phase == "failed"
 
@@ -119,17 +131,17 @@ def test_a_controller_that_makes_no_further_pod_is_not_waited_for_for_ever():
 def test_a_repetition_that_the_cluster_ends_again_and_again_is_given_up():
     ended_by_others = [ended(0, phase="Failed", disrupted="Eviction", name=f"d{number}") for number in range(5)]
     assert lost([*ended_by_others[:4], pod(0, begun=None)], 60.0) == []
-    found = with_lost_pods(facts(*ended_by_others, pod(0, begun=None)), now=60.0, limits=LIMITS, down=frozenset())
+    found = with_lost_pods(facts(*ended_by_others, pod(0, begun=None)), now=60.0, limits=LIMITS, gone=frozenset())
     (given_up,) = [item for item in found.pods if item.lost is not None]
     assert pod_failure(given_up, "script_failed") == ("evicted", "the cluster ended it 5 times: Eviction")
 
 
 def test_an_image_that_one_node_cannot_pull_harms_only_the_repetition_there():
     stuck = pod(1, "Pending", containers=(ContainerFacts("run", waiting="ImagePullBackOff", message="no disk"),))
-    alone = with_lost_pods(facts(stuck), now=5.0, limits=LIMITS, down=frozenset())
+    alone = with_lost_pods(facts(stuck), now=5.0, limits=LIMITS, gone=frozenset())
     assert state_of(alone, 5.0).reason == "image_pull"
     running = pod(0)
-    found = with_lost_pods(facts(running, stuck), now=5.0, limits=LIMITS, down=frozenset())
+    found = with_lost_pods(facts(running, stuck), now=5.0, limits=LIMITS, gone=frozenset())
     assert state_of(found, 5.0).phase == "running"
     (given_up,) = [item for item in found.pods if item.lost is not None]
     assert pod_failure(given_up, "script_failed") == ("image_pull", "ImagePullBackOff: no disk")

@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hashlib
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
@@ -232,7 +236,7 @@ def test_a_dead_node_ends_its_runs_as_evicted_and_the_others_go_on(stage):
     stage.steps = [lambda: stage.end_index(0), lambda: stage.run_index(1, LONG_AGO), go_on]
     answer = stage.inspect(repetitions=3)
     assert (answer["reason"], reasons(answer)) == ("evicted", [None, "evicted", None])
-    assert "node n does not answer" in answer["runs"][1]["message"]
+    assert "node n did not end it" in answer["runs"][1]["message"]
     assert (times(answer), len(stage.jobs)) == ([1.0, None, 3.0], 2)
     assert [path for path in stage.objects if path.startswith(JOBS)] == []
     # It says nothing about the script, so it is tried again, and only that.
@@ -308,3 +312,216 @@ def test_a_server_that_stays_away_is_not_waited_for_longer_than_the_run_may_take
     with pytest.raises(Unreachable):
         stage.inspect()
     assert 600 <= stage.now - before < 800
+
+
+def record_of(stage):
+    return next(obj for path, obj in stage.objects.items() if path.startswith(MAPS) and "attempt" in obj["data"])
+
+
+def part_of(stage, name, document, **changes):
+    """A part with results as somebody with the right to write ConfigMaps may forge it."""
+    record = record_of(stage)
+    packed = gzip.compress(document)
+    data = {"job": record["metadata"]["name"], "number": "0", "of": "1"}
+    data |= {"sha256": hashlib.sha256(packed).hexdigest(), **changes}
+    owner = {"kind": "ConfigMap", "name": record["metadata"]["name"], "uid": record["metadata"]["uid"]}
+    labels = {"muster.kube/part": record["metadata"]["name"]}
+    metadata = {"name": name, "namespace": "team", "labels": labels, "ownerReferences": [owner]}
+    part = {"part": base64.b64encode(packed).decode()}
+    stage.put(f"{MAPS}/{name}", {"kind": "ConfigMap", "metadata": metadata, "data": data, "binaryData": part})
+
+
+def nested(depth):
+    return b"[" * depth + b"]" * depth
+
+
+ODD_PARTS = {
+    "no item": (b'{"0": {}}', {}),
+    "item of another sort": (b'{"0": {"item": [], "placement": {"found": []}}}', {}),
+    "another index": (
+        b'{"0": {"item": {"index": 1, "stdout": "", "stderr": "", "hwinfo": null}, "placement": {}}}',
+        {},
+    ),
+    "wrong types": (
+        b'{"0": {"item": {"index": 0, "stdout": "", "stderr": "", "hwinfo": 7}, "placement": {"found": []}}}',
+        {},
+    ),
+    "a repetition that is none": (
+        b'{"7": {"item": {"index": 7, "stdout": "", "stderr": "", "hwinfo": null}, "placement": {"found": []}}}',
+        {},
+    ),
+    "an endless number": (b'{"' + b"9" * 5000 + b'": {}}', {}),
+    "an endless position": (b"{}", {"number": "9" * 5000}),
+    "nested": (b'{"0": ' + nested(20_000) + b"}", {}),
+    "no text": (b"\xff\xfe", {}),
+    "another digest": (b'{"0": {}}', {"sha256": "0"}),
+    "another attempt": (b'{"0": {}}', {"job": "other"}),
+}
+
+
+@pytest.mark.parametrize("odd", sorted(ODD_PARTS))
+def test_odd_parts_are_left_out_as_if_nothing_had_been_kept(stage, odd):
+    document, changes = ODD_PARTS[odd]
+    stage.inspect(repetitions=2, wait=False)
+    part_of(stage, "forged", document, **changes)
+    stage.steps = [
+        lambda: (stage.end_index(0), stage.run_index(1)),
+        lambda: (stage.end_index(1), stage.end_job()),
+    ]
+    answer = stage.inspect(repetitions=2)
+    assert times(answer) == [1.0, 2.0]
+    assert [text.rpartition(": ")[2] for text in stage.said if " of 2" in text] == ["1 of 2"]
+
+
+@pytest.mark.parametrize("kept", ['{"results": {"0": 3, "x": {}}}', '{"results": []}', '{"chunks": ["gone"]}'])
+def test_repetitions_are_not_mixed_up_when_what_was_kept_is_damaged(stage, kept):
+    """The Job says itself for which repetitions it is."""
+
+    def break_off():
+        for number in (0, 2):
+            stage.end_index(number)
+        stage.objects.pop(f"{JOBS}/{stage.job()['metadata']['name']}")
+        for number in (0, 2):
+            stage.objects.pop(f"{PODS}/p-{number}")
+
+    stage.steps = [lambda: (stage.end_index(0), stage.end_index(2), stage.run_index(1)), break_off]
+    stage.inspect(repetitions=3, parallelism=3)
+    stage.objects = {path: obj for path, obj in stage.objects.items() if not path.startswith(PODS)}
+    stage.inspect(repetitions=3, parallelism=3, wait=False)
+    assert stage.variables()["MUSTER_INDEXES"] == "1"
+    record_of(stage)["data"]["kept"] = kept
+    stage.steps = [lambda: (stage.end_index(0, repetition=1), stage.end_job())]
+    answer = stage.inspect(repetitions=3, parallelism=3)
+    assert times(answer) == [None, 2.0, None]
+    stage.objects = {path: obj for path, obj in stage.objects.items() if not path.startswith(PODS)}
+    stage.steps = [lambda: (stage.end_index(0), stage.end_index(1, repetition=2), stage.end_job())]
+    assert times(stage.inspect(repetitions=3, parallelism=3)) == [1.0, 2.0, 3.0]
+    assert stage.variables()["MUSTER_INDEXES"] == "0 2"
+
+
+def test_a_node_that_does_not_know_its_pods_yet_is_asked_again(stage):
+    stage.log_troubles["p-0"] = [404] * 6
+    stage.steps = [lambda: (stage.end_index(0), stage.end_job())]
+    assert reasons(stage.inspect()) == [None]
+
+
+def test_results_that_cannot_be_stored_before_the_end_are_stored_at_the_end_or_as_soon_as_it_goes(stage):
+    refused = [403]
+
+    def answer(method, url, body, usual=stage.answer):
+        if method == "POST" and url.startswith(MAPS) and "-i" in body["metadata"]["name"][-14:] and refused:
+            return refused.pop(), {"kind": "Status", "message": "exceeded quota"}
+        return usual(method, url, body)
+
+    stage.answer = answer
+    seen = []
+    stage.steps = [
+        lambda: stage.end_index(0),
+        lambda: seen.append(len(stage.results())),
+        lambda: (seen.append(len(stage.results())), stage.vanish(0)),
+        lambda: (stage.end_index(1), stage.end_job()),
+    ]
+    assert times(stage.inspect(repetitions=2)) == [1.0, 2.0]
+    assert seen == [0, 1]
+    assert any("exceeded quota" in text for text in stage.said)
+
+
+def test_a_pod_that_went_before_its_result_was_read_is_a_lost_result_and_run_again(stage):
+    def finish():
+        stage.end_index(1)
+        stage.end_job()
+        stage.job()["status"] |= {"completedIndexes": "0-1"}
+
+    stage.steps = [finish]
+    answer = stage.inspect(repetitions=2)
+    assert reasons(answer) == ["lost_result", None]
+    assert "before its result was read" in answer["runs"][0]["message"]
+    stage.objects = {path: obj for path, obj in stage.objects.items() if not path.startswith(PODS)}
+    stage.steps = [lambda: (stage.end_index(0), stage.end_job())]
+    assert (times(stage.inspect(repetitions=2)), stage.jobs[1]["completions"]) == ([1.0, 2.0], 1)
+
+
+def test_pods_of_others_are_no_results_when_the_job_was_deleted(stage):
+    """A Job of the same name may have been there before, and its pods go later than it."""
+
+    def delete():
+        stage.objects.pop(f"{JOBS}/{stage.job()['metadata']['name']}")
+        stage.objects[f"{PODS}/p-0"]["metadata"]["ownerReferences"][0]["uid"] = "older"
+
+    stage.steps = [lambda: None, lambda: (stage.end_index(0), delete())]
+    assert reasons(stage.inspect()) == ["cancelled"]
+
+
+def test_a_node_whose_clock_is_late_loses_no_pod(stage):
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": NOW}
+    stage.steps = [
+        lambda: stage.run_index(0, "2026-11-16T02:00:00Z", conditions=[placed]),
+        lambda: (stage.end_index(0), stage.end_job()),
+    ]
+    assert reasons(stage.inspect()) == [None]
+
+
+def test_a_pod_the_cluster_ended_is_run_in_the_further_job_as_it_would_have_been_in_this_one(stage):
+    stage.put(NODE, {"kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": [down()]}})
+    disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    ended = {"name": "run", "state": {"terminated": {"exitCode": 143, "finishedAt": LONG_AGO}}}
+
+    def disrupt():
+        stage.run_index(0, LONG_AGO)
+        stage.run_pod("p-1", phase="Failed", conditions=[disruption], containerStatuses=[ended])
+
+    def go_on():
+        stage.objects = {path: obj for path, obj in stage.objects.items() if not path.startswith(PODS)}
+        stage.end_index(0, repetition=1)
+        stage.end_job()
+
+    stage.steps = [disrupt, go_on]
+    assert reasons(stage.inspect(repetitions=2, parallelism=2)) == ["evicted", None]
+
+
+def test_a_long_script_leaves_no_room_in_the_record_so_results_lie_beside_it(stage):
+    script = "#\n" * 300_000
+    written = base64.b64encode(b"x" * 230_000).decode()
+    stage.logs["p-0"] = framed({"exit_code": 0, "stdout": {"head": written, "tail": "", "bytes": 230_000}})
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": LONG_AGO}
+    state = [{"name": "run", "state": {"terminated": ended}}]
+    stage.steps = [lambda: (stage.run_pod("p-0", phase="Succeeded", containerStatuses=state), stage.end_job())]
+    answer = stage.inspect(script=script, output_bytes=1024 * 1024)
+    assert len(answer["runs"][0]["stdout"]) == 230_000
+    assert sum(len(text) for text in record_of(stage)["data"].values()) < 1024 * 1024
+
+
+def test_labels_that_two_tasks_set_at_once_are_both_set(stage):
+    stage.steps = [lambda: (stage.end_index(0), stage.end_job())]
+    stage.inspect()
+
+    def answer(method, url, body, usual=stage.answer):
+        if method == "PUT":
+            stage.answer = usual
+            stage.inspect(labels={"a": "1"})
+        return usual(method, url, body)
+
+    stage.answer = answer
+    told = stage.inspect(labels={"b": "2"})
+    assert (told["cached"], told["changed"]) == (True, True)
+    assert {"a": "1", "b": "2"}.items() <= record_of(stage)["metadata"]["labels"].items()
+
+
+def test_repetitions_go_on_when_the_job_failed_for_successes_that_its_node_noticed_late(stage):
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": LONG_AGO}
+
+    def notice_late():
+        stage.end_index(0)
+        state = [{"name": "run", "state": {"terminated": ended}}]
+        stage.run_pod("p-0", phase="Failed", reason="DeadlineExceeded", containerStatuses=state)
+        stage.end_job("Failed", "MaxFailedIndexesExceeded")
+
+    def go_on():
+        stage.objects = {path: obj for path, obj in stage.objects.items() if not path.startswith(PODS)}
+        stage.end_index(0, repetition=1)
+        stage.end_job()
+
+    stage.steps = [notice_late, go_on]
+    answer = stage.inspect(repetitions=2)
+    assert (reasons(answer), times(answer)) == ([None, None], [1.0, 2.0])
+    assert stage.variables()["MUSTER_INDEXES"] == "1"

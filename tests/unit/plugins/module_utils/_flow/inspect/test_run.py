@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
@@ -191,6 +191,32 @@ def test_hardware_that_no_node_has_is_refused_before_anything_is_written(stage):
         {"node": "n1", "missing": ["arch arm64: label kubernetes.io/arch is 'amd64'"]}
     ]
     assert stage.writes == []
+
+
+def test_nodes_that_are_to_come_are_waited_for(stage):
+    """An autoscaler makes them when a pod waits; it knows their labels, and nobody else does."""
+    stage.put("/api/v1/nodes/n", {"kind": "Node", "metadata": {"name": "n", "labels": {"kubernetes.io/arch": "amd64"}}})
+    hardware = {"arch": "arm64", "gpu": {"product": ["Tesla-T4"]}}
+    answer = stage.inspect(run={"hardware": hardware, "wait_for_nodes": True}, wait=False)
+    assert answer["phase"] == "Pending"
+    spec = stage.job()["spec"]["template"]["spec"]
+    affinity = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    asked = {item["key"]: item.get("values") for item in affinity["nodeSelectorTerms"][0]["matchExpressions"]}
+    assert asked["kubernetes.io/arch"] == ["arm64"]
+    assert asked["nvidia.com/gpu.product"] == ["Tesla-T4"]
+    assert any("nodes are waited for" in text for text in stage.said)
+
+
+def test_values_that_only_nodes_have_cannot_be_asked_of_nodes_that_are_to_come(stage):
+    with pytest.raises(MusterError, match="which are missing"):
+        stage.inspect(run={"hardware": {"gpu": {"product": ["Tesla-*"]}}, "wait_for_nodes": True})
+    assert stage.writes == []
+
+
+def test_waiting_for_nodes_makes_no_other_inspection(stage):
+    plain = stage.inspect(check_mode=True)
+    waiting = stage.inspect(run={"wait_for_nodes": True}, check_mode=True)
+    assert plain["inspection_id"] == waiting["inspection_id"]
 
 
 def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
