@@ -5,9 +5,11 @@
 """Change one token of the code that decides, run the unit tests of that file, and see whether one of them notices.
 
 A seeded sample of all changes is tried: comparisons, `and`/`or`, `not`, arithmetic, numbers, True/False, min/max,
-any/all and `return None`. Annotations, decorators and the insides of f-strings are left alone. The tests of a file are
-the one that mirrors it and all that import it, then those of the files that import it. The files are changed in copies
-of the tree, never in the tree itself. Fewer noticed than --at-least percent is a failure.
+any/all and `return None`. Annotations, decorators (also `frozen` and `slots` of dataclasses) and texts are left alone,
+and two changes that make no difference: the check of lengths in `zip(..., strict=True)`, and `return False` as `return
+None`, which is just as false (it becomes `return True` instead). All else counts, also what no test could notice.
+The tests of a file are the one that mirrors it and all that import it, then those of the files that import it. The files
+are changed in copies of the tree, never in the tree itself. Fewer noticed than --at-least percent is a failure.
 Usage: mutants.py TREE WORKPLACE [--seed N] [--count N] [--paths FILE_OR_FOLDER...] [--processes N] [--at-least PERCENT]
 """
 
@@ -158,14 +160,17 @@ class Changes(ast.NodeVisitor):
             self._add(node.lineno, self._start(node), self._end(node), repr(node.value + 1))
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Smallest and largest, any and all change places."""
-        if isinstance(node.func, ast.Name) and node.func.id in CALLS:
-            self._add(node.lineno, self._start(node.func), self._end(node.func), CALLS[node.func.id])
-        self.generic_visit(node)
+        """Smallest and largest, any and all change places; how strict a zip is stays."""
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in CALLS:
+            self._add(node.lineno, self._start(node.func), self._end(node.func), CALLS[name])
+        for part in (node.func, *node.args, *(item for item in node.keywords if (name, item.arg) != ("zip", "strict"))):
+            self.visit(part)
 
     def visit_Return(self, node: ast.Return) -> None:
-        """Nothing is given back."""
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        """Nothing is given back, where something else than None or False was."""
+        empty = isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)
+        if node.value is not None and not empty:
             self._add(node.lineno, self._start(node.value), self._end(node.value), "None")
         self.generic_visit(node)
 
