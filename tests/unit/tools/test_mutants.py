@@ -89,6 +89,11 @@ def test_tests_are_the_mirror_those_that_import_the_file_and_those_of_its_users(
     assert tests.far("plugins/module_utils/_model/a.py") == ["tests/unit/plugins/module_utils/_model/test_b.py"]
 
 
+def test_of_many_tests_the_nearest_are_run() -> None:
+    names = ["tests/unit/test_all.py", "tests/unit/plugins/a/b/test_x.py", "tests/unit/plugins/a/test_y.py"]
+    assert mutants.nearest("plugins/a/b/x.py", names) == [names[1], names[2], names[0]]
+
+
 @pytest.mark.parametrize(
     ("output", "told"),
     [
