@@ -193,7 +193,7 @@ def settings() -> dict[str, str]:
 
 @contextlib.contextmanager
 def nobody_comes_or_goes() -> t.Iterator[Object | None]:
-    """How the machine was before its first real node, as clusters remember it; meanwhile no other begins or ends one."""
+    """How the machine was before its first real node, as clusters remember it; meanwhile nobody begins or ends one."""
     descriptor = os.open(RECORD.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

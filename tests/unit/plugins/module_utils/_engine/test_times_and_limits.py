@@ -72,9 +72,7 @@ def note(bench: t.Any, record: t.Any, name: str) -> None:
 
 
 @pytest.mark.parametrize(("changes", "written"), [(5, True), (6, False)])
-def test_others_who_change_the_record_stand_in_the_way_only_so_often(
-    bench: t.Any, changes: int, written: bool
-) -> None:
+def test_others_who_change_the_record_stand_in_the_way_only_so_often(bench: t.Any, changes: int, written: bool) -> None:
     record = bench.start(bench.queue())
     for number in range(changes):
         bench.api.before("PUT", record.path, lambda name=f"note-{number}": note(bench, record, name))

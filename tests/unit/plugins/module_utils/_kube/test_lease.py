@@ -708,9 +708,7 @@ def test_default_clock_goes_forward() -> None:
     assert steady_seconds() >= first
 
 
-def test_holders_of_an_earlier_lease_are_waited_for_one_lease_and_a_second(
-    server: LeaseServer, ledger: Make
-) -> None:
+def test_holders_of_an_earlier_lease_are_waited_for_one_lease_and_a_second(server: LeaseServer, ledger: Make) -> None:
     server.lease = {
         "metadata": {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {},
