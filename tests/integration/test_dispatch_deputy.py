@@ -159,6 +159,13 @@ def refused_object(case: str, stage: Stage) -> Object:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
 
+def of_that_name(stage: Stage, obj: Object) -> list[str]:
+    """The namespaces that hold an object of the same kind and name."""
+    path = resource_path(obj["apiVersion"], f"{obj['kind'].lower()}s")
+    found = [item["metadata"] for item in list_objects(stage.client, path, keep=lambda raw: raw).items]
+    return [item["namespace"] for item in found if item["name"] == obj["metadata"]["name"]]
+
+
 WORDS = {
     "role binding": ("RoleBinding", "grant rights"),
     "other namespace": ("ConfigMap", "kube-system"),
@@ -176,6 +183,7 @@ def test_refused(stage: Stage, case: str, store: Store) -> None:
     assert (decision.action, decision.phase) == ("fail", "failed")
     assert [word for word in WORDS[case] if word not in decision.message] == [], decision.message
     assert nothing_was_made(stage, obj)
+    assert of_that_name(stage, obj) == []
     assert nothing_was_made(stage, config_map("innocent"))
     assert key(stage) not in [item.gang for item in run(stage).decisions]
 
@@ -281,12 +289,3 @@ def test_a_foreign_definition_keeps_its_wrappers(stage: Stage) -> None:
     finally:
         patch(stage.client, CRD_PATH, {"metadata": {"labels": {mark: "true"}}}, patch_type="merge")
     assert told(run(stage), key(stage)).action == "start"
-
-
-def test_records_of_the_user_are_all_that_came_from_the_user(own_cluster: LiveCluster) -> None:
-    bindings = list_objects(own_cluster.client, resource_path(RBAC, "rolebindings"), keep=lambda raw: raw).items
-    assert "gift" not in [item["metadata"]["name"] for item in bindings]
-    strays = list_objects(
-        own_cluster.client, resource_path("v1", "configmaps", "kube-system"), keep=lambda raw: raw
-    ).items
-    assert "stray" not in [item["metadata"]["name"] for item in strays]

@@ -5,9 +5,12 @@
 """Change one token of the code that decides, run the unit tests of that file, and see whether one of them notices.
 
 A seeded sample of all changes is tried: comparisons, `and`/`or`, `not`, arithmetic, numbers, True/False, min/max,
-any/all and `return None`. Annotations, decorators and the insides of f-strings are left alone. The tests of a file are
-the one that mirrors it and all that import it, then those of the files that import it. The files are changed in copies
-of the tree, never in the tree itself. Fewer noticed than --at-least percent is a failure.
+any/all and `return None`. Annotations, decorators (also `frozen` and `slots` of dataclasses) and texts are left alone,
+and two changes that make no difference: the check of lengths in `zip(..., strict=True)`, and `return False` as `return
+None`, which is just as false (it becomes `return True` instead). All else counts, also what no test could notice.
+The tests of a file are the one that mirrors it and those that import it, then those of the files that import it; of
+many only the nearest by their folders are run. The files are changed in copies of the tree, never in the tree itself.
+Fewer noticed than --at-least percent is a failure.
 Usage: mutants.py TREE WORKPLACE [--seed N] [--count N] [--paths FILE_OR_FOLDER...] [--processes N] [--at-least PERCENT]
 """
 
@@ -41,6 +44,8 @@ PATHS = (
 )
 # Whole cycles of the dispatcher on a cluster in memory: they see all that it decides.
 WHOLE_CYCLES = ("tests/unit/test_hostile_gangs.py", "tests/unit/test_memory_dispatcher.py")
+# Of files that are used everywhere so many test files are run; more notice hardly anything that these do not.
+MOST_NEAR, MOST_FAR = 16, 8
 PACKAGE = "ansible_collections.muster.kube."
 # A change that makes the tests take so much of the processor, or of the memory, was noticed. Waiting is not counted, so
 # that a busy machine changes nothing; tests that wait for ever are ended all the same.
@@ -158,14 +163,17 @@ class Changes(ast.NodeVisitor):
             self._add(node.lineno, self._start(node), self._end(node), repr(node.value + 1))
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Smallest and largest, any and all change places."""
-        if isinstance(node.func, ast.Name) and node.func.id in CALLS:
-            self._add(node.lineno, self._start(node.func), self._end(node.func), CALLS[node.func.id])
-        self.generic_visit(node)
+        """Smallest and largest, any and all change places; how strict a zip is stays."""
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in CALLS:
+            self._add(node.lineno, self._start(node.func), self._end(node.func), CALLS[name])
+        for part in (node.func, *node.args, *(item for item in node.keywords if (name, item.arg) != ("zip", "strict"))):
+            self.visit(part)
 
     def visit_Return(self, node: ast.Return) -> None:
-        """Nothing is given back."""
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        """Nothing is given back, where something else than None or False was."""
+        empty = isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)
+        if node.value is not None and not empty:
             self._add(node.lineno, self._start(node.value), self._end(node.value), "None")
         self.generic_visit(node)
 
@@ -253,16 +261,31 @@ class Tests:
         return [mirror] if mirror in self._imports else []
 
     def near(self, path: str) -> list[str]:
-        """The test that mirrors the file, and all that import it."""
+        """The test that mirrors the file, and those that import it."""
         cycles = WHOLE_CYCLES if path.startswith(DISPATCH) else ()
-        return list(dict.fromkeys([*self._mirror(path), *self._importers(path, "tests/unit/"), *cycles]))
+        importers = nearest(path, self._importers(path, "tests/unit/"))[:MOST_NEAR]
+        return list(dict.fromkeys([*self._mirror(path), *importers, *cycles]))
 
     def far(self, path: str) -> list[str]:
         """The tests of those files that import this one."""
         users = [near for user in self._importers(path, "plugins/") for near in self.near(user)]
         engine = WHOLE_CYCLES if path.startswith((f"{ROOM}/_engine", f"{ROOM}/_kube", f"{ROOM}/_policy")) else ()
-        found = [name for name in dict.fromkeys([*users, *engine]) if name in self._imports]
-        return [name for name in found if name not in self.near(path)]
+        known = {*self.near(path), *engine}
+        found = [name for name in dict.fromkeys(users) if name in self._imports and name not in known]
+        return [*nearest(path, found)[:MOST_FAR], *(name for name in engine if name in self._imports)]
+
+
+def nearest(path: str, tests: list[str]) -> list[str]:
+    """Test files in the order of how many folders they share with the place where the file's own test belongs."""
+    home = pathlib.PurePosixPath("tests/unit", path).parent
+
+    def apart(name: str) -> int:
+        """How many folders of the two are not the same."""
+        folder = pathlib.PurePosixPath(name).parent
+        same = len(os.path.commonpath([home, folder]).split("/"))
+        return len(home.parts) + len(folder.parts) - 2 * same
+
+    return sorted(tests, key=lambda name: (apart(name), name))
 
 
 def imported(path: pathlib.Path) -> set[str]:

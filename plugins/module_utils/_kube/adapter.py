@@ -14,12 +14,15 @@ loaders of kubeconfig and in-cluster configuration, token refresh, and the conne
 from __future__ import annotations
 
 import copy
+import ipaddress
 import os
 import re
 import ssl
 import threading
 import traceback
 import typing as t
+import urllib.parse
+import urllib.request
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.connection_words import (
@@ -336,12 +339,29 @@ def build_configuration(auth: t.Mapping[str, t.Any], environ: t.Mapping[str, str
         configuration.api_key = {"authorization": f"Bearer {options['api_key']}"}
         configuration.refresh_api_key_hook = None
     configuration.host = configuration.host.rstrip("/")
+    if "proxy" not in options and _is_this_machine(configuration.host):
+        _drop_proxy_of_environment(configuration)
     if "proxy_headers" in options:
         configuration.proxy_headers = urllib3.util.make_headers(**options["proxy_headers"])
     if not configuration.verify_ssl:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     _check_files(configuration)
     return configuration
+
+
+def _is_this_machine(url: str) -> bool:
+    """Whether an address can only be this machine's own."""
+    name = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+def _drop_proxy_of_environment(configuration: t.Any) -> None:
+    """A proxy that variables name for everything is not meant for this machine; one of the kubeconfig is."""
+    if configuration.proxy in urllib.request.getproxies().values():
+        configuration.proxy = None
 
 
 def _check_files(configuration: t.Any) -> None:

@@ -21,6 +21,8 @@
 #   MUSTER_LIVE          1: what is kept of the begin of both streams appears on stdout at once, before the frame
 #   MUSTER_NODE_NAME, MUSTER_POD_NAME, MUSTER_POD_UID, MUSTER_LIMIT_CPU (thousandths), MUSTER_LIMIT_MEMORY (bytes):
 #                        what the cluster says, repeated in the result
+#   MUSTER_PROC, MUSTER_SYS
+#                        where the facts about the machine and the control group are read (/proc, /sys)
 
 # All variables begin with c_: others may be in the environment, and then the script would see them changed.
 # shellcheck disable=SC2086 # words are split on purpose in several places; file names are never expanded
@@ -219,7 +221,7 @@ encode_slowly() {
 # What the first processor of /proc/cpuinfo says. On big machines the file is long, so reading ends there.
 read_cpuinfo() {
   c_cpu_vendor='' c_cpu_family='' c_cpu_model='' c_cpu_stepping='' c_cpu_brand='' c_cpu_flags='' c_cpu_cores='' c_cpu_siblings=''
-  [ -r /proc/cpuinfo ] || return 1
+  [ -r "$MUSTER_PROC/cpuinfo" ] || return 1
   while IFS= read -r c_line; do
     [ -n "$c_line" ] || break
     c_value=${c_line#*:}
@@ -235,7 +237,7 @@ read_cpuinfo() {
       'cpu cores'*) c_cpu_cores=$c_value ;;
       siblings*) c_cpu_siblings=$c_value ;;
     esac
-  done </proc/cpuinfo
+  done <"$MUSTER_PROC/cpuinfo"
   case $c_cpu_model in
     0x*) c_cpu_model=$((c_cpu_model)) ;;
   esac
@@ -253,7 +255,7 @@ read_topology() {
   count_lists core_siblings_list
   c_cpu_sockets=$c_distinct
   set +f
-  for c_cpu_folder in /sys/devices/system/cpu/cpu[0-9]*; do
+  for c_cpu_folder in "$MUSTER_SYS"/devices/system/cpu/cpu[0-9]*; do
     set -f
     [ -r "$c_cpu_folder/topology/core_id" ] || continue
     c_cpu_number=${c_cpu_folder##*/cpu}
@@ -270,7 +272,7 @@ read_topology() {
 # How many different lists of processors there are in the files of one name, in $c_distinct; empty when there are none.
 count_lists() {
   set +f
-  c_lists=$(cat /sys/devices/system/cpu/cpu[0-9]*/topology/"$1" 2>/dev/null)
+  c_lists=$(cat "$MUSTER_SYS"/devices/system/cpu/cpu[0-9]*/topology/"$1" 2>/dev/null)
   set -f
   c_distinct=0 c_seen=' '
   for c_list in $c_lists; do
@@ -389,7 +391,7 @@ describe_flags() {
 }
 
 describe_frequency() {
-  c_frequency=/sys/devices/system/cpu/cpu0/cpufreq
+  c_frequency=$MUSTER_SYS/devices/system/cpu/cpu0/cpufreq
   c_number=null
   line_of "$c_frequency/cpuinfo_max_freq" && is_number "$c_line" && c_number=$((c_line / 1000))
   member_of mhz_max cpu.mhz_max "$c_number" "$c_frequency/cpuinfo_max_freq cannot be read"
@@ -418,19 +420,19 @@ describe_caches() {
 # The members "memory" and "numa", in $c_memory_json.
 describe_memory() {
   c_memory_total=null
-  if [ -r /proc/meminfo ]; then
+  if [ -r "$MUSTER_PROC/meminfo" ]; then
     while read -r c_key c_value c_line; do
       if [ "$c_key" = MemTotal: ] && is_number "$c_value"; then
         c_memory_total=$((c_value * 1024))
         break
       fi
-    done </proc/meminfo
+    done <"$MUSTER_PROC/meminfo"
   fi
   member_of total_bytes memory.total_bytes "$c_memory_total" "/proc/meminfo cannot be read"
   c_memory_json="\"memory\":{$c_member}"
   c_numa_nodes=0
   set +f
-  for c_numa_folder in /sys/devices/system/node/node[0-9]*; do
+  for c_numa_folder in "$MUSTER_SYS"/devices/system/node/node[0-9]*; do
     [ ! -d "$c_numa_folder" ] || c_numa_nodes=$((c_numa_nodes + 1))
   done
   set -f
@@ -441,7 +443,7 @@ describe_memory() {
 
 # The members "kernel" and "os", in $c_system_json; all of os-release, in $c_os_release_json.
 describe_system() {
-  line_of /proc/sys/kernel/osrelease || c_line=$(uname -r 2>/dev/null)
+  line_of "$MUSTER_PROC/sys/kernel/osrelease" || c_line=$(uname -r 2>/dev/null)
   quote_or_null "$c_line" && member_of kernel kernel "$c_quoted" "uname does not tell it"
   c_system_json=$c_member
   c_os_release_json='' c_os_id=null c_os_version=null
@@ -566,7 +568,8 @@ read_amd_row() {
 # The path of /proc/self/cgroup is tried below the mount first; in a container the mount often is the own group already.
 find_groups() {
   c_cpu_group='' c_cpu_version='' c_cpu_mount='' c_memory_group='' c_memory_version='' c_memory_mount='' c_unified_path=''
-  [ -r /proc/self/cgroup ] || return 0
+  c_groups=$MUSTER_SYS/fs/cgroup
+  [ -r "$MUSTER_PROC/self/cgroup" ] || return 0
   while IFS= read -r c_line; do
     c_group_path=${c_line#*:}
     c_group_names=,${c_group_path%%:*},
@@ -575,13 +578,13 @@ find_groups() {
       0::*) c_unified_path=$c_group_path ;;
     esac
     case $c_group_names in
-      *,cpu,*) try_groups "$c_group_path" /sys/fs/cgroup/cpu /sys/fs/cgroup/cpu,cpuacct && use_group cpu 1 ;;
+      *,cpu,*) try_groups "$c_group_path" "$c_groups/cpu" "$c_groups/cpu,cpuacct" && use_group cpu 1 ;;
     esac
     case $c_group_names in
-      *,memory,*) try_groups "$c_group_path" /sys/fs/cgroup/memory && use_group memory 1 ;;
+      *,memory,*) try_groups "$c_group_path" "$c_groups/memory" && use_group memory 1 ;;
     esac
-  done </proc/self/cgroup
-  if try_groups "$c_unified_path" /sys/fs/cgroup && [ -r /sys/fs/cgroup/cgroup.controllers ]; then
+  done <"$MUSTER_PROC/self/cgroup"
+  if try_groups "$c_unified_path" "$c_groups" && [ -r "$c_groups/cgroup.controllers" ]; then
     [ -n "$c_cpu_group" ] || use_group cpu 2
     [ -n "$c_memory_group" ] || use_group memory 2
   fi
@@ -650,13 +653,13 @@ describe_limits() {
   member_of memory_bytes limits.memory_bytes "$c_limit_memory" "$c_why"
   c_limits_json="$c_limits_json,$c_member"
   c_cpuset=
-  if [ -r /proc/self/status ]; then
+  if [ -r "$MUSTER_PROC/self/status" ]; then
     while read -r c_key c_value; do
       if [ "$c_key" = Cpus_allowed_list: ]; then
         c_cpuset=$c_value
         break
       fi
-    done </proc/self/status
+    done <"$MUSTER_PROC/self/status"
   fi
   quote_or_null "$c_cpuset" && member_of cpuset limits.cpuset "$c_quoted" "/proc/self/status cannot be read"
   c_limits_json="$c_limits_json,$c_member"
@@ -1127,7 +1130,7 @@ print_result() {
   print_stream stderr
   quote_or_null "$c_script_digest" && printf ',"script_sha256":%s' "$c_quoted"
   printf ',"warmup":{"runs":%s,"failures":[%s]}' "$c_warmup_done" "$c_warmup_failures"
-  line_of /proc/sys/kernel/hostname || c_line=$(uname -n 2>/dev/null)
+  line_of "$MUSTER_PROC/sys/kernel/hostname" || c_line=$(uname -n 2>/dev/null)
   quote_or_null "$c_line" && printf ',"hostname":%s,"os_release":%s' "$c_quoted" "$c_os_release_json"
   quote_or_null "$MUSTER_POD_NAME" && printf ',"pod":{"name":%s' "$c_quoted"
   quote_or_null "$MUSTER_POD_UID" && printf ',"uid":%s' "$c_quoted"
@@ -1223,7 +1226,7 @@ main() {
   check_programs
   make_den
   exec 3>&1
-  : "${MUSTER_GRACE:=5}" "${MUSTER_INDEX:=0}" "${MUSTER_INDEXES:=}"
+  : "${MUSTER_GRACE:=5}" "${MUSTER_INDEX:=0}" "${MUSTER_INDEXES:=}" "${MUSTER_PROC:=/proc}" "${MUSTER_SYS:=/sys}"
   take_index
   is_number "$MUSTER_WARMUP" || MUSTER_WARMUP=0
   is_number "$MUSTER_OUTPUT_BYTES" && [ "$MUSTER_OUTPUT_BYTES" -ge 2 ] || MUSTER_OUTPUT_BYTES=65536

@@ -47,6 +47,9 @@ def changed(source: str) -> set[str]:
             {"def f(x: int = 2) -> 2:\n    return x", "def f(x: int = 1) -> 2:\n    return None"},
         ),
         ("@d(frozen=True)\nclass A:\n    x: 'a | b' = False", {"@d(frozen=True)\nclass A:\n    x: 'a | b' = True"}),
+        ("def f():\n    return False", {"def f():\n    return True"}),
+        ("zip(a, b + 1, strict=True)", {"zip(a, b - 1, strict=True)", "zip(a, b + 2, strict=True)"}),
+        ("f(strict=True)", {"f(strict=False)"}),
         ("'a' + b", set()),
         ("f'{a + 1}'", set()),
     ],
@@ -84,6 +87,11 @@ def test_tests_are_the_mirror_those_that_import_the_file_and_those_of_its_users(
         "tests/unit/test_c.py",
     ]
     assert tests.far("plugins/module_utils/_model/a.py") == ["tests/unit/plugins/module_utils/_model/test_b.py"]
+
+
+def test_of_many_tests_the_nearest_are_run() -> None:
+    names = ["tests/unit/test_all.py", "tests/unit/plugins/a/b/test_x.py", "tests/unit/plugins/a/test_y.py"]
+    assert mutants.nearest("plugins/a/b/x.py", names) == [names[1], names[2], names[0]]
 
 
 @pytest.mark.parametrize(

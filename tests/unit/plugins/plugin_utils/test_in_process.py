@@ -67,7 +67,7 @@ if __name__ == "__main__":
 """
 
 PLAYBOOK = """
-- hosts: all
+- hosts: localhost
   gather_facts: false
   tasks:
     - name: Plain
@@ -152,6 +152,18 @@ PLAYBOOK = """
           'files': files, 'mapping': mapping, 'missing': missing, 'missing_config': missing_config,
           'bad_module': bad_module, 'background': background, 'delegated': delegated,
           'loop': loop.results | map(attribute='text') | list} | to_json }}"
+- hosts: far
+  gather_facts: false
+  tasks:
+    - name: Delegated from another machine
+      trial: {text: "for {{ inventory_hostname }}"}
+      delegate_to: localhost
+      register: delegated
+    - name: Keep
+      ansible.builtin.copy:
+        dest: "{{ out }}.far"
+        content: "{{ {'delegated_from_far': delegated} | to_json }}"
+      delegate_to: localhost
 """
 
 
@@ -174,9 +186,12 @@ def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
         (root / folder).mkdir()
         (root / folder / "trial.py").write_text(content)
     (root / "site.yml").write_text(PLAYBOOK)
-    (root / "hosts.yml").write_text(
-        json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local", "greeting": "hello"}}}})
-    )
+    # Nobody answers at the address of the other machine.
+    hosts = {
+        "localhost": {"ansible_connection": "local", "greeting": "hello"},
+        "far": {"ansible_connection": "ssh", "ansible_host": "192.0.2.1"},
+    }
+    (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
     write_files(root)
     # Each of the two lets root be root without a password; every system has one of them.
     method = "sudo" if shutil.which("sudo") else "su"
@@ -208,7 +223,8 @@ def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
         stdin=subprocess.DEVNULL,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    return json.loads((root / "out.json").read_text()), answer.stdout
+    kept = (json.loads((root / name).read_text()) for name in ("out.json", "out.json.far"))
+    return {name: result for results in kept for name, result in results.items()}, answer.stdout
 
 
 def test_work_is_done_in_the_process_with_plain_types(played):
@@ -308,6 +324,8 @@ def test_as_another_user_the_module_is_executed(played):
 def test_delegation_to_this_machine_runs_here(played):
     assert played[0]["delegated"]["text"] == "for localhost"
     assert played[0]["delegated"]["ran"] == "in_process"
+    assert played[0]["delegated_from_far"]["text"] == "for far"
+    assert played[0]["delegated_from_far"]["ran"] == "in_process"
 
 
 def test_loops_work(played):

@@ -100,3 +100,12 @@ def test_server_in_trouble_is_asked_again_and_blamed_itself(bench: t.Any) -> Non
     bench.api.fail("POST", JOBS, 500, "failed calling webhook", times=99)
     refusal = bench.engine.dry_run(record, bench.plan(record)).refusal
     assert (refusal.kind, refusal.reason) == ("requeue", "ApiTrouble")
+
+
+def test_server_that_does_not_answer_makes_the_gang_wait(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.lose("POST", JOBS, times=99)
+    outcome = bench.engine.dry_run(record, bench.plan(record))
+    assert (outcome.refusal.kind, outcome.refusal.reason, outcome.taken) == ("requeue", "ApiTrouble", None)
+    assert outcome.refusal.message.startswith("Job team/b: ")
+    assert bench.client.dry_runs == 1 + bench.client.retry.tries

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import Removal, attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ticket_name
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -205,3 +206,15 @@ def test_ticket_that_owns_nothing(bench: t.Any) -> None:
     assert removal(bench, record).owns_anything(ticket)
     del bench.api.objects[f"{JOBS}/b"], bench.api.objects[f"{CONFIGMAPS}/a"]
     assert not removal(bench, record).owns_anything(ticket)
+
+
+def test_what_a_later_attempt_made_is_left_alone(bench: t.Any) -> None:
+    record = bench.start(bench.queue())
+    removal(bench, record).remove_attempt(1)
+    later = bench.job("b", namespace="team", labels={GANG: record.uid, "muster.kube/attempt": "2"})
+    later["metadata"]["ownerReferences"] = [reference("ConfigMap", ticket_name(record.uid, 2), "next")]
+    bench.api.put(f"{JOBS}/b", later)
+    assert removal(bench, record).nothing_left(bench.plan(record), 1)
+    assert bench.names() == ["b"]
+    assert not removal(bench, record).nothing_left(bench.plan(record), 2)
+    assert bench.names() == []

@@ -105,6 +105,63 @@ def test_environment_of_the_task_decides_where_the_kubeconfig_is(home: Path) -> 
     assert adapter.build_configuration({}, {}).host == "http://usual:1"
 
 
+@pytest.fixture
+def proxied(home: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment whose HTTP and HTTPS go through proxies."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "REQUEST_METHOD"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.test:3129")
+    return monkeypatch
+
+
+def proxy_of_environment(scheme: str) -> str | None:
+    """The proxy that the kubernetes package takes from the environment; old releases of it take none."""
+    configuration = kubernetes.client.Configuration()
+    configuration.host = f"{scheme}://far.test"
+    return t.cast("str | None", configuration.proxy)
+
+
+def proxy_in_use(auth: dict[str, t.Any]) -> str | None:
+    """The proxy that requests are sent to."""
+    proxy = adapter.open_transport(auth)._pool.proxy
+    return None if proxy is None else str(proxy)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "127.8.9.10", "[::1]", "localhost", "LOCALHOST"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_of_the_environment_is_not_for_this_machine(
+    proxied: pytest.MonkeyPatch, name: str, scheme: str
+) -> None:
+    assert proxy_in_use({"host": f"{scheme}://{name}:6443/"}) is None
+    assert proxy_in_use({"kubeconfig": kubeconfig(f"{scheme}://{name}:6443")}) is None
+
+
+@pytest.mark.parametrize("name", ["far.test", "localhost.far.test", "128.0.0.1", "[::2]", "127.0.0.1.far.test"])
+def test_a_proxy_of_the_environment_is_for_other_machines(proxied: pytest.MonkeyPatch, name: str) -> None:
+    for scheme in ("http", "https"):
+        assert proxy_in_use({"host": f"{scheme}://{name}:6443"}) == proxy_of_environment(scheme)
+
+
+def test_machines_that_no_proxy_names_have_none(proxied: pytest.MonkeyPatch) -> None:
+    proxied.setenv("NO_PROXY", "far.test,10.0.0.0/8")
+    assert proxy_in_use({"host": "https://api.far.test"}) is None
+    assert proxy_in_use({"host": "https://10.1.2.3"}) is None
+    assert proxy_in_use({"host": "https://other.test"}) == proxy_of_environment("https")
+
+
+def test_a_proxy_that_somebody_asked_for_is_used_for_this_machine_too(proxied: pytest.MonkeyPatch) -> None:
+    asked = "http://tunnel.test:1"
+    assert proxy_in_use({"host": "https://127.0.0.1:1", "proxy": asked}) == asked
+    assert proxy_in_use({"host": "https://127.0.0.1:1", "proxy": "http://proxy.test:3128"}) == "http://proxy.test:3128"
+    config = kubeconfig("https://127.0.0.1:1")
+    config["clusters"][0]["cluster"]["proxy-url"] = asked
+    # Old releases of the kubernetes package know no proxy-url.
+    assert proxy_in_use({"kubeconfig": config}) in (asked, None)
+    assert proxy_in_use({"kubeconfig": config, "no_proxy": "127.0.0.0/8"}) is None
+
+
 def test_host_alone_is_enough(home: Path) -> None:
     assert adapter.build_configuration({"host": "http://h:1"}, {}).host == "http://h:1"
 

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.lease import (
     LostLeadership,
     steady_seconds,
 )
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown
 from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, BATCH_BYTES
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases"
@@ -705,6 +706,65 @@ def test_epoch_as_text() -> None:
 def test_default_clock_goes_forward() -> None:
     first = steady_seconds()
     assert steady_seconds() >= first
+
+
+def test_holders_of_an_earlier_lease_are_waited_for_one_lease_and_a_second(server: LeaseServer, ledger: Make) -> None:
+    server.lease = {
+        "metadata": {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {},
+    }
+    made = 1_767_225_600.0
+    anna = ledger("anna")
+    assert anna.created() == 0.0
+    assert anna.acquire(0) is not None
+    assert anna.created() == made
+    waits = {later: anna.time_to_wait(made + later) for later in (-100, 0, 10, 16, 20)}
+    assert waits == {-100: 16.0, 0: 16.0, 10: 6.0, 16: 0.0, 20: 0.0}
+    anna.commit("{}")
+    assert anna.time_to_wait(made) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "timeout", "sleeps"), [(15.0, 2.5, [1.0, 1.0, 0.5]), (2.0, 1.0, [0.4, 0.4, 0.2]), (15.0, 0.0, [])]
+)
+def test_the_lease_is_looked_at_again_every_second_or_more_often(
+    ledger: Make, clock: t.Any, seconds: float, timeout: float, sleeps: list[float]
+) -> None:
+    ledger("anna").acquire(0)
+    assert ledger("berta", terms=LeaseTerms(seconds=seconds)).acquire(timeout) is None
+    assert clock.sleeps == pytest.approx(sleeps)
+
+
+def test_each_request_has_a_limit_that_leaves_time_for_another(
+    server: LeaseServer, client: KubeClient, ledger: Make, clock: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[str, float]] = []
+    request = client.request
+
+    def noted(method: str, *args: t.Any, **options: t.Any) -> t.Any:
+        limits.append((method, options["timeout"]))
+        return request(method, *args, **options)
+
+    monkeypatch.setattr(client, "request", noted)
+    anna = ledger("anna")
+    anna.acquire(0)
+    anna.renew()
+    clock.now += 9.9
+    anna.renew()
+    # Looking, bidding and renewing have a whole lease, a third and a fifth of it.
+    assert limits == [("GET", 15.0), ("POST", 5.0), ("PUT", 3.0), ("PUT", pytest.approx(5.1 / 2))]
+
+
+def test_a_bid_is_limited_by_what_is_left_of_it(server: LeaseServer, ledger: Make, clock: t.Any) -> None:
+    limit = ledger("anna")._bid_allowance(clock.now)
+    seen = []
+    for later in (0.0, 5.0, 6.0, 9.0):
+        clock.now = 1000.0 + later
+        seen.append(limit())
+    assert seen == pytest.approx([5.0, 5.0, 4.0, 1.0])
+    clock.now = 1010.0
+    with pytest.raises(OutcomeUnknown, match="no answer in time"):
+        limit()
 
 
 class Threaded:

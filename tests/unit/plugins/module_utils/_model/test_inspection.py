@@ -20,6 +20,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection impo
     RunFile,
     RunSpec,
     item_from_frame,
+    kept_bytes,
+    result_lines,
     run_data,
     run_hash,
 )
@@ -303,3 +305,34 @@ def test_a_result_that_contradicts_the_kubelet_is_lost(changes, seen, words):
 def test_a_result_that_agrees_with_the_kubelet_counts():
     facts = dataclasses.replace(FACTS, exit_code=0, started=1_700_000_000.0, finished=1_700_000_002.0)
     assert item(facts)["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "agrees"),
+    [
+        ({"start": 1_699_999_990.0}, True),
+        ({"start": 1_699_999_989.5}, False),
+        ({"end": 1_700_000_012.0}, True),
+        ({"end": 1_700_000_012.5}, False),
+        ({"wall_seconds": 22.0}, True),
+        ({"wall_seconds": 22.5}, False),
+        ({"start": None, "end": None, "wall_seconds": None}, True),
+    ],
+)
+def test_clocks_may_differ_by_ten_seconds(changes, agrees):
+    facts = dataclasses.replace(FACTS, exit_code=0, started=1_700_000_000.0, finished=1_700_000_002.0)
+    assert (item(facts, **changes)["reason"] is None) is agrees
+    # Where the kubelet does not say both, nothing can be compared.
+    assert item(dataclasses.replace(facts, started=None), **changes)["reason"] is None
+    assert item(dataclasses.replace(facts, finished=None), **changes)["reason"] is None
+
+
+def test_all_that_a_run_stores_has_a_limit():
+    assert (SPEC.repetitions, SPEC.output_bytes, kept_bytes(SPEC)) == (1, 65536, 65536)
+    assert kept_bytes(dataclasses.replace(SPEC, repetitions=256)) == 65536
+    assert kept_bytes(dataclasses.replace(SPEC, repetitions=1024)) == 16384
+    # Base64 of base64 of both streams, in lines of 57 bytes, and room for the facts.
+    assert result_lines(SPEC) >= 2 * 65536 * 4 / 3 / 57
+    longer = result_lines(dataclasses.replace(SPEC, output_bytes=65536 + 57 * 3)) - result_lines(SPEC)
+    assert longer == 2 * 4
+    assert result_lines(dataclasses.replace(SPEC, warmup=3)) > result_lines(SPEC) + 3 * 1000 * 4 / 3 / 57

@@ -127,3 +127,9 @@ def test_a_number_too_large_to_reckon_with_is_none() -> None:
     assert metric_value({"a": 10**400}, "a") is None
     assert metric_value({"a": -(10**400)}, "a") is None
     assert metric_value({"a": 10**300}, "a") == 1e300
+
+
+def test_the_number_of_a_run_has_a_limit() -> None:
+    assert read_measurement({"id": "a", "runs": [item(None, index=2**31)]}, "x", 1).missing == (2**31,)
+    with pytest.raises(BadInput, match="index"):
+        read_measurement({"id": "a", "runs": [item(None, index=2**31 + 1)]}, "x", 1)

@@ -300,3 +300,10 @@ def test_byte_resources_are_told_from_counts() -> None:
         "limits.memory",
         "hugepages-1Gi",
     ]
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"), [(10**27, "1E"), (10**30, "1000E"), (10**33, "1000000E"), (1, "1n"), (1000, "1u"), (0, "0")]
+)
+def test_decimal_texts_end_with_the_largest_suffix_there_is(nanos, text):
+    assert format_quantity(nanos) == text

@@ -85,3 +85,15 @@ def test_the_longest_wait_names_the_first_of_equals():
 
 def test_the_median_is_a_value_that_occurs():
     assert (middle([3, 1, 2]), middle([4, 1, 2, 3]), middle([])) == (2, 2, None)
+
+
+def test_a_run_that_nobody_saw_lasted_at_most_from_its_start_to_its_end():
+    unseen = row(("queued", 0), ("dispatched", 10), ("complete", 70))
+    assert unseen.unseen_run == 60
+    assert RETRIED.unseen_run is None
+    assert row(("queued", 0), ("dispatched", 10)).unseen_run is None
+    assert row(("queued", 0), ("failed", 10)).unseen_run is None
+    assert row(("dispatched", 10), ("complete", 70)).unseen_run == 60
+    seen_before = row(("running", 0), ("queued", 20), ("dispatched", 30), ("complete", 70))
+    assert seen_before.unseen_run == 40
+    assert row(("running", 0), ("complete", 20)).unseen_run is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.spec import (
     GangSpec,
     Requeue,
@@ -247,3 +247,9 @@ def test_the_digest_follows_what_is_started_and_nothing_else():
     others = [data(objects=[job("other")]), data(podsets=podsets), data(objects=[job(), job("b")])]
     others.append(data(objects=[job("b"), job()]))
     assert len({base, *(digest(read_spec(item, "gang")) for item in others)}) == 5
+
+
+def test_a_record_of_a_later_format_is_not_guessed_at():
+    assert read_spec(data(format=1), "train", stored=True).name == "train"
+    with pytest.raises(NewerVersion, match="format 2, this version knows up to 1"):
+        read_spec(data(format=2), "train", stored=True)

@@ -400,3 +400,10 @@ def test_the_format_is_written_and_a_state_may_be_as_large_as_allowed(monkeypatc
     assert json.loads(text)["format"] == 1
     monkeypatch.setattr(f"{state_text.__module__}.STATE_BYTES", len(text))
     assert state_text(state) == text
+
+
+def test_long_messages_are_cut_to_a_thousand_letters():
+    state = new_state(AT, "w")
+    for length in (999, 1000):
+        assert advance(state, "failed", AT, "R", "m" * length, "w").transitions[-1].message == "m" * length
+    assert advance(state, "failed", AT, "R", "m" * 1001, "w").transitions[-1].message == "m" * 999 + "…"

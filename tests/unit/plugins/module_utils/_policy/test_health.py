@@ -756,3 +756,13 @@ def test_looking_again_at_the_time_named_is_never_too_late(options, pods, status
         between = T0 + later + (until - T0 - later) * 0.999
         again = judge_health(reading, between)
         assert dataclasses.replace(again, next_check=None) == dataclasses.replace(step, next_check=None)
+
+
+def test_only_pods_of_their_own_that_have_not_ended_are_missed_when_deleted():
+    one, two = bare("a", "Never"), bare("b", "Never")
+    spec = spec_of(one, two, SERVICE, requeue={"time": 60})
+    ended_pod = live(one, deleted=True, status={"phase": "Succeeded"})
+    items = {0: ended_pod, 1: live(two, status={"phase": "Running"}), 2: live(SERVICE, deleted=True)}
+    pods = [gang_pod("b")]
+    state = dataclasses.replace(started("running"), outcomes={0: "succeeded"})
+    assert isinstance(judged(spec, state, pods, items, now=T0 + 10**5), Stay)

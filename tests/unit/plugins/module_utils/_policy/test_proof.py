@@ -217,3 +217,16 @@ def test_nodes_that_count_for_a_spread_are_not_like_those_that_do_not():
     assert [piece.allowed for piece in board.pieces] == [(0,), (0, 1, 2)]
     kinds = alike_nodes(board)
     assert kinds[1] != kinds[2]
+
+
+def test_a_node_that_a_rival_may_take_is_not_counted_as_safe():
+    def among(*names):
+        terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": list(names)}]}]
+        return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+
+    first = job("p", 3, requests={"cpu": "1"}, affinity=among("0", "1"))
+    rival = job("q", 1, requests={"cpu": "1"}, affinity=among("1", "2"))
+    # The rival has more than enough, but may take the only slot that the third pod of the first can use.
+    assert not proves(zoned(2, 1, 8), first, rival)
+    assert proves(zoned(3, 1, 8), first, rival)
+    assert proves(zoned(2, 2, 8), first, rival)

@@ -117,3 +117,24 @@ def test_a_record_that_is_well_or_gone_is_forgotten():
     assert set(pauses.troubled()) == {"b"}
     pauses.over("b")
     assert pauses.next_end() is None
+
+
+def test_a_pause_ends_at_its_very_end():
+    clock = Clock()
+    pauses = Pauses(clock)
+    pauses.trouble("a", "denied")
+    assert (pauses.pausing("a"), pauses.in_trouble("a"), pauses.troubled()) == (True, True, {"a": "denied"})
+    clock.now += pauses.next_end()
+    assert (pauses.pausing("a"), pauses.in_trouble("a"), pauses.troubled()) == (False, False, {})
+    assert (pauses.resting(), pauses.next_end()) == ({}, None)
+
+
+def test_a_pause_tells_something_for_as_long_as_the_longest_takes():
+    clock = Clock()
+    pauses = Pauses(clock)
+    for later, length in ((LONGEST_PAUSE, 2), (LONGEST_PAUSE + 0.5, 1)):
+        pauses.trouble("a", "denied")
+        clock.now += 1 + later
+        pauses.trouble("a", "denied")
+        assert pauses.next_end() == pytest.approx(length)
+        pauses.over("a")

@@ -187,6 +187,15 @@ def test_started_pods_of_low_priority_keep_their_place():
     assert decide([started, record("next", 1, cpu="2")], pods=[waiting])["next"] == "insufficient"
 
 
+def test_pods_of_another_namespace_that_carry_the_label_of_a_gang_are_not_its_own():
+    """Anybody may set a label; their low priority lets gangs go first."""
+    started = record("started", 1, cpu="1", phase="dispatched")
+    for uid, promises in (("started", None), ("open", {"open": promise("open", 1)})):
+        liar = own_pod("p", uid, cpu="3")
+        liar["metadata"]["namespace"] = "elsewhere"
+        assert decide([started, record("next", 1, cpu="2")], pods=[liar], promises=promises)["next"] == "chosen"
+
+
 def waiting_pods(gang, count, cpu="1", **spec):
     """Pods of a gang that have no node yet."""
     return [own_pod(f"{gang}-{number}", gang, cpu=cpu, **spec) for number in range(count)]
@@ -382,6 +391,61 @@ def test_a_pause_is_kept_and_ends():
     paused = record("a", changes={"not_before": "2026-01-01T00:00:31Z"})
     over = record("b", changes={"not_before": "2026-01-01T00:00:29Z"})
     assert decide([paused, over]) == {"a": "paused", "b": "chosen"}
+
+
+def test_a_pause_is_over_at_its_very_end():
+    assert decide([record("a", changes={"not_before": "2026-01-01T00:00:30Z"})]) == {"a": "chosen"}
+
+
+def test_a_record_that_is_being_deleted_is_not_asked():
+    going = record("going")
+    raw = {**going.raw, "metadata": {**going.raw["metadata"], "deletionTimestamp": AT}}
+    assert decide([record_from_api(raw), record("next")]) == {"next": "chosen"}
+
+
+def test_a_pause_says_until_when_and_a_write_that_failed_says_why():
+    paused = record("a", changes={"not_before": "2026-01-01T00:00:31Z"})
+    found = {item.record.name: item.verdict.detail for item in choose([paused, record("b")], troubled={"b": ""})}
+    assert found == {"a": "until 2026-01-01T00:00:31Z", "b": "somebody else changed it first"}
+
+
+def test_names_in_tickets_of_records_that_are_gone_are_taken():
+    gone = record("gone", objects=[job("same", 1, requests={"cpu": "1"})])
+    ticket = build_ticket(gone.raw, 1, "d", plan_objects(gone.spec, gone.uid, 1))
+    [choice] = choose([record("other", objects=[job("same", 1, requests={"cpu": "1"})])], tickets={"gone": (ticket,)})
+    assert (choice.verdict.reason, choice.verdict.detail) == ("name_taken", "Job same belongs to the gang gone")
+
+
+def test_own_names_of_an_earlier_attempt_are_no_obstacle():
+    mine = record("mine")
+    ticket = build_ticket(mine.raw, 1, "d", plan_objects(mine.spec, mine.uid, 1))
+    assert decide([mine], tickets={"mine": (ticket,)}) == {"mine": "chosen"}
+
+
+def test_who_is_behind_whom_is_told():
+    bound = [own_pod("b", "running", node="n0")]
+    queue = [record("running", 1, phase="running"), record("large", 4), record("small", 1)]
+    [_first, second] = choose(queue, pods=bound, policy="strict")
+    assert (second.chosen, second.verdict.reason, second.verdict.detail) == (False, "behind", "behind default/large")
+
+
+def test_run_times_of_gangs_that_completed_tell_when_one_like_them_ends():
+    """Without a limit of its own a running gang is expected to run as long as others of its name did."""
+
+    def complete(name, seconds):
+        ended = time_text(read_time(AT) + seconds)
+        made = record(name, phase="running")
+        state = advance(made.state, "complete", ended, "R", "", "w/e.1/3")
+        made.raw["metadata"]["annotations"] = {STATE_ANNOTATION: state_text(state)}
+        return record_from_api(made.raw)
+
+    past = [complete(f"work-{number}", 100.0) for number in range(3)]
+    running = record("work-9", 3, phase="running")
+    bound = [own_pod(f"b{number}", "work-9", node="n0") for number in range(3)]
+    for limit, outcome in (("10s", "chosen"), ("1h", "reserved")):
+        queue = [running, record("large", 4), record("small", 1, max_run_time=limit)]
+        found = decide([*past, *queue], pods=bound, reserve_after=0.0)
+        assert found == {"large": "insufficient", "small": outcome}
 
 
 def test_names_of_started_gangs_and_of_those_chosen_before_are_taken():

@@ -236,3 +236,27 @@ def test_whoever_waits_for_everything_also_begins_what_was_held_up(gate, monkeyp
     gate.set()
     waiting.join(LONG)
     assert workers.busy == frozenset()
+
+
+def test_a_call_that_has_to_wait_for_its_place_is_waited_for(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.WIDTH", 1)
+    workers, begun, done = Workers(patience=LONG), threading.Event(), []
+
+    def first():
+        begun.set()
+        gate.wait(LONG)
+
+    other = threading.Thread(target=workers.run, args=([Task("first", "a", first)],), daemon=True)
+    other.start()
+    assert begun.wait(LONG)
+    real_wait = workers._changed.wait
+
+    def wait(seconds):
+        """Whoever waits for the second call lets the first one end."""
+        gate.set()
+        real_wait(seconds)
+
+    monkeypatch.setattr(workers._changed, "wait", wait)
+    workers.run([Task("second", "b", lambda: done.append(1))])
+    assert done == [1]
+    other.join(LONG)
