@@ -62,10 +62,11 @@ export ANSIBLE_INVENTORY_UNPARSED_WARNING := False
 export HYPOTHESIS_STORAGE_DIRECTORY := $(MUSTER_CACHE)/hypothesis
 export MYPY_CACHE_DIR := $(MUSTER_CACHE)/mypy
 export RUFF_CACHE_DIR := $(MUSTER_CACHE)/ruff
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled once: each task and each test program would compile all it imports again, and no tree is written to.
+export PYTHONPYCACHEPREFIX := $(MUSTER_CACHE)/pycache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(VENV)/bin:$(PATH)
-unexport ANSIBLE_CONFIG KUBECONFIG PYTHONPATH PYTHONHOME VIRTUAL_ENV
+unexport ANSIBLE_CONFIG KUBECONFIG PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 # Local clusters are never behind a proxy, whatever else is.
 export NO_PROXY := $(if $(NO_PROXY),$(NO_PROXY),$(no_proxy))$(if $(NO_PROXY)$(no_proxy),$(comma))127.0.0.1,localhost
 export no_proxy := $(NO_PROXY)
@@ -97,9 +98,9 @@ cluster-down: ready ## stop and remove that cluster
 ##@ Test it
 .PHONY: test full lint unit integration molecule sanity soak mutants bench
 # The steps beside the integration tests, those that take longest first. Clusters that have to wait for the processor all the
-# time do not come up or go in time, so steps with clusters of their own follow when the machine is theirs.
+# time do not come up or go in time, so steps with clusters of their own follow when the machine is theirs, two at once.
 BESIDE := sanity unit smoke216 lint importer
-AFTER := molecule demo-tarball readme guide
+AFTER := guide demo-tarball molecule readme
 test: packages go trees install ## everything a change has to pass
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
 		main integration beside $(BESIDE) after $(AFTER)
@@ -113,7 +114,7 @@ full: export MUSTER_STEP_LIMIT := 86400
 full: packages go trees install ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
 	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
-		main integration beside $(BESIDE) after $(AFTER) bench
+		main integration beside $(BESIDE) after $(AFTER) alone bench
 
 LINTS := ruff mypy layers limits reuse ansible shell docs changelog
 lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansible's own linters
@@ -165,7 +166,8 @@ docs: ready ## build the HTML documentation
 	@echo "Open $(RUN)/docs/html/index.html"
 
 clean: ## remove copies, logs and temporary files (environments and built programs stay)
-	@rm -rf $(ROOT) $(SANITY_ROOT) $(RUN) $(TMPDIR) $(HOME) $(MYPY_CACHE_DIR) $(RUFF_CACHE_DIR) $(HYPOTHESIS_STORAGE_DIRECTORY)
+	@rm -rf $(ROOT) $(SANITY_ROOT) $(RUN) $(TMPDIR) $(HOME) $(MYPY_CACHE_DIR) $(RUFF_CACHE_DIR) $(HYPOTHESIS_STORAGE_DIRECTORY) \
+		$(PYTHONPYCACHEPREFIX)
 	@echo "Running clusters, environments and built programs are still in $(MUSTER_CACHE)"
 
 help: ## this text

@@ -4,11 +4,18 @@
 
 """One local cluster for each worker, one namespace and node pool for each test; the longest files run first.
 
+Tests that need more than that have a cluster of another sort: with operators, whose many definitions make an API server
+slow, with controllers of stock pace, or with a real node. One worker has all files of a sort, one after the other, and
+the cluster goes with the last of them, since one that nobody uses takes its share of the processor.
+
 What files take is kept in durations.json (`make durations` writes it anew): a file that is not in it runs early.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import json
 import os
 import pathlib
@@ -19,13 +26,18 @@ from xdist.scheduler import LoadFileScheduling
 FULL = float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1
 HERE = pathlib.Path(__file__).parent
 DURATIONS = HERE / "durations.json"
-# Starting the cluster with the real node takes long: all files that use it go to one worker.
-REAL_NODE = "real-node"
+# Starting these clusters takes long: all files that use one go to one worker.
+SORTS = {"real_cluster": "real-node", "operator_cluster": "operators"}
+# What ends with the group of files that is under way.
+GROUP = contextlib.ExitStack()
+NUMBERS = itertools.count()
 
 
+@functools.cache
 def group_of(path):
-    """The files that one worker runs together: a file alone, or all that use the cluster with the real node."""
-    return REAL_NODE if "real_cluster" in path.read_text(encoding="utf-8") else path.stem
+    """The files that one worker runs together: a file alone, or all that use one of the clusters that start slowly."""
+    text = path.read_text(encoding="utf-8")
+    return next((group for fixture, group in SORTS.items() if fixture in text), path.stem)
 
 
 def pytest_collection_modifyitems(items):
@@ -61,20 +73,43 @@ def pytest_xdist_make_scheduler(config, log):
     return GroupScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item, nextitem):
+    """After the last test of a group its clusters go."""
+    result = yield
+    if nextitem is None or group_of(nextitem.path) != group_of(item.path):
+        GROUP.close()
+    return result
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    """A run that breaks off leaves no cluster either."""
+    GROUP.close()
+
+
 @pytest.fixture(scope="session")
 def cluster():
-    """The shared cluster: real control plane, kwok nodes, KubeRay and training-operator, in full runs JobSet too."""
+    """The shared cluster: real control plane and kwok nodes."""
     # Imported late: the loader of collections is in place only after pytest has read this file.
     from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
 
-    operators = ("kuberay", "training-operator", *(("jobset",) if FULL else ()))
-    with running_cluster(f"test-{os.getpid()}", operators=operators) as running:
+    with running_cluster(f"test-{os.getpid()}") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
+def operator_cluster():
+    """A cluster with KubeRay and training-operator, in full runs JobSet too."""
+    from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
+
+    operators = ("kuberay", "training-operator", *(("jobset",) if FULL else ()))
+    return GROUP.enter_context(running_cluster(f"operators-{os.getpid()}", operators=operators))
+
+
+@pytest.fixture(scope="module")
 def stock_cluster():
-    """A cluster whose controllers are as slow as Kubernetes makes them; one for each worker that asks for it."""
+    """A cluster whose controllers are as slow as Kubernetes makes them; for one file."""
     from ansible_collections.muster.kube.tests.support.shared_cluster import STOCK_FLAGS, running_cluster
 
     with running_cluster(f"stock-{os.getpid()}", component_flags=STOCK_FLAGS) as running:
@@ -83,30 +118,35 @@ def stock_cluster():
 
 @pytest.fixture(scope="session")
 def real_cluster():
-    """A cluster with this machine as a real node, two simulated ones and a registry; one for each worker."""
+    """A cluster with this machine as a real node, two simulated ones and a registry."""
     from ansible_collections.muster.kube.tests.support.real_cluster import reason_to_skip, running_real_cluster
 
     reason = reason_to_skip()
     if reason is not None:
         pytest.skip(reason)
-    with running_real_cluster(f"real-{os.getpid()}") as running:
-        yield running
+    return GROUP.enter_context(running_real_cluster(f"real-{os.getpid()}"))
+
+
+def own_name(request):
+    """The name of a test as that of a namespace; numbered, since namespaces stay when tests are over."""
+    letters = "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower().removeprefix("test_"))
+    return f"t{next(NUMBERS)}-{letters[:45]}".strip("-")
 
 
 @pytest.fixture
 def real_namespace(real_cluster, request):
     """A namespace of the test's own in the cluster with the real node."""
-    name = "t-" + "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower())[:50].strip("-")
+    name = own_name(request)
     yield real_cluster.live.namespace(name)
-    real_cluster.live.drop_namespace(name)
+    real_cluster.live.clear_namespace(name)
 
 
 @pytest.fixture
 def namespace(cluster, request):
     """A namespace of the test's own."""
-    name = "t-" + "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower())[:50].strip("-")
+    name = own_name(request)
     yield cluster.namespace(name)
-    cluster.drop_namespace(name)
+    cluster.clear_namespace(name)
 
 
 @pytest.fixture

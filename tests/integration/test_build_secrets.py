@@ -80,22 +80,24 @@ def stored_texts(site):
     return json.dumps(list_objects(site.cluster.client, path, keep=lambda raw: raw).items)
 
 
-def build(site, tier, image, *lines, **changes):
+def build(site, tier, image, *lines, base=None, files=()):
     """Build with a Dockerfile of its own and all secrets at hand."""
     stack = {
-        "dockerfile": "\n".join([f"FROM {site.cluster.base_image()}", "COPY hostile_package.py /", *lines, ""]),
-        "files": [{"path": "hostile_package.py", "content": HOSTILE}],
+        "dockerfile": "\n".join([f"FROM {base or site.busybox}", *lines, ""]),
+        "files": list(files),
         "secrets": [{"id": "index", "secret": "index", "key": "url"}],
     }
     named = {"tier": tier, "image": f"{site.registry}/test/{image}", "push_secret": "push", "pull_secret": "pull"}
-    return site.build(stack=stack, **named, **changes)
+    return site.build(stack=stack, **named)
 
 
 @pytest.mark.parametrize("tier", ["baseline", "unconfined", "privileged"])
 def test_a_hostile_package_finds_no_secret_that_is_not_of_its_own_step(site, known, tier):
     hostile = f"RUN REGISTRY={site.registry} python3 /hostile_package.py > /loot 2>&1; cat /loot"
     mounted = "RUN --mount=type=secret,id=index,required=true wc -c < /run/secrets/index > /length"
-    built = build(site, tier, f"hostile-{tier}", hostile, mounted, hostile)
+    lines = ("COPY hostile_package.py /", hostile, mounted, hostile)
+    files = [{"path": "hostile_package.py", "content": HOSTILE}]
+    built = build(site, tier, f"hostile-{tier}", *lines, base=site.cluster.python_image(), files=files)
     assert (built["reason"], built["tier"]) == (None, tier), built["log"]
     attempts = [line for line in built["log"].splitlines() if ": refused: " in line or ": GOT " in line]
     print("\n".join(attempts))

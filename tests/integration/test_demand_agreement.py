@@ -146,6 +146,12 @@ def node(name, amounts, labels):
 
 
 @pytest.fixture(scope="module")
+def cluster(operator_cluster):
+    """The one with operators."""
+    return operator_cluster
+
+
+@pytest.fixture(scope="module")
 def pods(cluster):
     """The pods of every object, by object and podset, once all controllers say that theirs are complete."""
     size = {"cpu": "500", "memory": "1Ti", "pods": "500", "nvidia.com/gpu": "50", "ephemeral-storage": "1Ti"}

@@ -22,6 +22,12 @@ from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wr
 Object = dict[str, t.Any]
 
 
+@pytest.fixture(scope="module")
+def cluster(operator_cluster: LiveCluster) -> LiveCluster:
+    """The one with operators, for some gangs here are Ray clusters."""
+    return operator_cluster
+
+
 @pytest.fixture
 def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
     """A dispatcher over the test's namespace, with AppWrappers."""
@@ -186,7 +192,7 @@ def test_b9_gangs_of_one_name_in_two_namespaces_both_count(cluster: LiveCluster,
         decision = told(stage.run(namespaces=both), "same")
         assert (decision.gang, decision.action, short_of(decision)) == (f"{other}/same", "wait", ("3", "1"))
     finally:
-        cluster.drop_namespace(other)
+        cluster.clear_namespace(other)
 
 
 def test_b10_a_failing_list_of_pods_ends_the_cycle(proxied: Stage, proxy: ApiProxy) -> None:

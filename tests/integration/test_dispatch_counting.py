@@ -22,6 +22,12 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 Object = dict[str, t.Any]
 
 
+@pytest.fixture(scope="module")
+def cluster(operator_cluster: LiveCluster) -> LiveCluster:
+    """The one with operators, for some gangs here are Ray clusters."""
+    return operator_cluster
+
+
 @pytest.fixture
 def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
     """A dispatcher over the test's namespace."""

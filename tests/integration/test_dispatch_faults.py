@@ -372,7 +372,7 @@ class Arena:
         """Take everything away."""
         for namespace in [name for place in self.places for name in place.namespaces]:
             with contextlib.suppress(NotFound):
-                self.cluster.drop_namespace(namespace)
+                self.cluster.clear_namespace(namespace)
         with contextlib.suppress(NotFound):
             self.cluster.remove_nodes(node["metadata"]["name"] for place in self.places for node in place.nodes())
 

@@ -84,7 +84,7 @@ def open_stage(request: pytest.FixtureRequest) -> t.Iterator[OpenStage]:
     for stage in opened:
         stage.close()
         with contextlib.suppress(NotFound):
-            stage.cluster.drop_namespace(stage.namespace)
+            stage.cluster.clear_namespace(stage.namespace)
 
 
 @pytest.fixture

@@ -20,6 +20,12 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 Object = dict[str, t.Any]
 
 
+@pytest.fixture(scope="module")
+def cluster(operator_cluster: LiveCluster) -> LiveCluster:
+    """The one with operators, for some gangs here are Ray clusters."""
+    return operator_cluster
+
+
 @pytest.fixture
 def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
     """A dispatcher over the test's namespace."""
@@ -187,7 +193,7 @@ def test_objects_of_another_namespace_change_nothing(cluster: LiveCluster, stage
         assert (decision.action, short_of(decision)) == ("wait", ("3", "2"))
         assert stage.phase("victim") == "dispatched"
     finally:
-        cluster.drop_namespace(other)
+        cluster.clear_namespace(other)
 
 
 @pytest.mark.parametrize("trouble", ["scheduler", "gate"])

@@ -213,4 +213,4 @@ def test_stolen_room(
         assert recorder.settled(seconds=30.0).clean()
     assert robberies[0].state()["phase"] == "running"
     for name in names:
-        cluster.drop_namespace(name)
+        cluster.clear_namespace(name)

@@ -71,7 +71,7 @@ def run_round(cluster, rng, namespace, number):
         return pods if len(pods) == number and all(is_judged(one) for one in pods) else None
 
     placed = {one["metadata"]["name"]: one["spec"].get("nodeName") for one in wait_until("the scheduler", judged)}
-    cluster.drop_namespace(namespace)
+    cluster.clear_namespace(namespace)
     wait_until(f"the end of {namespace}", lambda: not cluster.pods(namespace))
     cluster.remove_nodes(names)
     return expected, placed

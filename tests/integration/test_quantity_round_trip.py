@@ -48,7 +48,7 @@ def shared_namespace(cluster):
     """One namespace for all, since nothing is stored in it."""
     name = "quantities"
     yield cluster.namespace(name)
-    cluster.drop_namespace(name)
+    cluster.clear_namespace(name)
 
 
 def quota(namespace, texts):

@@ -46,7 +46,7 @@ def set_up(cluster, cases):
 
 def tear_down(cluster, cases, namespace):
     """Leave nothing for the next batch to see."""
-    cluster.drop_namespace(namespace)
+    cluster.clear_namespace(namespace)
     # Nodes last: a pod whose node is gone has nobody to confirm its end.
     wait_until(f"the end of {namespace}", lambda: not cluster.pods(namespace))
     cluster.remove_nodes(node["metadata"]["name"] for case in cases for node in case.nodes)

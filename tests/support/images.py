@@ -4,7 +4,8 @@
 
 """Images for pods that really run: made from the machine's own package sources, kept in the cache, pushed when asked.
 
-No image comes from outside. The Debian ones are made by mmdebstrap once per list of packages, the small one is busybox.
+No image comes from outside. The Debian ones are made by mmdebstrap once per list of packages, the small one is busybox,
+and one in between is busybox and python3: each build and each push reads an image several times, so its size matters.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ class ImageRecipe:
 
     name: str
     packages: tuple[str, ...]
+    variant: str = "minbase"
 
 
 BASE = ImageRecipe("base", ("ca-certificates", "python3", "python3-pip", "python3-venv"))
 BUILDER = ImageRecipe("builder", ("buildah", "ca-certificates"))
 DNF = ImageRecipe("dnf", ("ca-certificates", "dnf", "python3", "rpm"))
+# Its packages are only unpacked; busybox is the rest of the system.
+PYTHON = ImageRecipe("python", ("python3",), "extract")
 
 
 def base_image(registry: str) -> str:
@@ -61,6 +65,11 @@ def builder_image(registry: str) -> str:
 def dnf_image(registry: str) -> str:
     """Debian with dnf and an empty database of rpm, in the registry."""
     return _pushed(registry, DNF.name, str(_ensure_debian(DNF)))
+
+
+def python_image(registry: str) -> str:
+    """Nothing but busybox and python3, in the registry."""
+    return _pushed(registry, PYTHON.name, str(_ensure_debian(PYTHON)))
 
 
 def busybox_image(registry: str) -> str:
@@ -87,7 +96,7 @@ def _ensure_debian(recipe: ImageRecipe) -> pathlib.Path:
         sources.write_text(debian_sources(_apt_files(), suite), encoding="utf-8")
         _run(
             [
-                *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"),
+                *("mmdebstrap", "--quiet", "--mode=root", f"--variant={recipe.variant}", "--format=tar"),
                 f"--include={','.join(recipe.packages)}",
                 *(f"--aptopt={option}" for option in _apt_options()),
                 *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")),
@@ -95,31 +104,52 @@ def _ensure_debian(recipe: ImageRecipe) -> pathlib.Path:
             ],
             SOURCE_DATE_EPOCH="1767225600",
         )
+        if recipe.variant == "extract":
+            _complete(target)
 
     return _ensure_layout(f"{recipe.name}-{key}", make_layer, ["/bin/bash"])
 
 
 def _ensure_busybox() -> pathlib.Path:
     """The image of busybox in the cache, made when it is not there."""
-    program = shutil.which("busybox") or "busybox"
-    content = pathlib.Path(program).read_bytes()
+    content = pathlib.Path(_busybox()).read_bytes()
     key = _key(["busybox", hashlib.sha256(content).hexdigest()])
 
     def make_layer(target: pathlib.Path) -> None:
-        """The program and a link for each of its names."""
+        """Only busybox."""
         with tarfile.open(target, "w") as archive:
-            _add(archive, "bin/busybox", content, 0o755)
-            for applet in sorted(_run([program, "--list"]).split()):
-                link = tarfile.TarInfo(f"bin/{applet}")
-                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-                if applet != "busybox":
-                    archive.addfile(link)
-            _add(archive, "etc/passwd", b"root:x:0:0:root:/:/bin/sh\n", 0o644)
-            folder = tarfile.TarInfo("tmp")
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
-            archive.addfile(folder)
+            _add_busybox(archive)
 
     return _ensure_layout(f"busybox-{key}", make_layer, ["/bin/sh"])
+
+
+def _busybox() -> str:
+    """Where the program is."""
+    return shutil.which("busybox") or "busybox"
+
+
+def _add_busybox(archive: tarfile.TarFile, taken: t.Collection[str] = ()) -> None:
+    """The program with a link for each of its names that is not taken, and the few files that everything needs."""
+    _add(archive, "bin/busybox", pathlib.Path(_busybox()).read_bytes(), 0o755)
+    for applet in sorted({*_run([_busybox(), "--list"]).split()} - {"busybox"}):
+        link = tarfile.TarInfo(f"bin/{applet}")
+        link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+        if link.name not in taken:
+            archive.addfile(link)
+    _add(archive, "etc/passwd", b"root:x:0:0:root:/:/bin/sh\n", 0o644)
+    folder = tarfile.TarInfo("tmp")
+    folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+    archive.addfile(folder)
+
+
+def _complete(layer: pathlib.Path) -> None:
+    """Make a system of unpacked packages: what no program needs goes, busybox comes."""
+    whole = layer.rename(layer.with_name("whole.tar"))
+    with tarfile.open(whole) as source, tarfile.open(layer, "w") as target:
+        for entry in source:
+            if not f"{entry.name}/".startswith(("./usr/share/", "./dev/", "./tmp/")):
+                target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+        _add_busybox(target, {entry.name.removeprefix("./") for entry in source})
 
 
 def _ensure_layout(name: str, make_layer: t.Callable[[pathlib.Path], None], command: t.Sequence[str]) -> pathlib.Path:

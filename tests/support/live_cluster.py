@@ -23,6 +23,24 @@ from ansible_collections.muster.kube.plugins.module_utils._model.record import R
 T = t.TypeVar("T")
 # Never reached when things work: only keeps a broken run from hanging.
 DEADLINE = 120.0
+# What tests create in namespaces and controllers or nodes work for, owners before what they own.
+WORKLOADS = (
+    ("jobset.x-k8s.io/v1alpha2", "jobsets"),
+    ("ray.io/v1", "rayjobs"),
+    ("ray.io/v1", "rayservices"),
+    ("ray.io/v1", "rayclusters"),
+    ("kubeflow.org/v1", "pytorchjobs"),
+    ("kubeflow.org/v1", "mpijobs"),
+    ("kubeflow.org/v1", "tfjobs"),
+    ("batch/v1", "jobs"),
+    ("apps/v1", "deployments"),
+    ("apps/v1", "statefulsets"),
+    ("apps/v1", "daemonsets"),
+    ("apps/v1", "replicasets"),
+    ("v1", "replicationcontrollers"),
+    ("v1", "services"),
+    ("v1", "pods"),
+)
 
 
 def wait_until(what: str, probe: t.Callable[[], T | None], seconds: float = DEADLINE, pause: float = 0.1) -> T:
@@ -119,12 +137,25 @@ class LiveCluster:
 
     def drop_namespace(self, name: str) -> None:
         """Delete a namespace and do not wait; its gangs go first, since dispatchers of later tests would count them."""
+        self._drop_gangs(name)
+        delete(self.client, resource_path("v1", "namespaces", name=name))
+
+    def clear_namespace(self, name: str) -> None:
+        """Delete all gangs, workloads and pods of a namespace that no other test uses, and do not wait.
+
+        The empty namespace stays: its deletion would take the API server more than a hundred requests.
+        """
+        self._drop_gangs(name)
+        for api, plural in WORKLOADS:
+            self._delete_if_there(resource_path(api, plural, name))
+
+    def _drop_gangs(self, name: str) -> None:
+        """Delete the records of a namespace, and with them what they own."""
         maps = resource_path("v1", "configmaps", name)
         records = list_objects(self.client, maps, keep=lambda raw: raw["metadata"]["name"], label_selector=RECORD_LABEL)
         paths = [resource_path("v1", "configmaps", name, record) for record in records.items]
         paths.append(resource_path("workload.codeflare.dev/v1beta1", "appwrappers", name))
         parallel([lambda path=path: self._delete_if_there(path) for path in paths])
-        delete(self.client, resource_path("v1", "namespaces", name=name))
 
     def _delete_if_there(self, path: str) -> None:
         """Delete an object, or all of a kind."""

@@ -87,6 +87,10 @@ class RealCluster:
         """Debian with dnf."""
         return images.dnf_image(self.registry)
 
+    def python_image(self) -> str:
+        """Only busybox and python3."""
+        return images.python_image(self.registry)
+
     def busybox_image(self) -> str:
         """Only busybox."""
         return images.busybox_image(self.registry)

@@ -6,9 +6,10 @@
 
 Steps after `main` take longest: they run one after the other from the beginning, with their output shown as it comes.
 Those after `beside` run at the same time, two at once and with low priority, so that no processor is ever idle; their
-output is kept back. Those after `after` run when all others are over, for they measure. Every step runs, even when
-another one failed. A step that takes longer than MUSTER_STEP_LIMIT seconds is ended and counts as failed.
-Usage: steps.py LOG_DIRECTORY main STEP... beside STEP... after STEP...
+output is kept back. Those after `after` follow, two at once as well, for they have clusters of their own. Those after
+`alone` come last, one at a time, for they measure. Every step runs, even when another one failed. A step that takes
+longer than MUSTER_STEP_LIMIT seconds is ended and counts as failed.
+Usage: steps.py LOG_DIRECTORY main STEP... beside STEP... after STEP... alone STEP...
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PASSED = re.compile(r"\b(\d+) passed\b")
 PRINTING = threading.Lock()
 # Tests of these steps run in another step too, with other versions of what they need.
 AGAIN = frozenset({"smoke216"})
-BESIDE_AT_ONCE = 2
+AT_ONCE = 2
 BESIDE_NICENESS = 10
 STEP_LIMIT = 5400.0
 # What a step that is ended gets for putting its clusters away.
@@ -70,13 +71,13 @@ class Runner:
         self.limit = limit
         self._running: set[subprocess.Popen[bytes]] = set()
 
-    def run(self, step: str, live: bool) -> Outcome:
-        """Run `make STEP`; the log is kept, and shown as it grows when live, else the step has low priority."""
+    def run(self, step: str, live: bool = False, niceness: int = 0) -> Outcome:
+        """Run `make STEP`; the log is kept, and shown as it grows when live."""
         log = self.logs / f"{step}.log"
         say(f"==> {step}")
         started = time.monotonic()
         with open(log, "wb") as stream:
-            code = self._follow(self._command(step, live), stream, live)
+            code = self._follow(self._command(step, niceness), stream, live)
             if time.monotonic() - started > self.limit:
                 stream.write(f"The step took longer than {self.limit:.0f} s and was ended.\n".encode())
         outcome = Outcome(step, code, time.monotonic() - started, log)
@@ -87,9 +88,9 @@ class Runner:
         return outcome
 
     @staticmethod
-    def _command(step: str, live: bool) -> list[str]:
+    def _command(step: str, niceness: int) -> list[str]:
         """What to start."""
-        priority = [] if live else ["nice", "-n", str(BESIDE_NICENESS)]
+        priority = ["nice", "-n", str(niceness)] if niceness else []
         return [*priority, os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
 
     def _follow(self, command: list[str], stream: typing.BinaryIO, live: bool) -> int:
@@ -137,7 +138,7 @@ def describe_tests(count: int) -> str:
 
 def parse_steps(arguments: list[str]) -> dict[str, list[str]]:
     """The steps of each kind, in their order."""
-    groups: dict[str, list[str]] = {"main": [], "beside": [], "after": []}
+    groups: dict[str, list[str]] = {"main": [], "beside": [], "after": [], "alone": []}
     current = groups["main"]
     for argument in arguments:
         if argument in groups:
@@ -168,18 +169,21 @@ def run_all(runner: Runner, groups: dict[str, list[str]]) -> list[Outcome]:
     """Run the steps of all groups; the outcomes are in the order of the groups."""
     with (
         concurrent.futures.ThreadPoolExecutor(1) as in_front,
-        concurrent.futures.ThreadPoolExecutor(BESIDE_AT_ONCE) as beside,
+        concurrent.futures.ThreadPoolExecutor(AT_ONCE) as beside,
     ):
+        begun: list[concurrent.futures.Future[Outcome]] = []
         try:
-            begun = [in_front.submit(runner.run, step, True) for step in groups["main"]]
-            begun += [beside.submit(runner.run, step, False) for step in groups["beside"]]
+            begun += [in_front.submit(runner.run, step, live=True) for step in groups["main"]]
+            begun += [beside.submit(runner.run, step, niceness=BESIDE_NICENESS) for step in groups["beside"]]
+            concurrent.futures.wait(begun)
+            begun += [beside.submit(runner.run, step) for step in groups["after"]]
             outcomes = [future.result() for future in begun]
         except KeyboardInterrupt:
             for future in begun:
                 future.cancel()
             runner.end_all()
             raise
-    return outcomes + [runner.run(step, True) for step in groups["after"]]
+    return outcomes + [runner.run(step, live=True) for step in groups["alone"]]
 
 
 def main(log_directory: str, *arguments: str) -> int:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Integration tests are dealt out by whole files, the longest first, all files with the real node to one worker."""
+"""Integration tests are dealt out by whole files, the longest first; files with a slow cluster all go to one worker."""
 
 from __future__ import annotations
 
@@ -80,6 +80,43 @@ def test_one_worker_gets_a_whole_file_and_all_files_with_the_real_node(folder, p
     relative = os.path.relpath(folder, pytestconfig.rootpath)
     groups = [scheduling._split_scope(f"{relative}/test_{name}.py::test_one[x]") for name in "abcd"]
     assert groups == ["test_a", "test_b", "real-node", "real-node"]
+
+
+def ended_with(item: Item, following: Item | None) -> list[str]:
+    """What goes when a test has been taken down and another one follows."""
+    gone = []
+    order.GROUP.callback(gone.append, "cluster")
+    steps = order.pytest_runtest_teardown(item, following)
+    next(steps)
+    assert gone == [], "fixtures that need the cluster are taken down first"
+    with pytest.raises(StopIteration) as stopped:
+        steps.send("kept")
+    assert stopped.value.value == "kept"
+    order.GROUP.pop_all()
+    return gone
+
+
+def test_the_cluster_of_a_group_goes_after_its_last_test(folder):
+    a, b, c, d = (Item(folder / f"test_{name}.py") for name in "abcd")
+    assert ended_with(c, d) == []
+    assert ended_with(a, Item(a.path, "test_two")) == []
+    assert ended_with(d, a) == ["cluster"]
+    assert ended_with(a, b) == ["cluster"]
+    assert ended_with(d, None) == ["cluster"]
+
+
+def test_a_run_that_breaks_off_leaves_no_cluster():
+    gone = []
+    order.GROUP.callback(gone.append, "cluster")
+    order.pytest_sessionfinish()
+    assert gone == ["cluster"]
+
+
+def test_files_with_operators_are_one_group(folder):
+    paths = [folder / f"test_{name}.py" for name in ("x", "y")]
+    for path in paths:
+        path.write_text("def cluster(operator_cluster): ...\n")
+    assert [order.group_of(path) for path in paths] == ["operators", "operators"]
 
 
 def test_the_record_names_files_that_exist():

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
 import sys
 import threading
@@ -54,7 +55,7 @@ def test_tests_that_run_again_with_other_versions_are_counted_once(fake_make, ca
 
 
 def test_red_step_shows_its_output_and_the_rest_still_runs(fake_make, capsys):
-    assert steps.main(str(fake_make), "main", "integration", "beside", "bad", "unit", "after", "bench") == 1
+    assert steps.main(str(fake_make), "main", "integration", "beside", "bad", "unit", "alone", "bench") == 1
     printed = capsys.readouterr().out
     assert "broken" in printed
     assert "<== bad: FAILED" in printed
@@ -70,9 +71,21 @@ def test_two_steps_run_beside_the_main_one_with_low_priority(fake_make):
     assert [niceness - own for niceness in others] == [min(steps.BESIDE_NICENESS, 19 - own)] * 2
 
 
-def test_steps_that_measure_come_last(fake_make, tmp_path):
-    assert steps.main(str(fake_make), "after", "bench", "main", "one", "beside", "two", "three") == 0
-    assert (tmp_path / "order").read_text().split()[-1] == "bench"
+def test_steps_with_clusters_of_their_own_follow_and_those_that_measure_come_last(fake_make, tmp_path):
+    groups = ("alone", "bench", "after", "guide", "demo", "main", "one", "beside", "two", "three")
+    assert steps.main(str(fake_make), *groups) == 0
+    order = (tmp_path / "order").read_text().split()
+    assert set(order[:3]) == {"one", "two", "three"}
+    assert set(order[3:5]) == {"guide", "demo"}
+    assert order[5:] == ["bench"]
+
+
+def test_two_steps_that_follow_run_at_the_same_time_with_the_priority_of_the_run(fake_make, tmp_path, capfdbinary):
+    (tmp_path / "meets-3").touch()
+    assert steps.main(str(fake_make), "main", "one", "after", "meets-1", "meets-2") == 0
+    seen = {(fake_make / f"meets-{number}.log").read_text().split()[1] for number in (1, 2)}
+    assert seen == {str(os.getpriority(os.PRIO_PROCESS, 0))}
+    assert b"niceness" not in capfdbinary.readouterr().out, "their output would be mixed"
 
 
 def is_alive(pid: int) -> bool:
