@@ -234,6 +234,12 @@ def _run(params: Params, amun: Params) -> Values:
     # What is requested is the limit, too, in both languages.
     run = {key: value for key, value in (amun.get("run") or {}).items() if key != "limits"}
     own = {name: _given(params[name]) for name in _RUN if params[name] is not None}
+    if "env" in amun:
+        own["env"] = {**amun["env"], **own.get("env", {})}
+    if "files" in amun:
+        given = own.get("files", [])
+        paths = [file["path"] for file in given]
+        own["files"] = [*(file for file in amun["files"] if file["path"] not in paths), *given]
     return {**said, **run, **own, **_given(params["run"] or {})}
 
 
