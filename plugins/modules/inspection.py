@@ -74,7 +74,7 @@ options:
     description:
       - The image to run the script in. With a digest (C(name@sha256:...)) stored results are surely those of this
         image. What a tag pointed to is not checked again.
-      - Exactly one of O(image), O(stack) and O(specification) is needed.
+      - Exactly one of O(image), O(stack) and O(specification) is needed, here or in O(matrix).
     type: str
   stack:
     description:
@@ -402,6 +402,39 @@ options:
       privileged:
         description: Whether the script may do everything on its node. Includes all other rights.
         type: bool
+  matrix:
+    description:
+      - Several inspections in one task, one for each combination of values. They run one after the other, and the
+        result of each is in RV(matrix).
+      - The other options of the task hold for all of them.
+    type: dict
+    suboptions:
+      axes:
+        description:
+          - For each axis a mapping of names of its values, and for each value the options that it stands for, such as
+            C(image), C(stack), C(env), C(args), C(repetitions), C(build) and C(run). O(src) cannot be one of them.
+          - Options that are mappings are put together with those of the task and of other axes. Else a later axis comes
+            before an earlier one, and all axes before the task.
+          - The last axis changes first. At most 1000 combinations are taken.
+        type: dict
+        required: true
+      exclude:
+        description:
+          - Combinations to leave out, each a mapping of axes and names of values. Axes it does not name may have any.
+        type: list
+        elements: dict
+      include:
+        description:
+          - Mappings of axes and names of values, with C(options) for the combinations that have all of these.
+          - When none of the combinations that are left has them, it is one of its own. Then names may be new ones.
+        type: list
+        elements: dict
+      fail_fast:
+        description:
+          - Whether to leave out what follows an inspection that failed. The left out have the reason V(cancelled) and
+            are inspected by the next run of the task.
+        type: bool
+        default: false
   wait:
     description:
       - Whether to wait for the results. With V(false) the task only starts what has to be done next; run it again for
@@ -493,6 +526,34 @@ EXAMPLES = r"""
             - NVIDIA-A100-*
     src: /srv/inspections/train.py
     timeout: 2h
+
+- name: Which base is faster, with one thread and with two?
+  muster.kube.inspection:
+    namespace: default
+    script: python3 -m timeit -s 'import numpy' 'numpy.ones((500, 500)) @ numpy.ones((500, 500))'
+    repetitions: 5
+    stack:
+      python:
+        packages:
+          - numpy==2.3.1
+    build:
+      repository: registry.example.com/stacks
+    matrix:
+      axes:
+        base:
+          debian: {stack: {base: "registry.example.com/python:3.12"}}
+          alpine: {stack: {base: "registry.example.com/python:3.12-alpine"}}
+        threads:
+          one: {env: {OMP_NUM_THREADS: "1"}, run: {requests: {cpu: "1"}}}
+          two: {env: {OMP_NUM_THREADS: "2"}, run: {requests: {cpu: "2"}}}
+      exclude:
+        - base: alpine
+          threads: two
+      include:
+        - base: debian
+          options:
+            repetitions: 10
+  register: compared
 
 - name: A request of the Amun service
   muster.kube.inspection:
@@ -760,6 +821,19 @@ ignored:
   type: list
   elements: str
   sample: []
+matrix:
+  description: >-
+    For each inspection of O(matrix) the same keys as here, with its C(name) and the names of its values in C(axes).
+    Empty without a matrix.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: base=debian threads=one
+      axes:
+        base: debian
+        threads: one
+      phase: Succeeded
 removed:
   description: Names of the inspections that were removed.
   returned: success

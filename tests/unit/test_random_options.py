@@ -106,6 +106,12 @@ RUN = {
     "security": {"run_as_user": 1, "capabilities": ["SYS_NICE"], "seccomp_profile": "RuntimeDefault"},
     **{"labels": {"a": "b"}, "identifier": "mine", "collector": "#!/bin/sh\n"},
 }
+MATRIX = {
+    "axes": {"base": {"a": {"image": "i:2"}, "b": None}, "threads": {"1": {"env": {"T": "1"}}, "2": {"repetitions": 4}}},
+    "exclude": [{"base": "a", "threads": "2"}],
+    "include": [{"base": "c", "options": {"image": "i:3"}}, {"threads": "1", "options": {"args": ["x"]}}],
+    "fail_fast": True,
+}
 AMUN = {
     "base": "debian:13",
     "identifier": "x",
@@ -164,6 +170,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
         {"image": "i:1", **RUN},
         {"stack": STACK, "build": {**BUILD, "repository": "registry.example.com/x"}, **RUN, "build_script": "x"},
         {"specification": AMUN, "build": {"repository": "registry.example.com/x"}, "collector": "x"},
+        {"image": "i:1", **RUN, "matrix": MATRIX},
     ],
     "inspection_info": [
         {

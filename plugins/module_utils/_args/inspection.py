@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_argument_spec
 from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
     build_settings,
@@ -19,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.amun import fro
 from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.duration import parse_duration
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.matrix import Cell, matrix_from_data, merged
 from ansible_collections.muster.kube.plugins.module_utils._model.run_security import SECCOMP_PROFILES
 
 Spec = dict[str, dict[str, t.Any]]
@@ -42,6 +44,14 @@ _RUN = (
     *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
     *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security"),
 )
+# What the cells of a matrix may differ in. Files are looked for in the options of the task only, so src is not here.
+CELL_OPTIONS = (
+    *("image", "stack", "specification", "script", "url", "checksum", "identifier", "labels", "build", "run"),
+    *("timeout", "start_timeout"),
+    *_RUN,
+)
+# What Ansible's validation raises for values it does not expect.
+_STUMBLES = (AttributeError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def hardware_argument_spec() -> Spec:
@@ -156,6 +166,15 @@ def inspection_argument_spec() -> Spec:
             "type": "dict",
             "options": {"repository": {"type": "str"}, "tag": {"type": "str"}, **build_settings_spec()},
         },
+        "matrix": {
+            "type": "dict",
+            "options": {
+                "axes": {"type": "dict", "required": True},
+                "exclude": {"type": "list", "elements": "dict"},
+                "include": {"type": "list", "elements": "dict"},
+                "fail_fast": {"type": "bool", "default": False},
+            },
+        },
         "wait": {"type": "bool", "default": True},
         "force": {"type": "bool", "default": False},
         "ttl": {"type": "str"},
@@ -172,7 +191,7 @@ INSPECTION_RULES: dict[str, t.Any] = {
         *(("specification", name) for name in SOURCES),
     ],
     "required_by": {"url": ("checksum",)},
-    "required_if": [("state", "present", ("image", "stack", "specification"), True)],
+    "required_if": [("state", "present", ("image", "stack", "specification", "matrix"), True)],
 }
 
 
@@ -192,7 +211,47 @@ def inspection_info_argument_spec() -> Spec:
 
 
 def inspection_terms(params: Params, check_mode: bool, generator_version: str) -> Values:
-    """The values of the flow's terms behind validated options; a request in Amun's words is translated."""
+    """The values of the flow's terms behind validated options; a matrix has those of each of its cells."""
+    if params["matrix"] is None:
+        return _terms(params, check_mode, generator_version)
+    if params["state"] == "absent":
+        raise BadInput("read", "matrix", "it cannot be removed as one; give inspection_id or identifier")
+    matrix = matrix_from_data(params["matrix"])
+    whole = ("namespace", "engine", "fail_when_failed")
+    return {
+        **{name: params[name] for name in whole},
+        "cells": tuple(
+            (cell.name, dict(cell.axes), _terms(_cell_params(params, cell), check_mode, generator_version))
+            for cell in matrix.cells
+        ),
+        "fail_fast": matrix.fail_fast,
+        "check_mode": check_mode,
+    }
+
+
+def _cell_params(params: Params, cell: Cell) -> Params:
+    """The validated options of one cell of a matrix: those of the task with its own put in."""
+    where = f"matrix: {cell.name}"
+    for name in cell.options:
+        if name not in CELL_OPTIONS:
+            raise BadInput("read", where, f"{name} cannot be an option of a cell; known are {', '.join(CELL_OPTIONS)}")
+    # What Ansible put into the place of options that nobody gave would count as given.
+    given = {name: _given(value) for name, value in params.items() if value is not None and name != "matrix"}
+    whole = {name: params[name] for name in ("env", "stack", "specification") if params[name] is not None}
+    try:
+        checked = ArgumentSpecValidator(inspection_argument_spec(), **INSPECTION_RULES).validate(
+            merged({**given, **whole}, cell.options)
+        )
+    except _STUMBLES as error:
+        raise BadInput("read", where, f"its options cannot be read: {error}") from error
+    if checked.error_messages:
+        raise BadInput("read", where, "; ".join(checked.error_messages))
+    found: Params = checked.validated_parameters
+    return found
+
+
+def _terms(params: Params, check_mode: bool, generator_version: str) -> Values:
+    """The values of one inspection; a request in Amun's words is translated."""
     seconds = {name: None if params[name] is None else parse_duration(params[name], name) for name in _DURATIONS}
     amun = {} if params["specification"] is None else from_amun(params["specification"], params["checksum"])
     wanted, settings, engine = _build(params, amun, generator_version)

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, finished_results
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.matrix import run_cells
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
     STOP_SECONDS,
     run_contents,
@@ -83,6 +84,8 @@ def run_inspection(
     connect: Connect, terms: InspectTerms, report: Report, *, listen: Listen = JobBell, fetch: Fetch = fetch_url
 ) -> Data:
     """Do what the task asks; returns the keys of its result, with failed among them when the inspection failed."""
+    if terms.cells:
+        return run_cells(terms, lambda cell: run_inspection(connect, cell, report, listen=listen, fetch=fetch), report)
     checked_identifier(terms.identifier)
     if terms.state == "absent":
         return remove_local_results(terms) if terms.engine == "local" else _remove(connect(), terms)
