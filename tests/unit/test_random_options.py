@@ -107,7 +107,7 @@ RUN = {
     **{"labels": {"a": "b"}, "identifier": "mine", "collector": "#!/bin/sh\n"},
 }
 MATRIX = {
-    "axes": {"base": {"a": {"image": "i:2"}, "b": None}, "threads": {"1": {"env": {"T": "1"}}, "2": {"repetitions": 4}}},
+    "axes": {"base": {"a": {"image": "i:2"}, "b": None}, "threads": {"1": {"env": {"T": "1"}}, "2": {"warmup": 4}}},
     "exclude": [{"base": "a", "threads": "2"}],
     "include": [{"base": "c", "options": {"image": "i:3"}}, {"threads": "1", "options": {"args": ["x"]}}],
     "fail_fast": True,

@@ -72,8 +72,7 @@ def merged(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> Data:
     both: Data = dict(first)
     for key, value in second.items():
         known = both.get(key)
-        joined = isinstance(known, Mapping) and isinstance(value, Mapping)
-        both[key] = merged(known, value) if joined else value
+        both[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
     return both
 
 

@@ -106,9 +106,8 @@ def test_a_matrix_without_end_is_refused_before_it_is_made():
 
 
 NAMES = st.text(st.sampled_from("abc"), min_size=1, max_size=2)
-DRAWN_AXES = st.dictionaries(
-    NAMES, st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(0, 9)), min_size=1, max_size=3), min_size=1, max_size=3
-)
+VALUES = st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(0, 9)), min_size=1, max_size=3)
+DRAWN_AXES = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
 
 
 @settings(max_examples=examples(100))

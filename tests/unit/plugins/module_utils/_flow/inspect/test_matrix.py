@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A matrix of inspections in one task: each cell with its own options, and what becomes of the others when one fails."""
+"""A matrix of inspections in one task: each cell with its own options, and what a failure means for the others."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ def test_a_cell_that_fails_does_not_keep_others_from_being_inspected():
     assert "no node has it" in answer["matrix"][2]["message"]
     assert (answer["failed"], answer["phase"], answer["reason"]) == (True, "Failed", "script_failed")
     assert answer["msg"] == (
-        "Cannot finish inspection team/the matrix: script_failed: "
-        "2 of 4 cells failed; image=one threads=2: exit code 3"
+        "Cannot finish inspection team/the matrix: script_failed: 2 of 4 cells failed; image=one threads=2: exit code 3"
     )
     assert "failed" not in Lab(one2=FAILED).run(matrix={"axes": AXES}, fail_when_failed=False)
 
