@@ -120,7 +120,7 @@ options:
     description:
       - Environment variables of the script. Names that begin with C(MUSTER_) are taken.
       - Values are kept with the results. A value that nobody may see is taken from a Secret instead, by a mapping with
-        C(secret), its name, and C(key).
+        C(secret), its name, and C(key). It is masked where the script prints it.
     type: dict
   files:
     description:
@@ -141,6 +141,47 @@ options:
       mode:
         description: Permissions as an octal number. The default is V(0444).
         type: str
+  volumes:
+    description:
+      - Volumes the script finds, data sets and passwords for example. Folders of nodes are never given to it.
+      - Values of Secrets are masked in the output that is kept, line by line and in base64, if they have six characters
+        or more; the image needs C(sed) and C(sort) for that. A script that prints them in another form shows them.
+      - Names of volumes belong to what identifies an inspection, their contents do not. Use O(force) if these changed.
+    type: list
+    elements: dict
+    suboptions:
+      path:
+        description: Absolute path of the folder, or with O(volumes[].key) of the file.
+        type: str
+        required: true
+      persistent_volume_claim:
+        description: Name of a PersistentVolumeClaim.
+        type: str
+      config_map:
+        description: Name of a ConfigMap, whose entries are files.
+        type: str
+      secret:
+        description: Name of a Secret, whose entries are files.
+        type: str
+      empty_dir:
+        description: Room of its own for each repetition, which can be written.
+        type: dict
+        suboptions:
+          size:
+            description: How much it may hold, such as V(1Gi).
+            type: str
+            required: true
+      key:
+        description: The only entry of the O(volumes[].config_map) or O(volumes[].secret) that is wanted.
+        type: str
+      sub_path:
+        description: A folder inside of the O(volumes[].persistent_volume_claim).
+        type: str
+      read_only:
+        description: >-
+          Whether it cannot be written. The default is V(true), except for O(volumes[].empty_dir). Only a
+          O(volumes[].persistent_volume_claim) leaves the choice.
+        type: bool
   workdir:
     description:
       - Directory in which the script runs. The default is that of the image.
@@ -554,6 +595,22 @@ EXAMPLES = r"""
           options:
             repetitions: 10
   register: compared
+
+- name: With a data set and a password
+  muster.kube.inspection:
+    namespace: default
+    image: registry.example.com/python:3.12
+    src: /srv/inspections/train.py
+    env:
+      TOKEN: {secret: accounts, key: token}
+    volumes:
+      - path: /data
+        persistent_volume_claim: imagenet
+      - path: /etc/train/account.json
+        secret: accounts
+        key: account.json
+      - path: /scratch
+        empty_dir: {size: 20Gi}
 
 - name: A request of the Amun service
   muster.kube.inspection:

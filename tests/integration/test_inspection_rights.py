@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE
@@ -97,3 +101,44 @@ def test_a_result_of_wrong_types_that_a_script_wrote_harms_nobody(inspector):
     assert answer["reason"] in (None, "lost_result")
     assert [entry["problem"] for entry in inspector.info()] == [None]
     assert answer["runs"][0]["wall_seconds"] != "fast"
+
+
+def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_nor_log(inspector, real_cluster):
+    words = {"word": "kept-to-itself", "file": "one-line\nanother-line\n"}
+    space = {"namespace": inspector.namespace}
+    live = real_cluster.live
+    live.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "words", **space}, "stringData": words})
+    live.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "open", **space}, "data": {"a": "seen"}})
+    script = """
+        echo "$WORD"; cat /etc/words/file /etc/one; cat /etc/open/a; echo; echo x > /scratch/x && cat /scratch/x
+        echo y > /etc/open/y 2>/dev/null || echo read-only
+        cat /etc/words/word >&2; exit 3"""
+    answer = inspector.run(
+        script=script,
+        env={"WORD": {"secret": "words", "key": "word"}},
+        volumes=[
+            {"path": "/etc/words", "secret": "words"},
+            {"path": "/etc/one", "secret": "words", "key": "word"},
+            {"path": "/etc/open", "config_map": "open"},
+            {"path": "/scratch", "empty_dir": {"size": "1Mi"}},
+        ],
+        security={"run_as_user": 1000},
+    )
+    mask = "*" * 8
+    [run] = answer["runs"]
+    assert run["stdout"].split("\n")[:3] == [mask] * 3
+    assert run["stdout"].endswith("seen\nx\nread-only\n")
+    assert (run["stderr"], answer["reason"]) == (mask, "script_failed")
+    path = resource_path("v1", "configmaps", inspector.namespace)
+    stored = list_objects(inspector.connect(), path, keep=lambda raw: raw).items
+    heap = json.dumps([answer, stored, inspector.said])
+    assert answer["inspection_id"] in heap
+    for text in (words["word"], "one-line", "another-line"):
+        assert text not in heap
+        assert base64.b64encode(text.encode()).decode() not in heap
+
+
+def test_a_volume_that_is_missing_is_named(inspector):
+    answer = inspector.run(script="true", volumes=[{"path": "/etc/x", "secret": "nonsuch"}], start_timeout="15")
+    assert answer["reason"] == "config"
+    assert 'secret "nonsuch" not found' in answer["msg"]

@@ -104,6 +104,12 @@ RUN = {
     **{"timeout": "1h", "start_timeout": "5m", "service_account": "s", "pull_secrets": ["p"], "ttl": "1d"},
     **{"tolerations": [{"key": "a", "operator": "Exists"}], "priority_class": "p", "runtime_class": "r"},
     "security": {"run_as_user": 1, "capabilities": ["SYS_NICE"], "seccomp_profile": "RuntimeDefault"},
+    "volumes": [
+        {"path": "/data", "persistent_volume_claim": "c", "sub_path": "a/b", "read_only": False},
+        {"path": "/etc/word", "secret": "s", "key": "k"},
+        {"path": "/etc/settings", "config_map": "m"},
+        {"path": "/scratch", "empty_dir": {"size": "1Gi"}},
+    ],
     **{"labels": {"a": "b"}, "identifier": "mine", "collector": "#!/bin/sh\n"},
 }
 MATRIX = {

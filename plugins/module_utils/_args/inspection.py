@@ -43,6 +43,7 @@ _RUN = (
     *("interpreter", "args", "env", "files", "workdir"),
     *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
     *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security"),
+    "volumes",
 )
 # What the cells of a matrix may differ in. Files are looked for in the options of the task only, so src is not here.
 CELL_OPTIONS = (
@@ -132,6 +133,21 @@ def _run_spec() -> Spec:
         "priority_class": {"type": "str"},
         "runtime_class": {"type": "str"},
         "security": {"type": "dict", "options": _security_spec()},
+        "volumes": {"type": "list", "elements": "dict", "options": _volume_spec()},
+    }
+
+
+def _volume_spec() -> Spec:
+    """A volume of the pods; which options go together is known to the model."""
+    return {
+        "path": {"type": "str", "required": True},
+        "persistent_volume_claim": {"type": "str"},
+        "config_map": {"type": "str"},
+        "secret": {"type": "str", "no_log": False},
+        "empty_dir": {"type": "dict", "options": {"size": {"type": "str", "required": True}}},
+        "key": {"type": "str", "no_log": False},
+        "sub_path": {"type": "str"},
+        "read_only": {"type": "bool"},
     }
 
 
