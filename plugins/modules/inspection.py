@@ -45,11 +45,15 @@ options:
       - With V(present) the results of the inspection are there in the end.
       - With V(absent) the inspections named by O(inspection_id) or O(identifier) are removed with their results,
         running ones are cancelled. Without either only those are removed whose O(ttl) has passed.
+      - With V(cancelled) the inspections named by O(inspection_id) or O(identifier) are ended if they are not over.
+        Repetitions that ended by themselves keep their results, the others have the reason V(cancelled). A task with
+        V(present) runs only these when it is run again.
     type: str
     default: present
     choices:
       - present
       - absent
+      - cancelled
   namespace:
     description:
       - Namespace of the inspection and its pods.
@@ -57,7 +61,7 @@ options:
     default: default
   inspection_id:
     description:
-      - The inspection to remove.
+      - The inspection to remove or cancel.
     type: str
     aliases:
       - name
@@ -512,7 +516,7 @@ requirements:
   - podman, for O(engine=local)
 notes:
   - A run goes on in the cluster when the task is stopped. The same task, run again, waits for it and returns its
-    results.
+    results. O(state=cancelled) ends it.
   - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
     process and its progress is shown.
   - The script finds what is known of the hardware in the file that the variable E(MUSTER_HWINFO) names and, where the
@@ -618,6 +622,12 @@ EXAMPLES = r"""
     specification: "{{ lookup('ansible.builtin.file', 'request.json') | from_json }}"
     build:
       repository: registry.example.com/stacks
+
+- name: End what runs and keep the results there are
+  muster.kube.inspection:
+    namespace: default
+    identifier: matmul
+    state: cancelled
 
 - name: Remove all inspections of one identifier
   muster.kube.inspection:
@@ -891,6 +901,12 @@ matrix:
         base: debian
         threads: one
       phase: Succeeded
+cancelled:
+  description: Names of the inspections that were cancelled. Others that were named had been over.
+  returned: when the state is V(cancelled)
+  type: list
+  elements: str
+  sample: []
 removed:
   description: Names of the inspections that were removed.
   returned: success

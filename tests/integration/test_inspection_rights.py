@@ -111,7 +111,7 @@ def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_
     live.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "open", **space}, "data": {"a": "seen"}})
     script = """
         echo "$WORD"; cat /etc/words/file /etc/one; cat /etc/open/a; echo; echo x > /scratch/x && cat /scratch/x
-        echo y > /etc/open/y 2>/dev/null || echo read-only
+        (echo y > /etc/open/y) 2>/dev/null || echo read-only
         cat /etc/words/word >&2; exit 3"""
     answer = inspector.run(
         script=script,

@@ -177,6 +177,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
         {"stack": STACK, "build": {**BUILD, "repository": "registry.example.com/x"}, **RUN, "build_script": "x"},
         {"specification": AMUN, "build": {"repository": "registry.example.com/x"}, "collector": "x"},
         {"image": "i:1", **RUN, "matrix": MATRIX},
+        {"state": "cancelled", "inspection_id": "i", "identifier": "mine"},
     ],
     "inspection_info": [
         {

@@ -29,7 +29,11 @@ WRITERS: dict[str, list[tuple[str, str]]] = {
         ("_flow/build/local.py", "_build"),
     ],
     "image_build_info": [("_flow/build/info.py", "answer_builds")],
-    "inspection": [("_flow/inspect/answer.py", "empty_answer"), ("_flow/inspect/run.py", "_remove")],
+    "inspection": [
+        ("_flow/inspect/answer.py", "empty_answer"),
+        ("_flow/inspect/run.py", "_remove"),
+        ("_flow/inspect/cancel.py", "cancel_inspections"),
+    ],
     "inspection_info": [("_flow/inspect/info.py", "answer_inspections")],
     "report": [("_flow/report/write.py", "write_report")],
 }

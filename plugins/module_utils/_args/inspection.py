@@ -27,7 +27,7 @@ Spec = dict[str, dict[str, t.Any]]
 Params = t.Mapping[str, t.Any]
 Values = dict[str, t.Any]
 
-STATES = ("present", "absent")
+STATES = ("present", "absent", "cancelled")
 # Where an inspection that has a record can stand.
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Cancelled")
 ENGINES = ("job", "local")
@@ -207,7 +207,10 @@ INSPECTION_RULES: dict[str, t.Any] = {
         *(("specification", name) for name in SOURCES),
     ],
     "required_by": {"url": ("checksum",)},
-    "required_if": [("state", "present", ("image", "stack", "specification", "matrix"), True)],
+    "required_if": [
+        ("state", "present", ("image", "stack", "specification", "matrix"), True),
+        ("state", "cancelled", ("inspection_id", "identifier"), True),
+    ],
 }
 
 
@@ -230,8 +233,8 @@ def inspection_terms(params: Params, check_mode: bool, generator_version: str) -
     """The values of the flow's terms behind validated options; a matrix has those of each of its cells."""
     if params["matrix"] is None:
         return _terms(params, check_mode, generator_version)
-    if params["state"] == "absent":
-        raise BadInput("read", "matrix", "it cannot be removed as one; give inspection_id or identifier")
+    if params["state"] != "present":
+        raise BadInput("read", "matrix", "it cannot be removed or cancelled as one; give inspection_id or identifier")
     matrix = matrix_from_data(params["matrix"])
     whole = ("namespace", "engine", "fail_when_failed")
     return {

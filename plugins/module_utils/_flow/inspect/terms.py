@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.build import En
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 
-State = t.Literal["present", "absent"]
+State = t.Literal["present", "absent", "cancelled"]
 Engine = t.Literal["job", "local"]
 Report = t.Callable[[str], None]
 

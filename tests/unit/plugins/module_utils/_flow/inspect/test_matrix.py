@@ -99,7 +99,7 @@ def test_check_mode_and_tasks_that_do_not_wait_tell_where_all_of_it_stands():
         ({"matrix": {"axes": {"a": {"x": {"image": "i", "stack": {"base": "b"}}}}}}, "mutually exclusive"),
         ({"matrix": {"axes": {"a": {"x": {"image": "i", "repetitions": "many"}}}}}, "matrix: a=x: .*repetitions"),
         ({"matrix": {"axes": {"a": {"x": {"image": "i", "run": {"hardwar": 1}}}}}}, "matrix: a=x: .*hardwar"),
-        ({"matrix": {"axes": AXES}, "state": "absent"}, "matrix: it cannot be removed as one"),
+        ({"matrix": {"axes": AXES}, "state": "absent"}, "matrix: it cannot be removed or cancelled as one"),
     ],
 )
 def test_wrong_cells_are_named_before_anything_is_done(options, cause):
