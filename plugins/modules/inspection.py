@@ -653,7 +653,8 @@ status:
   description: >-
     Where C(build) and C(run) stand, each with C(phase), C(reason), C(message) and C(waiting_for), which tells what a
     pending one waits for, V(queued), V(quota), V(unschedulable), V(pulling) or V(config) (a Secret that is missing).
-    None for a step that is not needed.
+    None for a step that is not needed. C(build) has the keys of M(muster.kube.image_build), too, with C(created),
+    C(started), C(finished) and C(duration).
   returned: success
   type: dict
   sample:

@@ -169,6 +169,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
             "ttl": "1d",
             "build_script": "#!/bin/sh",
         },
+        {"stack": STACK, "image": "registry.example.com/x", "context_dest": "/none/context"},
         {"state": "absent", "name": "b"},
     ],
     "image_build_info": [{"namespace": "n", "name": "b", "spec_hash": "h", "image": "i", "label_selectors": ["a"]}],

@@ -27,6 +27,7 @@ WRITERS: dict[str, list[tuple[str, str]]] = {
     "image_build": [
         ("_policy/build_outcome.py", "build_outcome"),
         ("_flow/build/local.py", "_build"),
+        ("_flow/build/written_context.py", "write_context"),
     ],
     "image_build_info": [("_flow/build/info.py", "answer_builds")],
     "inspection": [

@@ -22,7 +22,19 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary im
 _PHASES = {"pending": "Pending", "running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
 _BUILD_KEYS = (
     *("phase", "reason", "message", "waiting_for", "name", "attempt", "image", "digest", "base_digest", "cached"),
-    *("duration", "engine_used", "tier", "tiers_refused", "node", "packages", "log", "log_truncated"),
+    *(
+        "created",
+        "started",
+        "finished",
+        "duration",
+        "engine_used",
+        "tier",
+        "tiers_refused",
+        "node",
+        "packages",
+        "log",
+        "log_truncated",
+    ),
 )
 
 
