@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rights of scripts on a node that really runs pods, who refuses pods, and results of the greatest size."""
+"""Rights and volumes of scripts on a node that really runs pods, who refuses pods, and results of the greatest size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import json
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE
 
@@ -142,3 +142,51 @@ def test_a_volume_that_is_missing_is_named(inspector):
     answer = inspector.run(script="true", volumes=[{"path": "/etc/x", "secret": "nonsuch"}], start_timeout="15")
     assert answer["reason"] == "config"
     assert 'secret "nonsuch" not found' in answer["msg"]
+
+
+def test_a_matrix_is_inspected_cell_by_cell_and_stored(inspector):
+    axes = {
+        "greeting": {"day": {"env": {"WORD": "good day"}}, "night": {"env": {"WORD": "good night"}}},
+        "code": {"0": {"args": ["0"]}, "3": {"args": ["3"]}},
+    }
+    task = {"script": 'echo "$WORD"; exit $1', "matrix": {"axes": axes, "exclude": [{"greeting": "day", "code": "3"}]}}
+    answer = inspector.run(**task)
+    assert (answer["failed"], answer["reason"]) == (True, "script_failed")
+    told = [(cell["name"], cell["runs"][0]["stdout"], cell["reason"]) for cell in answer["matrix"]]
+    assert told == [
+        ("greeting=day code=0", "good day\n", None),
+        ("greeting=night code=0", "good night\n", None),
+        ("greeting=night code=3", "good night\n", "script_failed"),
+    ]
+    again = inspector.run(**task)
+    assert (again["changed"], again["cached"]) == (False, True)
+    assert [cell["runs"] for cell in again["matrix"]] == [cell["runs"] for cell in answer["matrix"]]
+
+
+def test_a_cancelled_inspection_keeps_what_ended_and_the_next_task_runs_the_rest(inspector):
+    # The second repetition waits for a file in a volume that nobody writes, until it is told to stop.
+    task = {
+        "script": 'echo "$MUSTER_INDEX"; [ "$MUSTER_INDEX" = 0 ] || [ -e /etc/go/now ] || exec sleep 600',
+        "identifier": "cut",
+        "repetitions": 2,
+        "fail_when_failed": False,
+        "volumes": [{"path": "/etc/go", "config_map": "go"}],
+    }
+    go = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "go", "namespace": inspector.namespace}}
+    path = resource_path("v1", "configmaps", inspector.namespace)
+    create(inspector.connect(), path, go)
+    stopped = []
+
+    def stop(text):
+        if "1 of 2" in text and not stopped:
+            stopped.append(inspector.cancel(identifier="cut")["cancelled"])
+
+    inspector.on_report = stop
+    answer = inspector.run(**task)
+    assert stopped == [[answer["inspection_id"]]]
+    assert (answer["phase"], [run["reason"] for run in answer["runs"]]) == ("Cancelled", [None, "cancelled"])
+    assert inspector.names("batch/v1", "jobs") == []
+    patch(inspector.connect(), f"{path}/go", {"data": {"now": "x"}}, patch_type="merge")
+    again = inspector.run(**task)
+    assert (again["phase"], again["attempt"]) == ("Succeeded", 2)
+    assert again["runs"][0] == answer["runs"][0]
