@@ -47,8 +47,8 @@ class ActionModule(InProcessAction):
         return secrets_of_kubeconfig(params["kubeconfig"])
 
     def default_args(self, args: dict[str, t.Any]) -> dict[str, t.Any]:
-        """The collection's own programs, unless the task brings others or removes something."""
-        if args.get("state") == "absent":
+        """The collection's own programs, unless the task brings others or runs nothing."""
+        if args.get("state") in ("absent", "cancelled"):
             return args
         own = {
             name: (FILES / file).read_text(encoding="utf-8") for name, file in PROGRAMS.items() if not args.get(name)

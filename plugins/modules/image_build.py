@@ -190,6 +190,14 @@ options:
       - How long the record is kept after the build, in seconds or like V(30d). Records whose time is over are deleted
         by the next task of this module in their namespace. By default they are kept.
     type: str
+  context_dest:
+    description:
+      - A directory on the machine where the task runs, into which the Dockerfile and all files it needs are written
+        instead of building. C(podman build), C(buildah build) or C(docker build) makes the image of it by hand.
+      - Neither a cluster nor a builder is needed. Secrets are not written. Each one of the stack has to be given with
+        C(--secret id=ID,src=FILE).
+      - Other files in the directory are left alone.
+    type: str
   build_script:
     description:
       - The script that runs in the builder image. By default that of the collection, which the action plugin reads on
@@ -232,6 +240,14 @@ EXAMPLES = r"""
     image: localhost/bench
     stack:
       base: docker.io/library/debian:12
+
+- name: Write down what would be built, to build it by hand
+  muster.kube.image_build:
+    image: localhost/bench
+    context_dest: /tmp/bench
+    stack:
+      base: docker.io/library/debian:12
+      packages: [libopenblas0]
 
 - name: Forget the build
   muster.kube.image_build:
@@ -299,6 +315,21 @@ builder_digest:
   returned: when the state is present and the engine is V(job)
   type: str
   sample: sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+created:
+  description: When the image was made, by the clock of the builder. Of a stored build it is when that was built.
+  returned: when the state is present
+  type: str
+  sample: "2026-01-01T00:00:41Z"
+started:
+  description: When the build began.
+  returned: when the state is present
+  type: str
+  sample: "2026-01-01T00:00:00Z"
+finished:
+  description: When the build and the push had ended.
+  returned: when the state is present
+  type: str
+  sample: "2026-01-01T00:00:41Z"
 duration:
   description: Seconds the build and the push took.
   returned: when the state is present
@@ -347,6 +378,19 @@ dockerfile:
   returned: when the state is present
   type: str
   sample: FROM docker.io/library/debian:12
+context_dest:
+  description: The directory with the Dockerfile.
+  returned: with O(context_dest)
+  type: str
+  sample: /tmp/bench
+context_files:
+  description: The files that the build needs, by their paths in the directory.
+  returned: with O(context_dest)
+  type: list
+  elements: str
+  sample:
+    - Dockerfile
+    - files/install-native.sh
 phase:
   description: V(pending), V(running), V(succeeded) or V(failed).
   returned: with the engine V(job)

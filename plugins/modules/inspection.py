@@ -45,11 +45,15 @@ options:
       - With V(present) the results of the inspection are there in the end.
       - With V(absent) the inspections named by O(inspection_id) or O(identifier) are removed with their results,
         running ones are cancelled. Without either only those are removed whose O(ttl) has passed.
+      - With V(cancelled) the inspections named by O(inspection_id) or O(identifier) are ended if they are not over.
+        Repetitions that ended by themselves keep their results, the others have the reason V(cancelled). A task with
+        V(present) runs only these when it is run again.
     type: str
     default: present
     choices:
       - present
       - absent
+      - cancelled
   namespace:
     description:
       - Namespace of the inspection and its pods.
@@ -57,7 +61,7 @@ options:
     default: default
   inspection_id:
     description:
-      - The inspection to remove.
+      - The inspection to remove or cancel.
     type: str
     aliases:
       - name
@@ -74,7 +78,7 @@ options:
     description:
       - The image to run the script in. With a digest (C(name@sha256:...)) stored results are surely those of this
         image. What a tag pointed to is not checked again.
-      - Exactly one of O(image), O(stack) and O(specification) is needed.
+      - Exactly one of O(image), O(stack) and O(specification) is needed, here or in O(matrix).
     type: str
   stack:
     description:
@@ -120,7 +124,7 @@ options:
     description:
       - Environment variables of the script. Names that begin with C(MUSTER_) are taken.
       - Values are kept with the results. A value that nobody may see is taken from a Secret instead, by a mapping with
-        C(secret), its name, and C(key).
+        C(secret), its name, and C(key). It is masked where the script prints it.
     type: dict
   files:
     description:
@@ -141,6 +145,47 @@ options:
       mode:
         description: Permissions as an octal number. The default is V(0444).
         type: str
+  volumes:
+    description:
+      - Volumes the script finds, data sets and passwords for example. Folders of nodes are never given to it.
+      - Values of Secrets are masked in the output that is kept, line by line and in base64, if they have six characters
+        or more; the image needs C(sed) and C(sort) for that. A script that prints them in another form shows them.
+      - Names of volumes belong to what identifies an inspection, their contents do not. Use O(force) if these changed.
+    type: list
+    elements: dict
+    suboptions:
+      path:
+        description: Absolute path of the folder, or with O(volumes[].key) of the file.
+        type: str
+        required: true
+      persistent_volume_claim:
+        description: Name of a PersistentVolumeClaim.
+        type: str
+      config_map:
+        description: Name of a ConfigMap, whose entries are files.
+        type: str
+      secret:
+        description: Name of a Secret, whose entries are files.
+        type: str
+      empty_dir:
+        description: Room of its own for each repetition, which can be written.
+        type: dict
+        suboptions:
+          size:
+            description: How much it may hold, such as V(1Gi).
+            type: str
+            required: true
+      key:
+        description: The only entry of the O(volumes[].config_map) or O(volumes[].secret) that is wanted.
+        type: str
+      sub_path:
+        description: A folder inside of the O(volumes[].persistent_volume_claim).
+        type: str
+      read_only:
+        description: >-
+          Whether it cannot be written. The default is V(true), except for O(volumes[].empty_dir). Only a
+          O(volumes[].persistent_volume_claim) leaves the choice.
+        type: bool
   workdir:
     description:
       - Directory in which the script runs. The default is that of the image.
@@ -408,6 +453,39 @@ options:
       privileged:
         description: Whether the script may do everything on its node. Includes all other rights.
         type: bool
+  matrix:
+    description:
+      - Several inspections in one task, one for each combination of values. They run one after the other, and the
+        result of each is in RV(matrix).
+      - The other options of the task hold for all of them.
+    type: dict
+    suboptions:
+      axes:
+        description:
+          - For each axis a mapping of names of its values, and for each value the options that it stands for, such as
+            C(image), C(stack), C(env), C(args), C(repetitions), C(build) and C(run). O(src) cannot be one of them.
+          - Options that are mappings are put together with those of the task and of other axes. Else a later axis comes
+            before an earlier one, and all axes before the task.
+          - The last axis changes first. At most 1000 combinations are taken.
+        type: dict
+        required: true
+      exclude:
+        description:
+          - Combinations to leave out, each a mapping of axes and names of values. Axes it does not name may have any.
+        type: list
+        elements: dict
+      include:
+        description:
+          - Mappings of axes and names of values, with C(options) for the combinations that have all of these.
+          - When none of the combinations that are left has them, it is one of its own. Then names may be new ones.
+        type: list
+        elements: dict
+      fail_fast:
+        description:
+          - Whether to leave out what follows an inspection that failed. The left out have the reason V(cancelled) and
+            are inspected by the next run of the task.
+        type: bool
+        default: false
   wait:
     description:
       - Whether to wait for the results. With V(false) the task only starts what has to be done next; run it again for
@@ -444,7 +522,7 @@ requirements:
   - podman, for O(engine=local)
 notes:
   - A run goes on in the cluster when the task is stopped. The same task, run again, waits for it and returns its
-    results.
+    results. O(state=cancelled) ends it.
   - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
     process and its progress is shown.
   - The script finds what is known of the hardware in the file that the variable E(MUSTER_HWINFO) names and, where the
@@ -500,12 +578,62 @@ EXAMPLES = r"""
     src: /srv/inspections/train.py
     timeout: 2h
 
+- name: Which base is faster, with one thread and with two?
+  muster.kube.inspection:
+    namespace: default
+    script: python3 -m timeit -s 'import numpy' 'numpy.ones((500, 500)) @ numpy.ones((500, 500))'
+    repetitions: 5
+    stack:
+      python:
+        packages:
+          - numpy==2.3.1
+    build:
+      repository: registry.example.com/stacks
+    matrix:
+      axes:
+        base:
+          debian: {stack: {base: "registry.example.com/python:3.12"}}
+          alpine: {stack: {base: "registry.example.com/python:3.12-alpine"}}
+        threads:
+          one: {env: {OMP_NUM_THREADS: "1"}, run: {requests: {cpu: "1"}}}
+          two: {env: {OMP_NUM_THREADS: "2"}, run: {requests: {cpu: "2"}}}
+      exclude:
+        - base: alpine
+          threads: two
+      include:
+        - base: debian
+          options:
+            repetitions: 10
+  register: compared
+
+- name: With a data set and a password
+  muster.kube.inspection:
+    namespace: default
+    image: registry.example.com/python:3.12
+    src: /srv/inspections/train.py
+    env:
+      TOKEN: {secret: accounts, key: token}
+    volumes:
+      - path: /data
+        persistent_volume_claim: imagenet
+      - path: /etc/train/account.json
+        secret: accounts
+        key: account.json
+      - path: /scratch
+        empty_dir: {size: 20Gi}
+
 - name: A request of the Amun service
   muster.kube.inspection:
     namespace: default
     specification: "{{ lookup('ansible.builtin.file', 'request.json') | from_json }}"
     build:
       repository: registry.example.com/stacks
+
+- name: End what runs and keep the results there are
+  muster.kube.inspection:
+    namespace: default
+    identifier: matmul
+    state: cancelled
 
 - name: Remove all inspections of one identifier
   muster.kube.inspection:
@@ -531,7 +659,8 @@ status:
   description: >-
     Where C(build) and C(run) stand, each with C(phase), C(reason), C(message) and C(waiting_for), which tells what a
     pending one waits for, V(queued), V(quota), V(unschedulable), V(pulling) or V(config) (a Secret that is missing).
-    None for a step that is not needed.
+    None for a step that is not needed. C(build) has the keys of M(muster.kube.image_build), too, with C(created),
+    C(started), C(finished) and C(duration).
   returned: success
   type: dict
   sample:
@@ -763,6 +892,25 @@ would_run:
 ignored:
   description: Fields of O(specification) that have no effect here.
   returned: success
+  type: list
+  elements: str
+  sample: []
+matrix:
+  description: >-
+    For each inspection of O(matrix) the same keys as here, with its C(name) and the names of its values in C(axes).
+    Empty without a matrix.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: base=debian threads=one
+      axes:
+        base: debian
+        threads: one
+      phase: Succeeded
+cancelled:
+  description: Names of the inspections that were cancelled. Others that were named had been over.
+  returned: when the state is V(cancelled)
   type: list
   elements: str
   sample: []

@@ -21,13 +21,18 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import stack_from_data
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import run_build
+from ansible_collections.muster.kube.tests.support.build_site import build_terms_of
 
 PROGRAMS = ("buildah", "busybox")
 SECONDS = 300
 BASE = "localhost/muster-tiny"
 SECRET = "word-7f3a9c-that-no-layer-may-hold"
+
+
+def no_cluster() -> t.NoReturn:
+    """Nothing here asks one."""
+    raise AssertionError("no cluster is needed")
 
 
 class Builder:
@@ -54,14 +59,9 @@ class Builder:
         """Build a stack; the name of the image and what buildah said."""
         self.count += 1
         folder = self.root / f"context-{self.count}"
-        context = build_context(stack_from_data(stack, "the stack"))
-        folder.mkdir()
-        for file in context.files:
-            path = folder / file.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.content)
-            path.chmod(int(file.mode, 8))
-        (folder / "Dockerfile").write_bytes(context.dockerfile.encode())
+        # As a user does it by hand, who has the module write the folder.
+        task = {"stack": stack, "image": "localhost/any", "context_dest": str(folder)}
+        run_build(no_cluster, build_terms_of(task), lambda _text: None)
         name = tag or f"localhost/muster-{self.count}"
         words = ["build", "--isolation", "chroot", "--pull-never", *options, "-t", name, str(folder)]
         return name, self.call(*words, check=check)

@@ -2,13 +2,17 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rights of scripts on a node that really runs pods, who refuses pods, and results of the greatest size."""
+"""Rights and volumes of scripts on a node that really runs pods, who refuses pods, and results of the greatest size."""
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE
 
@@ -97,3 +101,92 @@ def test_a_result_of_wrong_types_that_a_script_wrote_harms_nobody(inspector):
     assert answer["reason"] in (None, "lost_result")
     assert [entry["problem"] for entry in inspector.info()] == [None]
     assert answer["runs"][0]["wall_seconds"] != "fast"
+
+
+def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_nor_log(inspector, real_cluster):
+    words = {"word": "kept-to-itself", "file": "one-line\nanother-line\n"}
+    space = {"namespace": inspector.namespace}
+    live = real_cluster.live
+    live.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "words", **space}, "stringData": words})
+    live.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "open", **space}, "data": {"a": "seen"}})
+    script = """
+        echo "$WORD"; cat /etc/words/file /etc/one; cat /etc/open/a; echo; echo x > /scratch/x && cat /scratch/x
+        (echo y > /etc/open/y) 2>/dev/null || echo read-only
+        cat /etc/words/word >&2; exit 3"""
+    answer = inspector.run(
+        script=script,
+        env={"WORD": {"secret": "words", "key": "word"}},
+        volumes=[
+            {"path": "/etc/words", "secret": "words"},
+            {"path": "/etc/one", "secret": "words", "key": "word"},
+            {"path": "/etc/open", "config_map": "open"},
+            {"path": "/scratch", "empty_dir": {"size": "1Mi"}},
+        ],
+        security={"run_as_user": 1000},
+    )
+    mask = "*" * 8
+    [run] = answer["runs"]
+    assert run["stdout"].split("\n")[:3] == [mask] * 3
+    assert run["stdout"].endswith("seen\nx\nread-only\n")
+    assert (run["stderr"], answer["reason"]) == (mask, "script_failed")
+    path = resource_path("v1", "configmaps", inspector.namespace)
+    stored = list_objects(inspector.connect(), path, keep=lambda raw: raw).items
+    heap = json.dumps([answer, stored, inspector.said])
+    assert answer["inspection_id"] in heap
+    for text in (words["word"], "one-line", "another-line"):
+        assert text not in heap
+        assert base64.b64encode(text.encode()).decode() not in heap
+
+
+def test_a_volume_that_is_missing_is_named(inspector):
+    answer = inspector.run(script="true", volumes=[{"path": "/etc/x", "secret": "nonsuch"}], start_timeout="15")
+    assert answer["reason"] == "config"
+    assert 'secret "nonsuch" not found' in answer["msg"]
+
+
+def test_a_matrix_is_inspected_cell_by_cell_and_stored(inspector):
+    axes = {
+        "greeting": {"day": {"env": {"WORD": "good day"}}, "night": {"env": {"WORD": "good night"}}},
+        "code": {"0": {"args": ["0"]}, "3": {"args": ["3"]}},
+    }
+    task = {"script": 'echo "$WORD"; exit $1', "matrix": {"axes": axes, "exclude": [{"greeting": "day", "code": "3"}]}}
+    answer = inspector.run(**task)
+    assert (answer["failed"], answer["reason"]) == (True, "script_failed")
+    told = [(cell["name"], cell["runs"][0]["stdout"], cell["reason"]) for cell in answer["matrix"]]
+    assert told == [
+        ("greeting=day code=0", "good day\n", None),
+        ("greeting=night code=0", "good night\n", None),
+        ("greeting=night code=3", "good night\n", "script_failed"),
+    ]
+    again = inspector.run(**task)
+    assert (again["changed"], again["cached"]) == (False, True)
+    assert [cell["runs"] for cell in again["matrix"]] == [cell["runs"] for cell in answer["matrix"]]
+
+
+def test_a_cancelled_inspection_keeps_what_ended_and_the_next_task_runs_the_rest(inspector):
+    # The second repetition waits for a file in a volume that nobody writes, until it is told to stop.
+    task = {
+        "script": 'echo "$MUSTER_INDEX"; [ "$MUSTER_INDEX" = 0 ] || [ -e /etc/go/now ] || exec sleep 600',
+        "identifier": "cut",
+        "repetitions": 2,
+        "fail_when_failed": False,
+        "volumes": [{"path": "/etc/go", "config_map": "go"}],
+    }
+    go = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "go", "namespace": inspector.namespace}}
+    path = resource_path("v1", "configmaps", inspector.namespace)
+    create(inspector.connect(), path, go)
+    stopped = []
+
+    def stop(text):
+        if "1 of 2" in text and not stopped:
+            stopped.append(inspector.cancel(identifier="cut")["cancelled"])
+
+    inspector.on_report = stop
+    answer = inspector.run(**task)
+    assert stopped == [[answer["inspection_id"]]]
+    assert (answer["phase"], [run["reason"] for run in answer["runs"]]) == ("Cancelled", [None, "cancelled"])
+    assert inspector.names("batch/v1", "jobs") == []
+    patch(inspector.connect(), f"{path}/go", {"data": {"now": "x"}}, patch_type="merge")
+    again = inspector.run(**task)
+    assert (again["phase"], again["attempt"]) == ("Succeeded", 2)
+    assert again["runs"][0] == answer["runs"][0]

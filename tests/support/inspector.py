@@ -76,6 +76,11 @@ class Inspector:
         wanted = {"namespace": self.namespace, "state": "absent", **options}
         return run_inspection(self.connect, terms_of(wanted), self.report)
 
+    def cancel(self, **options: t.Any) -> Options:
+        """One task that cancels inspections."""
+        wanted = {"namespace": self.namespace, "state": "cancelled", **options}
+        return run_inspection(self.connect, terms_of(wanted), len)
+
     def info(self, **question: t.Any) -> list[Options]:
         """What inspection_info tells."""
         asked = InspectionQuestion(namespace=self.namespace, **question)

@@ -24,7 +24,7 @@ USER = "me"
 class FileServer:
     """A folder served while the with block lasts; what is below a guarded path needs the password."""
 
-    def __init__(self, root: pathlib.Path, guarded: str, password: str) -> None:
+    def __init__(self, root: pathlib.Path, guarded: str | None, password: str) -> None:
         """Choose a port; asked collects the paths that were handed out."""
         self.root = root
         self.password = password
@@ -37,7 +37,8 @@ class FileServer:
 
             def do_GET(self) -> None:
                 """Answer one request."""
-                if self.path.startswith(guarded) and self.headers.get("Authorization") != wanted:
+                hidden = guarded is not None and self.path.startswith(guarded)
+                if hidden and self.headers.get("Authorization") != wanted:
                     self.send_response(401)
                     self.send_header("WWW-Authenticate", 'Basic realm="packages"')
                     self.send_header("Content-Length", "0")
@@ -67,11 +68,11 @@ class FileServer:
 
 
 class Indexes(FileServer):
-    """Two package indexes below one web server; only requests with the password see the second one."""
+    """Two package indexes below one web server; only requests with the password see what is guarded."""
 
-    def __init__(self, root: pathlib.Path, password: str = "word") -> None:
+    def __init__(self, root: pathlib.Path, password: str = "word", guarded: str | None = "/second/") -> None:
         """Make the packages."""
-        super().__init__(root, "/second/", password)
+        super().__init__(root, guarded, password)
         self.hashes: dict[str, str] = {}
         self.add("first", "apple", "from the first index")
         self.add("first", "plum", "never installed")

@@ -104,7 +104,19 @@ RUN = {
     **{"timeout": "1h", "start_timeout": "5m", "service_account": "s", "pull_secrets": ["p"], "ttl": "1d"},
     **{"tolerations": [{"key": "a", "operator": "Exists"}], "priority_class": "p", "runtime_class": "r"},
     "security": {"run_as_user": 1, "capabilities": ["SYS_NICE"], "seccomp_profile": "RuntimeDefault"},
+    "volumes": [
+        {"path": "/data", "persistent_volume_claim": "c", "sub_path": "a/b", "read_only": False},
+        {"path": "/etc/word", "secret": "s", "key": "k"},
+        {"path": "/etc/settings", "config_map": "m"},
+        {"path": "/scratch", "empty_dir": {"size": "1Gi"}},
+    ],
     **{"labels": {"a": "b"}, "identifier": "mine", "collector": "#!/bin/sh\n"},
+}
+MATRIX = {
+    "axes": {"base": {"a": {"image": "i:2"}, "b": None}, "threads": {"1": {"env": {"T": "1"}}, "2": {"warmup": 4}}},
+    "exclude": [{"base": "a", "threads": "2"}],
+    "include": [{"base": "c", "options": {"image": "i:3"}}, {"threads": "1", "options": {"args": ["x"]}}],
+    "fail_fast": True,
 }
 AMUN = {
     "base": "debian:13",
@@ -157,6 +169,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
             "ttl": "1d",
             "build_script": "#!/bin/sh",
         },
+        {"stack": STACK, "image": "registry.example.com/x", "context_dest": "/none/context"},
         {"state": "absent", "name": "b"},
     ],
     "image_build_info": [{"namespace": "n", "name": "b", "spec_hash": "h", "image": "i", "label_selectors": ["a"]}],
@@ -164,6 +177,8 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
         {"image": "i:1", **RUN},
         {"stack": STACK, "build": {**BUILD, "repository": "registry.example.com/x"}, **RUN, "build_script": "x"},
         {"specification": AMUN, "build": {"repository": "registry.example.com/x"}, "collector": "x"},
+        {"image": "i:1", **RUN, "matrix": MATRIX},
+        {"state": "cancelled", "inspection_id": "i", "identifier": "mine"},
     ],
     "inspection_info": [
         {

@@ -27,9 +27,14 @@ WRITERS: dict[str, list[tuple[str, str]]] = {
     "image_build": [
         ("_policy/build_outcome.py", "build_outcome"),
         ("_flow/build/local.py", "_build"),
+        ("_flow/build/written_context.py", "write_context"),
     ],
     "image_build_info": [("_flow/build/info.py", "answer_builds")],
-    "inspection": [("_flow/inspect/answer.py", "empty_answer"), ("_flow/inspect/run.py", "_remove")],
+    "inspection": [
+        ("_flow/inspect/answer.py", "empty_answer"),
+        ("_flow/inspect/run.py", "_remove"),
+        ("_flow/inspect/cancel.py", "cancel_inspections"),
+    ],
     "inspection_info": [("_flow/inspect/info.py", "answer_inspections")],
     "report": [("_flow/report/write.py", "write_report")],
 }

@@ -71,12 +71,14 @@ def image_build_argument_spec() -> Spec:
         "wait": {"type": "bool", "default": True},
         "ttl": {"type": "str"},
         "build_script": {"type": "str"},
+        # Not of the type path: it is written, so it is not looked for as files are that are read.
+        "context_dest": {"type": "str"},
     }
 
 
 IMAGE_BUILD_RULES: dict[str, t.Any] = {
     "required_if": [("state", "present", ("image",)), ("state", "absent", ("stack", "name"), True)],
-    "required_by": {"stack": ("image",), "tag": ("stack",)},
+    "required_by": {"stack": ("image",), "tag": ("stack",), "context_dest": ("stack",)},
 }
 
 
@@ -98,6 +100,8 @@ def image_build_terms(params: Params, check_mode: bool, generator_version: str) 
     spec = None
     if params["stack"] is not None:
         spec = build_spec(params["stack"], params["image"], params["tag"], generator_version)
+    if params["context_dest"] is not None and params["state"] == "absent":
+        raise BadInput("read", "context_dest", "there is nothing to write for what is removed")
     return {
         "state": params["state"],
         "engine": params["engine"],
@@ -111,6 +115,7 @@ def image_build_terms(params: Params, check_mode: bool, generator_version: str) 
         "wait": params["wait"],
         "ttl": None if params["ttl"] is None else parse_duration(params["ttl"], "ttl"),
         "check_mode": check_mode,
+        "context_dest": params["context_dest"],
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_argument_spec
 from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
     build_settings,
@@ -19,13 +20,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.amun import fro
 from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.duration import parse_duration
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.matrix import Cell, matrix_from_data, merged
 from ansible_collections.muster.kube.plugins.module_utils._model.run_security import SECCOMP_PROFILES
 
 Spec = dict[str, dict[str, t.Any]]
 Params = t.Mapping[str, t.Any]
 Values = dict[str, t.Any]
 
-STATES = ("present", "absent")
+STATES = ("present", "absent", "cancelled")
 # Where an inspection that has a record can stand.
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Cancelled")
 ENGINES = ("job", "local")
@@ -41,7 +43,16 @@ _RUN = (
     *("interpreter", "args", "env", "files", "workdir"),
     *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
     *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security"),
+    "volumes",
 )
+# What the cells of a matrix may differ in. Files are looked for in the options of the task only, so src is not here.
+CELL_OPTIONS = (
+    *("image", "stack", "specification", "script", "url", "checksum", "identifier", "labels", "build", "run"),
+    *("timeout", "start_timeout"),
+    *_RUN,
+)
+# What Ansible's validation raises for values it does not expect.
+_STUMBLES = (AttributeError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def hardware_argument_spec() -> Spec:
@@ -123,6 +134,21 @@ def _run_spec() -> Spec:
         "priority_class": {"type": "str"},
         "runtime_class": {"type": "str"},
         "security": {"type": "dict", "options": _security_spec()},
+        "volumes": {"type": "list", "elements": "dict", "options": _volume_spec()},
+    }
+
+
+def _volume_spec() -> Spec:
+    """A volume of the pods; which options go together is known to the model."""
+    return {
+        "path": {"type": "str", "required": True},
+        "persistent_volume_claim": {"type": "str"},
+        "config_map": {"type": "str"},
+        "secret": {"type": "str", "no_log": False},
+        "empty_dir": {"type": "dict", "options": {"size": {"type": "str", "required": True}}},
+        "key": {"type": "str", "no_log": False},
+        "sub_path": {"type": "str"},
+        "read_only": {"type": "bool"},
     }
 
 
@@ -157,6 +183,15 @@ def inspection_argument_spec() -> Spec:
             "type": "dict",
             "options": {"repository": {"type": "str"}, "tag": {"type": "str"}, **build_settings_spec()},
         },
+        "matrix": {
+            "type": "dict",
+            "options": {
+                "axes": {"type": "dict", "required": True},
+                "exclude": {"type": "list", "elements": "dict"},
+                "include": {"type": "list", "elements": "dict"},
+                "fail_fast": {"type": "bool", "default": False},
+            },
+        },
         "wait": {"type": "bool", "default": True},
         "force": {"type": "bool", "default": False},
         "ttl": {"type": "str"},
@@ -173,7 +208,10 @@ INSPECTION_RULES: dict[str, t.Any] = {
         *(("specification", name) for name in SOURCES),
     ],
     "required_by": {"url": ("checksum",)},
-    "required_if": [("state", "present", ("image", "stack", "specification"), True)],
+    "required_if": [
+        ("state", "present", ("image", "stack", "specification", "matrix"), True),
+        ("state", "cancelled", ("inspection_id", "identifier"), True),
+    ],
 }
 
 
@@ -193,7 +231,47 @@ def inspection_info_argument_spec() -> Spec:
 
 
 def inspection_terms(params: Params, check_mode: bool, generator_version: str) -> Values:
-    """The values of the flow's terms behind validated options; a request in Amun's words is translated."""
+    """The values of the flow's terms behind validated options; a matrix has those of each of its cells."""
+    if params["matrix"] is None:
+        return _terms(params, check_mode, generator_version)
+    if params["state"] != "present":
+        raise BadInput("read", "matrix", "it cannot be removed or cancelled as one; give inspection_id or identifier")
+    matrix = matrix_from_data(params["matrix"])
+    whole = ("namespace", "engine", "fail_when_failed")
+    return {
+        **{name: params[name] for name in whole},
+        "cells": tuple(
+            (cell.name, dict(cell.axes), _terms(_cell_params(params, cell), check_mode, generator_version))
+            for cell in matrix.cells
+        ),
+        "fail_fast": matrix.fail_fast,
+        "check_mode": check_mode,
+    }
+
+
+def _cell_params(params: Params, cell: Cell) -> Params:
+    """The validated options of one cell of a matrix: those of the task with its own put in."""
+    where = f"matrix: {cell.name}"
+    for name in cell.options:
+        if name not in CELL_OPTIONS:
+            raise BadInput("read", where, f"{name} cannot be an option of a cell; known are {', '.join(CELL_OPTIONS)}")
+    # What Ansible put into the place of options that nobody gave would count as given.
+    given = {name: _given(value) for name, value in params.items() if value is not None and name != "matrix"}
+    whole = {name: params[name] for name in ("env", "stack", "specification") if params[name] is not None}
+    try:
+        checked = ArgumentSpecValidator(inspection_argument_spec(), **INSPECTION_RULES).validate(
+            merged({**given, **whole}, cell.options)
+        )
+    except _STUMBLES as error:
+        raise BadInput("read", where, f"its options cannot be read: {error}") from error
+    if checked.error_messages:
+        raise BadInput("read", where, "; ".join(checked.error_messages))
+    found: Params = checked.validated_parameters
+    return found
+
+
+def _terms(params: Params, check_mode: bool, generator_version: str) -> Values:
+    """The values of one inspection; a request in Amun's words is translated."""
     seconds = {name: None if params[name] is None else parse_duration(params[name], name) for name in _DURATIONS}
     amun = {} if params["specification"] is None else from_amun(params["specification"], params["checksum"])
     wanted, settings, engine = _build(params, amun, generator_version)
@@ -236,8 +314,14 @@ def _run(params: Params, amun: Params) -> Values:
     # What is requested is the limit, too, in both languages.
     run = {key: value for key, value in (amun.get("run") or {}).items() if key != "limits"}
     own = {name: _given(params[name]) for name in _RUN if params[name] is not None}
-    given = {key: value for key, value in (params["run"] or {}).items() if key != "wait_for_nodes"}
-    return {**said, **run, **own, **_given(given)}
+    if "env" in amun:
+        own["env"] = {**amun["env"], **own.get("env", {})}
+    if "files" in amun:
+        given = own.get("files", [])
+        paths = [file["path"] for file in given]
+        own["files"] = [*(file for file in amun["files"] if file["path"] not in paths), *given]
+    options = {key: value for key, value in (params["run"] or {}).items() if key != "wait_for_nodes"}
+    return {**said, **run, **own, **_given(options)}
 
 
 def _build(params: Params, amun: Params, generator_version: str) -> tuple[BuildSpec | None, BuildSettings, str]:

@@ -11,6 +11,8 @@ is refused.
 
 from __future__ import annotations
 
+import hashlib
+import re
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
@@ -52,6 +54,11 @@ _SCRIPT_SCHEMES = ("http://", "https://")
 # Every script ran as this user, in this folder, which anybody could write to.
 AMUN_USER = 1042
 AMUN_HOME = "/home/amun"
+# What an identifier of ours can hold; Amun took any text, and failed late when it was long.
+_IDENTIFIER_LENGTH = 22
+_DIGEST_LENGTH = 6
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+_PACKAGE_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def from_amun(data: t.Any, script_checksum: str | None = None) -> Data:
@@ -65,7 +72,7 @@ def from_amun(data: t.Any, script_checksum: str | None = None) -> Data:
     options: Data = {"stack": _stack(fields)}
     identifier = fields.text("identifier")
     if identifier is not None:
-        options["identifier"] = identifier
+        options["identifier"] = _identifier(identifier)
     script = _script(fields, script_checksum)
     if script is not None:
         options["script"] = script
@@ -83,9 +90,19 @@ def from_amun(data: t.Any, script_checksum: str | None = None) -> Data:
     return options
 
 
+def _identifier(given: str) -> str:
+    """The request's word for its inspections in the form that names have; a long one keeps its beginning."""
+    plain = _NO_NAME.sub("-", given.lower()).strip("-")
+    if plain and len(plain) <= _IDENTIFIER_LENGTH:
+        return plain
+    digest = hashlib.sha256(given.encode()).hexdigest()[:_DIGEST_LENGTH]
+    beginning = plain[: _IDENTIFIER_LENGTH - _DIGEST_LENGTH - 1].rstrip("-")
+    return f"{beginning}-{digest}" if beginning else digest
+
+
 def _stack(fields: Fields) -> Data:
     """The parts that make the image; Amun's lists are handed on to the reader of stacks, which looks into them."""
-    stack: Data = {"base": fields.required_text("base")}
+    stack: Data = {"base": fields.required_text("base"), "user": str(AMUN_USER), "workdir": AMUN_HOME}
     for key in ("packages", "environment", "files"):
         if fields.sequence(key):
             stack[key] = fields.sequence(key)
@@ -100,8 +117,10 @@ def _stack(fields: Fields) -> Data:
 def _python(fields: Fields) -> Data:
     """Python packages, and Pipfile with its lock, which Amun took only together."""
     python: Data = {}
-    if fields.sequence("python_packages"):
-        python["packages"] = fields.sequence("python_packages")
+    locked = _locked_packages(fields)
+    packages = [package for package in fields.sequence("python_packages") if package not in locked]
+    if packages:
+        python["packages"] = packages
     if fields.flag("upgrade_pip"):
         python["upgrade_pip"] = True
     fields.choice("package_manager", _PACKAGE_MANAGERS, "micropipenv")
@@ -114,6 +133,24 @@ def _python(fields: Fields) -> Data:
     if pipfile:
         python["pipfile"], python["pipfile_lock"] = dict(pipfile), dict(lock)
     return python
+
+
+def _locked_packages(fields: Fields) -> list[str]:
+    """The Python packages that the lock has as well: Amun's script saw only the environment of the lock."""
+    lock = Fields(fields.mapping("python"), f"{WHERE}: python").mapping("requirements_locked")
+    default = lock.get("default")
+    names = {_normal(str(name)) for name in default} if isinstance(default, dict) else set()
+    found = []
+    for package in fields.sequence("python_packages"):
+        name = _PACKAGE_NAME.match(package) if isinstance(package, str) else None
+        if name is not None and _normal(name[0]) in names:
+            found.append(package)
+    return found
+
+
+def _normal(name: str) -> str:
+    """The name of a package as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _script(fields: Fields, checksum: str | None) -> Data | None:
@@ -130,11 +167,14 @@ def _script(fields: Fields, checksum: str | None) -> Data | None:
 
 
 def _place(fields: Fields) -> Data:
-    """Where and as whom Amun ran the script; files of the request in that folder are not hidden by an empty one."""
-    paths = [file.get("path") for file in fields.sequence("files") if isinstance(file, dict)]
-    own = any(isinstance(path, str) and path.startswith(f"{AMUN_HOME}/") for path in paths)
-    place: Data = {"security": {"run_as_user": AMUN_USER}, "workdir": AMUN_HOME}
-    return place if own else {**place, "home": AMUN_HOME}
+    """Where and as whom Amun ran the script; files of the request in that folder are put into the one of the pod."""
+    files = [file for file in fields.sequence("files") if isinstance(file, dict)]
+    inside = [file for file in files if str(file.get("path")).startswith(f"{AMUN_HOME}/")]
+    names = [entry.get("name") for entry in fields.sequence("environment") if isinstance(entry, dict)]
+    place: Data = {"security": {"run_as_user": AMUN_USER}, "workdir": AMUN_HOME, "home": AMUN_HOME}
+    if "HOME" not in names:
+        place["env"] = {"HOME": AMUN_HOME}
+    return {**place, "files": inside} if inside else place
 
 
 def _is_python(script: Data) -> bool:
@@ -193,4 +233,5 @@ def _ignored(fields: Fields) -> list[str]:
     """Fields that say nothing here, in the order of Amun's documentation."""
     python = [key for key in _PYTHON_IGNORED if fields.mapping("python").get(key) is not None]
     keys = [key for key in ("package_manager", *_IGNORED_KEYS) if fields.get(key) is not None]
-    return [*(f"python.{key}" for key in python), *keys]
+    packages = [f"python_packages: {package}" for package in _locked_packages(fields)]
+    return [*(f"python.{key}" for key in python), *packages, *keys]

@@ -30,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     SCRIPT_FAILED,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.run_result import checked_result
+from ansible_collections.muster.kube.plugins.module_utils._model.run_volumes import RunVolume
 from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text
 
 OUTPUT_BYTES = 64 * 1024
@@ -119,6 +120,7 @@ class RunSpec:
     hardware: Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     runtime_class: str | None = None
     security: Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    volumes: tuple[RunVolume, ...] = ()
 
     @property
     def script_sha256(self) -> str:
@@ -149,6 +151,8 @@ def run_data(spec: RunSpec, image_digest: str | None) -> Data:
         "hardware": dict(spec.hardware),
         "runtime_class": spec.runtime_class,
         "security": dict(spec.security),
+        # A run without volumes is called what it was called before there were any.
+        **({"volumes": [volume.as_data() for volume in spec.volumes]} if spec.volumes else {}),
     }
 
 

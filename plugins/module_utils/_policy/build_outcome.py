@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     PUSH_FAILED,
     RunState,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
 
 LOG_BYTES = 256 * 1024
 
@@ -46,6 +47,7 @@ def build_outcome(spec: BuildSpec, state: RunState, frame: Frame, log: bytes | N
         "digest": _told(payload, "digest"),
         "image_id": _told(payload, "image_id"),
         "base_digest": _told(payload, "base_digest"),
+        "created": _moment(payload),
         "spec_hash": spec.spec_hash,
         "packages": parse_packages(_decoded(payload.get("packages"))),
         "reason": reason,
@@ -111,6 +113,22 @@ def _told(payload: t.Mapping[str, t.Any], key: str) -> str | None:
     """A text of the frame; whatever else a program in the build may have written there is not stored."""
     value = payload.get(key)
     return value if isinstance(value, str) and value else None
+
+
+def _moment(payload: t.Mapping[str, t.Any]) -> str | None:
+    """When the image was made, if the frame tells a time."""
+    told = _told(payload, "created")
+    return told if read_time(told) is not None else None
+
+
+def build_times(started: float | None, finished: float | None) -> Data:
+    """When a build began and ended, and how many seconds it took; what is not known is None."""
+    known = started is not None and finished is not None
+    return {
+        "started": None if started is None else time_text(started),
+        "finished": None if finished is None else time_text(finished),
+        "duration": round((finished or 0.0) - (started or 0.0), 3) if known else None,
+    }
 
 
 def _decoded(value: t.Any) -> str:

@@ -35,6 +35,7 @@ child=
 digest=
 base_digest=
 image_id=
+created=
 packages=
 masker=
 
@@ -59,7 +60,7 @@ finish() {
     {
         printf '{"stage":"%s","exit_code":%d,"terminated":%s,' "$stage" "$code" "$terminated"
         printf '"digest":"%s","base_digest":"%s","image_id":"%s",' "$digest" "$base_digest" "$image_id"
-        printf '"oom_kill":%d,"packages":"%s"}' "${killed:-0}" "$packages"
+        printf '"created":"%s","oom_kill":%d,"packages":"%s"}' "$created" "${killed:-0}" "$packages"
     } > "$MUSTER_WORK/frame.json"
     size=$(wc -c < "$MUSTER_WORK/frame.json" | tr -d ' ')
     sum=$(sha256sum < "$MUSTER_WORK/frame.json" | cut -d ' ' -f 1)
@@ -215,6 +216,7 @@ build_image() {
     done
     step "$builder" "$@" "$MUSTER_WORK/context"
     image_id=$(cat "$MUSTER_WORK/iid")
+    created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 }
 
 # What is installed, as the package managers of the image tell it; an image without a shell tells nothing.

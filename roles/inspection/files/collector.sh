@@ -19,6 +19,8 @@
 #   MUSTER_INDEXES       numbers of repetitions; MUSTER_INDEX is then a position among them, and the script sees the number
 #   MUSTER_GRACE         seconds between SIGTERM and SIGKILL for a script that has to stop (5)
 #   MUSTER_LIVE          1: what is kept of the begin of both streams appears on stdout at once, before the frame
+#   MUSTER_SECRET_VARIABLES  names of variables whose values are masked in all output that is kept or shown
+#   MUSTER_SECRET_PATHS      the same for files, and for all files in folders, one path in each line
 #   MUSTER_NODE_NAME, MUSTER_POD_NAME, MUSTER_POD_UID, MUSTER_LIMIT_CPU (thousandths), MUSTER_LIMIT_MEMORY (bytes):
 #                        what the cluster says, repeated in the result
 #   MUSTER_PROC, MUSTER_SYS
@@ -801,6 +803,59 @@ split_first_line() {
   fi
 }
 
+# All values that must not be shown, one in a line, each also in base64; passwords in URLs count by themselves. What is too
+# short to tell from any other text is left out.
+secret_values() {
+  for c_secret in $MUSTER_SECRET_VARIABLES; do
+    eval "c_secret=\${$c_secret-}"
+    printf '%s\n' "$c_secret" | values_of
+  done
+  printf '%s\n' "$MUSTER_SECRET_PATHS" | while IFS= read -r c_secret; do
+    [ -n "$c_secret" ] || continue
+    set +f
+    for c_secret_file in "$c_secret" "$c_secret"/*; do
+      [ ! -f "$c_secret_file" ] || values_of <"$c_secret_file"
+    done
+    set -f
+  done
+}
+
+# The lines of a value, the passwords in them, and the value in base64.
+values_of() {
+  c_value=$(cat && printf x)
+  c_value=${c_value%x}
+  printf '%s\n' "$c_value"
+  printf '%s\n' "$c_value" | sed -n 's|.*://[^/@[:space:]]*:\([^/@[:space:]]*\)@.*|\1|p'
+  printf '%s\n' "$c_value" | while IFS= read -r c_value_line; do
+    [ -z "$c_value_line" ] || printf '%s' "$c_value_line" | encode | tr -d '\n'
+    printf '\n'
+  done
+  printf '%s' "$c_value" | encode | tr -d '\n'
+  printf '\n'
+}
+
+# A program for sed that masks the values, in $c_masks; the longest come first. In memory where there is such a place.
+write_masks() {
+  c_masks=
+  [ -n "$MUSTER_SECRET_VARIABLES$MUSTER_SECRET_PATHS" ] || return 0
+  for c_program in sed sort; do
+    has "$c_program" || c_lacking="$c_lacking $c_program"
+  done
+  if [ -n "$c_lacking" ]; then
+    complain "the image lacks programs the collector needs to mask secrets:$c_lacking"
+    rm -rf "$c_den"
+    exit 125
+  fi
+  c_masks=$c_den/masks
+  if [ -d /dev/shm ] && [ -w /dev/shm ]; then c_masks=/dev/shm/.collector.$$; fi
+  (umask 077 && printf '' >"$c_masks") || exit 125
+  secret_values | while IFS= read -r c_value; do
+    [ "${#c_value}" -lt 6 ] || printf '%s %s\n' "${#c_value}" "$c_value"
+  done | sort -u | sort -k 1,1nr | sed -e 's/^[0-9]* //' -e 's/[][\\/.*^$]/\\&/g' -e 's|.*|s/&/********/g|' >"$c_masks"
+  c_unbuffered=
+  ! sed -u '' </dev/null >/dev/null 2>&1 || c_unbuffered=-u
+}
+
 # Read from one pipe and keep the first and the last bytes of it and its length, whatever it carries: NAME.
 # `tee` gives it to three readers, none of which ends early; so nothing that is written is ever refused.
 keep() {
@@ -814,7 +869,13 @@ keep() {
   c_keepers="$c_keepers $!"
   wc -c <"$c_den/$1.to_count" >"$c_den/$1.count" 2>/dev/null 3>&- &
   c_keepers="$c_keepers $!"
-  tee "$c_den/$1.to_head" "$c_den/$1.to_count" <"$c_den/$1.pipe" >"$c_den/$1.to_tail" 2>/dev/null 3>&- &
+  c_keep_from=$1.pipe
+  if [ -n "$c_masks" ]; then
+    c_keep_from=$1.masked
+    LC_ALL=C sed $c_unbuffered -f "$c_masks" <"$c_den/$1.pipe" >"$c_den/$1.masked" 2>/dev/null 3>&- &
+    c_tees="$c_tees $!"
+  fi
+  tee "$c_den/$1.to_head" "$c_den/$1.to_count" <"$c_den/$c_keep_from" >"$c_den/$1.to_tail" 2>/dev/null 3>&- &
   c_tees="$c_tees $!"
 }
 
@@ -1041,7 +1102,8 @@ run_once() {
   rm -f "$c_den"/std* "$c_den"/facts* 2>/dev/null
   set -f
   mkfifo "$c_den/stdout.pipe" "$c_den/stdout.to_head" "$c_den/stdout.to_tail" "$c_den/stdout.to_count" \
-    "$c_den/stderr.pipe" "$c_den/stderr.to_head" "$c_den/stderr.to_tail" "$c_den/stderr.to_count" || return 1
+    "$c_den/stderr.pipe" "$c_den/stderr.to_head" "$c_den/stderr.to_tail" "$c_den/stderr.to_count" \
+    "$c_den/stdout.masked" "$c_den/stderr.masked" || return 1
   keep stdout
   keep stderr
   (become_script "$@") </dev/null >"$c_den/stdout.pipe" 2>"$c_den/stderr.pipe" 3>&- &
@@ -1227,6 +1289,7 @@ main() {
   make_den
   exec 3>&1
   : "${MUSTER_GRACE:=5}" "${MUSTER_INDEX:=0}" "${MUSTER_INDEXES:=}" "${MUSTER_PROC:=/proc}" "${MUSTER_SYS:=/sys}"
+  : "${MUSTER_SECRET_VARIABLES:=}" "${MUSTER_SECRET_PATHS:=}"
   take_index
   is_number "$MUSTER_WARMUP" || MUSTER_WARMUP=0
   is_number "$MUSTER_OUTPUT_BYTES" && [ "$MUSTER_OUTPUT_BYTES" -ge 2 ] || MUSTER_OUTPUT_BYTES=65536
@@ -1236,6 +1299,7 @@ main() {
   describe_hardware
   write_hardware
   take_script
+  write_masks
   choose_interpreter
   ! has python3 || c_python=1
   warm_up "$@"
@@ -1247,7 +1311,7 @@ main() {
   [ -n "$c_exit_code" ] || c_exit_code=143
   print_frame
   write_termination_log
-  rm -rf "$c_den" >/dev/null 2>&1
+  rm -rf "$c_den" ${c_masks:+"$c_masks"} >/dev/null 2>&1
   exit "$c_exit_code"
 }
 

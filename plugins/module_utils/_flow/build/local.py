@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.errors import B
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, TIMEOUT, RunState
-from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
+from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome, build_times
 from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
 
 Program = t.Literal["buildah", "podman"]
@@ -87,7 +87,7 @@ def remove_locally(spec: BuildSpec, *, dry: bool = False) -> bool:
 def _result(spec: BuildSpec, outcome: Data, *, cached: bool) -> Data:
     """The keys of the task's result."""
     context = build_context(spec.stack)
-    defaults = {"engine_used": "podman", "tier": None, "duration": None, "node": None}
+    defaults = {"engine_used": "podman", "tier": None, "created": None, "node": None, **build_times(None, None)}
     more = {"name": spec.name, "cached": cached, "changed": not cached, "dockerfile": context.dockerfile}
     return {**defaults, **outcome, **more}
 
@@ -125,11 +125,11 @@ def _build(program: Program, spec: BuildSpec, settings: BuildSettings, script: s
             "MUSTER_WORK": str(folder / "work"),
             "MUSTER_SECRETS": str(folder / "secrets"),
         }
-        started = time.monotonic()
+        begun, started = time.time(), time.monotonic()
         state, log = _run(folder / "context" / "build.sh", variables, settings.timeout)
-        spent = time.monotonic() - started
+        times = build_times(begun, begun + time.monotonic() - started)
     outcome = build_outcome(spec, state, read_frames(log), log)
-    return {**outcome, "duration": round(spent, 3), "program": program, "pushed": settings.push}
+    return {**outcome, **times, "program": program, "pushed": settings.push}
 
 
 def _copy_secrets(spec: BuildSpec, folder: pathlib.Path) -> None:

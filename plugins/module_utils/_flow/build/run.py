@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.local import build_locally, remove_locally
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import choose_tier
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.written_context import write_context
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
     Ended,
     JobPlace,
@@ -55,6 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import (
     build_outcome,
+    build_times,
     joined_frames,
     without_frame,
 )
@@ -80,6 +82,7 @@ class BuildTerms:
     wait: bool = True
     ttl: float | None = None
     check_mode: bool = False
+    context_dest: str | None = None
 
     @property
     def engine_used(self) -> t.Literal["job", "podman", "none"]:
@@ -105,6 +108,8 @@ class BuildFailed(MusterError):
 def run_build(connect: Connect, terms: BuildTerms, report: Report, *, listen: Listen = JobBell) -> Data:
     """Do what the task asks; returns the keys of its result. BuildFailed when there is no image in the end."""
     engine = terms.engine_used
+    if terms.context_dest is not None:
+        return write_context(_required_spec(terms), terms.context_dest, dry=terms.check_mode)
     if engine == "none":
         return _ready(terms)
     if engine == "podman":
@@ -149,11 +154,11 @@ def _recorded(terms: BuildTerms, spec: BuildSpec, script: str, tier: Tier, affin
         """The outcome out of the pod's log."""
         pod = ended.facts.pods[-1] if ended.facts.pods else None
         outcome = _pod_outcome(spec, ended, pod)
-        more: Data = {"engine_used": "job", "tier": tier, "duration": None, "node": None, "builder_digest": None}
+        more: Data = {"engine_used": "job", "tier": tier, "node": None, "builder_digest": None}
+        more |= build_times(None, None)
         if pod is not None:
             builder = pod.container(CONTAINER)
-            begun = builder.started if builder is not None else None
-            more["duration"] = pod.finished - begun if begun is not None and pod.finished is not None else None
+            more |= build_times(builder.started if builder is not None else None, pod.finished)
             more["node"] = pod.node
             more["builder_digest"] = digest_in(builder.image_id) if builder is not None else None
         return {**outcome, **more}
@@ -227,7 +232,8 @@ def _answer(terms: BuildTerms, spec: BuildSpec, found: Recorded) -> Data:
     return {
         "engine_used": "job",
         "tier": terms.settings.tier,
-        "duration": None,
+        **build_times(None, None),
+        "created": None,
         "node": None,
         "builder_digest": None,
         **outcome,
@@ -273,7 +279,8 @@ def _ready(terms: BuildTerms) -> Data:
         "log_truncated": 0,
         "engine_used": "none",
         "tier": None,
-        "duration": None,
+        **build_times(None, None),
+        "created": None,
         "cached": True,
         "changed": False,
         "dockerfile": None,

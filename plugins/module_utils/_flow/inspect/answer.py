@@ -22,7 +22,19 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary im
 _PHASES = {"pending": "Pending", "running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
 _BUILD_KEYS = (
     *("phase", "reason", "message", "waiting_for", "name", "attempt", "image", "digest", "base_digest", "cached"),
-    *("duration", "engine_used", "tier", "tiers_refused", "node", "packages", "log", "log_truncated"),
+    *(
+        "created",
+        "started",
+        "finished",
+        "duration",
+        "engine_used",
+        "tier",
+        "tiers_refused",
+        "node",
+        "packages",
+        "log",
+        "log_truncated",
+    ),
 )
 
 
@@ -52,6 +64,7 @@ def empty_answer(namespace: str | None, ignored: t.Sequence[str] = ()) -> Data:
         "verdict": None,
         "verdict_text": None,
         "ignored": list(ignored),
+        "matrix": [],
     }
 
 
@@ -113,11 +126,16 @@ def with_build(answer: Data, build: t.Mapping[str, t.Any]) -> Data:
     }
 
 
+def has_failed(answer: Data) -> bool:
+    """Whether an inspection is over and has no good result."""
+    return answer["phase"] in ("Failed", "Cancelled")
+
+
 def finished_answer(answer: Data, *, fail_when_failed: bool) -> Data:
     """The answer as the task's result: one that failed fails the task unless it shall not."""
-    if answer["phase"] not in ("Failed", "Cancelled") or not fail_when_failed:
+    if not has_failed(answer) or not fail_when_failed:
         return answer
-    name = answer["inspection_id"] or answer["image"] or "the stack"
+    name = answer["inspection_id"] or answer["image"] or ("the matrix" if answer["matrix"] else "the stack")
     target = f"inspection {answer['namespace']}/{name}" if answer["namespace"] else f"inspection {name}"
     cause = f"{answer['reason']}: {answer['message']}" if answer["message"] else str(answer["reason"])
     error = {"action": "finish", "object": target, "cause": cause}

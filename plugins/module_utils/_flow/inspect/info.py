@@ -46,7 +46,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.timestamp impor
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
 
 # What only a task that inspects has to tell.
-_DROPPED = ("cached", "changed", "verdict", "verdict_text", "ignored")
+_DROPPED = ("cached", "changed", "verdict", "verdict_text", "ignored", "matrix")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

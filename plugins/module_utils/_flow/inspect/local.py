@@ -134,6 +134,8 @@ def _run(terms: InspectTerms, plan: RunPlan, report: Report, answer: Data) -> Da
         raise BadInput("run", "collector", cause)
     if plan.ask.gpu is not None and plan.ask.gpu.count:
         raise BadInput("run", "run: hardware.gpu", "engine local cannot give GPUs to a container")
+    if plan.spec.volumes:
+        raise BadInput("run", "run: volumes", "engine local knows no volumes of a cluster; use files")
     try:
         image = _find_image(plan.spec.image, pull=not terms.check_mode)
     except _NoImage as error:

@@ -116,6 +116,7 @@ def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: Job
             {"name": "work", "emptyDir": {"sizeLimit": terms.work_size}},
             {"name": "hwinfo", "emptyDir": {"sizeLimit": _HWINFO_SIZE}},
             *([{"name": "home", "emptyDir": {"sizeLimit": terms.work_size}}] if terms.home else ()),
+            *(volume.volume(f"volume-{number}") for number, volume in enumerate(spec.volumes)),
         ],
     }
     optional = {
@@ -154,6 +155,7 @@ def _container(spec: RunSpec, terms: PodTerms, place: JobPlace) -> Object:
                 }
                 for position, item in enumerate(spec.files)
             ),
+            *(volume.mount(f"volume-{number}") for number, volume in enumerate(spec.volumes)),
         ],
     }
     limits = {"limits": dict(spec.resources)} if spec.resources else {}
@@ -185,6 +187,7 @@ def _environment(spec: RunSpec, terms: PodTerms, place: JobPlace) -> list[Object
         "MUSTER_GRACE": str(_GRACE),
         "MUSTER_LIVE": "1" if terms.live else "0",
     }
+    plain |= _secrets(spec)
     if place.indexes is not None:
         plain["MUSTER_INDEXES"] = " ".join(str(index) for index in place.indexes)
     fields = {
@@ -207,6 +210,14 @@ def _environment(spec: RunSpec, terms: PodTerms, place: JobPlace) -> list[Object
             for name, (resource, divisor) in limits.items()
         ),
     ]
+
+
+def _secrets(spec: RunSpec) -> dict[str, str]:
+    """Where the values lie that the collector masks in all that is kept of the script's output."""
+    variables = [str(entry["name"]) for entry in spec.environment if "secretKeyRef" in (entry.get("valueFrom") or {})]
+    paths = [volume.path for volume in spec.volumes if volume.source == "secret"]
+    told = {"MUSTER_SECRET_VARIABLES": " ".join(variables), "MUSTER_SECRET_PATHS": "\n".join(paths)}
+    return {name: value for name, value in told.items() if value}
 
 
 def _sources(spec: RunSpec, contents: Sequence[Content], place: JobPlace) -> list[Object]:

@@ -32,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity
 from ansible_collections.muster.kube.plugins.module_utils._model.run_security import read_security
+from ansible_collections.muster.kube.plugins.module_utils._model.run_volumes import read_volumes
 from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import (
     affinity_terms,
     gpu_requests,
@@ -44,6 +45,7 @@ RUN_KEYS = (
     *("interpreter", "args", "env", "files", "workdir", "requests", "hardware"),
     *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
     *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security", "home"),
+    "volumes",
 )
 
 _IDENTIFIER = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,20}[a-z0-9])?")
@@ -97,13 +99,15 @@ def plan_run(terms: InspectTerms, script: bytes, image: str) -> RunPlan:
     fields = Fields(terms.run, "run")
     fields.only(RUN_KEYS)
     ask = hardware_from_data(fields.get("hardware"), "run: hardware")
+    files = _files(fields)
+    taken = {item.path for item in files} | {fields.text("home") or ""}
     spec = RunSpec(
         image=image,
         script=script,
         args=tuple(str(item) for item in fields.sequence("args")),
         interpreter=fields.text("interpreter"),
         environment=_environment(fields),
-        files=_files(fields),
+        files=files,
         workdir=fields.text("workdir"),
         repetitions=_count(fields, "repetitions", 1, _MOST_REPETITIONS),
         parallelism=_count(fields, "parallelism", 1, _MOST_REPETITIONS),
@@ -115,6 +119,7 @@ def plan_run(terms: InspectTerms, script: bytes, image: str) -> RunPlan:
         hardware=hardware_data(ask),
         runtime_class=fields.text("runtime_class"),
         security=read_security(fields.get("security"), "run: security"),
+        volumes=read_volumes(fields.sequence("volumes"), "run: volumes", taken),
     )
     return RunPlan(
         spec=spec,

@@ -23,12 +23,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
     with_outcome,
     with_verdict,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.cancel import cancel_inspections, names_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import (
     Harvester,
     finished_results,
     is_usable,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local import remove_local_results, run_locally
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.matrix import run_cells
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
     STOP_SECONDS,
     run_contents,
@@ -53,7 +55,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report, checked
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import list_records, read_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import read_record
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
     Cancelled,
     JobPlace,
@@ -94,7 +96,13 @@ def run_inspection(
     connect: Connect, terms: InspectTerms, report: Report, *, listen: Listen = JobBell, fetch: Fetch = fetch_url
 ) -> Data:
     """Do what the task asks; returns the keys of its result, with failed among them when the inspection failed."""
+    if terms.cells:
+        return run_cells(terms, lambda cell: run_inspection(connect, cell, report, listen=listen, fetch=fetch), report)
     checked_identifier(terms.identifier)
+    if terms.state == "cancelled":
+        if terms.engine == "local":
+            raise BadInput("cancel", "engine", "what runs on this machine ends with its task")
+        return cancel_inspections(connect(), terms)
     if terms.state == "absent":
         return remove_local_results(terms) if terms.engine == "local" else _remove(connect(), terms)
     wanted = checked(terms)
@@ -110,12 +118,8 @@ def run_inspection(
 
 def _remove(client: KubeClient, terms: InspectTerms) -> Data:
     """Remove inspections with their results; those whose time is over go as well."""
-    names = [terms.inspection_id] if terms.inspection_id else []
-    if terms.identifier:
-        found = list_records(client, terms.namespace, f"{INSPECTION_LABEL},{IDENTIFIER_LABEL}={terms.identifier}")
-        names += [record.name for record in found if record.name not in names]
     dry = terms.check_mode
-    removed = [name for name in names if remove_recorded(client, terms.namespace, name, dry=dry)]
+    removed = [name for name in names_of(client, terms) if remove_recorded(client, terms.namespace, name, dry=dry)]
     swept = sweep_records(client, terms.namespace, INSPECTION_LABEL, dry=dry)
     removed += [name for name in swept if name not in removed]
     return {"changed": bool(removed), "removed": removed, "namespace": terms.namespace}

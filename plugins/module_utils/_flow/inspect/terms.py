@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.build import En
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
 
-State = t.Literal["present", "absent"]
+State = t.Literal["present", "absent", "cancelled"]
 Engine = t.Literal["job", "local"]
 Report = t.Callable[[str], None]
 
@@ -26,7 +26,8 @@ class InspectTerms:
     """The options of the task; stack and build say what is built and how, run holds the options of the run.
 
     sources says where the script comes from: script, src, or url with checksum. ignored names fields of an Amun request
-    that have no effect. With wait_for_nodes nodes with the hardware asked for may come later.
+    that have no effect. With wait_for_nodes nodes with the hardware asked for may come later. cells are those of a
+    matrix, each with its name, its values by axis, and its own terms.
     """
 
     state: State = "present"
@@ -52,6 +53,8 @@ class InspectTerms:
     build_script: str | None = None
     ignored: tuple[str, ...] = ()
     check_mode: bool = False
+    cells: tuple[tuple[str, t.Mapping[str, str], t.Mapping[str, t.Any]], ...] = ()
+    fail_fast: bool = False
 
     def build_terms(self, *, check_mode: bool) -> BuildTerms:
         """The build as a task of its own; a script that is run again needs no other image."""

@@ -17,6 +17,7 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import context_files
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import Context, ContextFile
 from ansible_collections.muster.kube.tests.support.fake_builder import SCRIPT, FakeBuilder
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
@@ -75,6 +76,7 @@ def test_pull_build_list_push(start, fake):
     assert code == 0
     assert (frame["stage"], frame["exit_code"], frame["terminated"]) == ("done", 0, False)
     assert (frame["digest"], frame["base_digest"], frame["image_id"]) == ("sha256:d1", "sha256:ba", "sha256:1d")
+    assert read_time(frame["created"]) is not None
     assert base64.b64decode(frame["packages"]) == b"@dpkg\nii  hello 2.10\n@pip\nx 1\n"
     assert fake.verbs == ["pull", "inspect", "build", "from", "run", "rm", "push"]
     assert log.startswith(b"STEP 1")

@@ -367,3 +367,57 @@ def test_a_program_it_cannot_do_without_is_named(shell, tmp_path):
 def test_the_file_is_free_to_be_mounted_into_any_image():
     assert COLLECTOR.read_text().splitlines()[3].endswith(" BSD-2-Clause")
     assert COLLECTOR.stat().st_size < 100_000
+
+
+def test_values_of_secrets_are_masked_in_all_that_is_kept_and_shown(shell, tmp_path):
+    word, url, lines = "s3cr/et.*[x]$&^\\w", "https://me:pass-word@example.com/x", "first line\nsecond-line"
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    (folder / "key").write_text(lines)
+    (tmp_path / "alone").write_text("a-single-file\n")
+    coded = base64.b64encode(word.encode()).decode()
+    script = f"""#!/bin/sh
+printf 'word %s again %s\\n' "$WORD" "$WORD"
+echo {coded}
+echo pass-word "$SHORT" and more >&2
+echo "$ADDRESS" >&2
+cat '{folder}/key' '{tmp_path}/alone'
+printf '\\200\\377 no end'
+"""
+    ran = run_collector(
+        shell,
+        tmp_path,
+        script.encode(),
+        WORD=word,
+        ADDRESS=url,
+        SHORT="abc",
+        MUSTER_LIVE="1",
+        MUSTER_WARMUP="1",
+        MUSTER_SECRET_VARIABLES="WORD ADDRESS SHORT MISSING",
+        MUSTER_SECRET_PATHS=f"{folder}\n{tmp_path}/alone\n/nonexistent",
+    )
+    mask = "*" * 8
+    assert ran.code == 0, ran.stderr
+    assert ran.item["stderr"] == f"{mask} abc and more\n{mask}\n"
+    # The second line of the file goes on in the next file.
+    assert ran.item["stdout"] == f"word {mask} again {mask}\n{mask}\n{mask}\n{mask}{mask}\n\ufffd\ufffd no end"
+    shown = ran.log + base64.b64decode(b"".join(ran.log.split(b"-----\n")[1].split(b"-----")[0].split()))
+    assert not [
+        value for value in (word, "pass-word", "second-line", "a-single-file", coded) if value.encode() in shown
+    ]
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["hwinfo.json"]
+
+
+def test_an_image_that_cannot_mask_secrets_is_refused(tmp_path):
+    ran = run_collector(
+        # The shell of busybox has all programs in itself.
+        checked("dash"),
+        tmp_path,
+        b'#!/bin/sh\necho "$WORD"\n',
+        WORD="something",
+        PATH=small_path(tmp_path),
+        MUSTER_SECRET_VARIABLES="WORD",
+    )
+    assert ran.code == 125
+    assert b"needs to mask secrets: sed sort" in ran.stderr
+    assert b"something" not in ran.log

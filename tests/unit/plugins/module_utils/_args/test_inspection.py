@@ -73,9 +73,23 @@ def test_an_amun_request_is_translated_and_the_task_comes_first():
         "security": {"run_as_user": 1042},
         "workdir": "/home/amun",
         "home": "/home/amun",
+        "env": {"HOME": "/home/amun"},
     }
     other = values(specification=request, build=build, security={"run_as_user": 0}, workdir="/srv")["run"]
     assert (other["security"], other["workdir"]) == ({"run_as_user": 0}, "/srv")
+    theirs = {"path": "/home/amun/a", "content": "theirs"}
+    ours = {"path": "/home/amun/a", "content": "ours"}
+    mixed = values(
+        specification={**request, "files": [theirs, {**theirs, "path": "/home/amun/b"}]},
+        build=build,
+        env={"A": "b"},
+        files=[ours],
+    )["run"]
+    assert mixed["env"] == {"HOME": "/home/amun", "A": "b"}
+    assert [(file["path"], file["content"]) for file in mixed["files"]] == [
+        ("/home/amun/b", "theirs"),
+        ("/home/amun/a", "ours"),
+    ]
     assert found["sources"] == {"script": "echo hi"}
     assert found["build"].limits == {"cpu": "500m"}
     assert found["stack"].stack.base == "registry.example.com/base:1"

@@ -71,17 +71,20 @@ def test_a_request_with_every_field():
     assert from_amun(EVERYTHING) == {
         "stack": {
             "base": "registry.example.com/team/base:1",
+            "user": "1042",
+            "workdir": "/home/amun",
             "packages": ["gcc", "make"],
             "environment": EVERYTHING["environment"],
             "files": EVERYTHING["files"],
             "update": True,
             "python": {"packages": ["micropipenv"], "upgrade_pip": True, "pipfile": PIPFILE, "pipfile_lock": LOCK},
         },
-        "identifier": "a-name-that-is-much-longer-than-22-characters",
+        "identifier": "a-name-that-is-cc7189",
         "script": {"content": EVERYTHING["script"]},
         "security": {"run_as_user": 1042},
         "workdir": "/home/amun",
         "home": "/home/amun",
+        "env": {"HOME": "/home/amun"},
         "repetitions": 20,
         "parallelism": 2,
         "allowed_failures": 3,
@@ -119,13 +122,16 @@ def test_the_translation_is_understood_by_those_who_read_it():
     assert ask.node_selector == (("PHYSICAL_CPUS", "32"),)
 
 
+SMALLEST = {"stack": {"base": "debian:13", "user": "1042", "workdir": "/home/amun"}, "ignored": []}
+
+
 def test_the_smallest_request():
-    assert from_amun({"base": "debian:13"}) == {"stack": {"base": "debian:13"}, "ignored": []}
+    assert from_amun({"base": "debian:13"}) == SMALLEST
 
 
 def test_what_is_empty_asks_for_nothing():
     empty = {"packages": [], "python": {}, "files": None, "build": {}, "run": {"requests": {}}, "update": False}
-    assert from_amun({"base": "debian:13", **empty}) == {"stack": {"base": "debian:13"}, "ignored": []}
+    assert from_amun({"base": "debian:13", **empty}) == SMALLEST
 
 
 def test_the_request_is_left_alone():
@@ -232,7 +238,29 @@ def test_no_field_disappears(left_out):
 
 
 def test_files_of_a_request_in_the_home_of_its_script_are_not_hidden():
-    inside = from_amun({"base": "a", "script": "x", "files": [{"path": "/home/amun/data", "content": "x"}]})
-    assert (inside["workdir"], inside["security"]) == ("/home/amun", {"run_as_user": 1042})
-    assert "home" not in inside
+    data = {"path": "/home/amun/data", "content": "x"}
+    inside = from_amun({"base": "a", "script": "x", "files": [data, {"path": "/etc/x", "content": "y"}]})
+    assert (inside["workdir"], inside["home"], inside["security"]) == ("/home/amun",) * 2 + ({"run_as_user": 1042},)
+    assert inside["files"] == [data]
+    assert "files" not in from_amun({"base": "a", "script": "x", "files": [{"path": "/etc/x", "content": "y"}]})
     assert "security" not in from_amun({"base": "a"})
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("mine", "mine"),
+        ("TensorFlow_2.1-AICoE", "tensorflow-2-1-aicoe"),
+        ("x" * 22, "x" * 22),
+        ("x" * 23, "x" * 15 + "-564b14"),
+        ("é", "4a9955"),
+    ],
+)
+def test_identifiers_get_the_form_of_names(given, found):
+    assert from_amun({"base": "a", "identifier": given})["identifier"] == found
+
+
+def test_a_package_that_the_lock_pins_is_named_as_ignored():
+    asked = changed(python_packages=["NumPy>=1", "numpydoc", "micropipenv"])
+    assert from_amun(asked)["stack"]["python"]["packages"] == ["numpydoc", "micropipenv"]
+    assert "python_packages: NumPy>=1" in from_amun(asked)["ignored"]

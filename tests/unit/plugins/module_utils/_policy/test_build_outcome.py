@@ -114,3 +114,10 @@ def test_the_last_error_of_a_log():
 
 def test_damaged_package_lists_are_no_packages():
     assert outcome(RunState("succeeded"), {**DONE, "packages": "!"})["packages"]["pip"] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "found"), [("2026-11-16T03:59:29Z", "2026-11-16T03:59:29Z"), ("now", None), (7, None)]
+)
+def test_only_a_time_is_when_the_image_was_made(told, found):
+    assert outcome(RunState("succeeded"), {**DONE, "created": told})["created"] == found

@@ -99,7 +99,15 @@ def build_and_push(api, build_log, push_log, code=0):
     api.end_job("Failed" if code else "Complete", "BackoffLimitExceeded" if code else "")
 
 
-BUILT = {"stage": "built", "exit_code": 0, "digest": "", "base_digest": "sha256:2", "image_id": "sha256:3"}
+CREATED = "2026-11-16T03:59:29Z"
+BUILT = {
+    "created": CREATED,
+    "stage": "built",
+    "exit_code": 0,
+    "digest": "",
+    "base_digest": "sha256:2",
+    "image_id": "sha256:3",
+}
 
 
 def test_what_builder_and_pusher_say_is_one_outcome(api):
@@ -107,6 +115,8 @@ def test_what_builder_and_pusher_say_is_one_outcome(api):
     result = run(api)
     assert (result["reason"], result["digest"], result["base_digest"]) == (None, "sha256:1", "sha256:2")
     assert (result["log"], result["duration"]) == ("STEP 1\nCopying blob\n", 40.0)
+    times = ("2026-11-16T03:59:00Z", "2026-11-16T03:59:40Z")
+    assert (result["created"], result["started"], result["finished"]) == (CREATED, *times)
     assert result["builder_digest"] == f"sha256:{'b' * 64}"
 
 

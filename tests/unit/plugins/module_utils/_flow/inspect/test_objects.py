@@ -18,7 +18,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects 
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
 from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunFile, RunSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunFile, RunSpec, run_data
+from ansible_collections.muster.kube.plugins.module_utils._model.run_volumes import read_volumes
 
 SPEC = RunSpec(
     image="registry/app@sha256:1",
@@ -227,3 +228,26 @@ def test_all_repetitions_together_keep_no_more_than_is_stored(repetitions, asked
     made = pod(dataclasses.replace(SPEC, repetitions=repetitions, output_bytes=asked))
     values = {entry["name"]: entry.get("value") for entry in made["containers"][0]["env"]}
     assert values["MUSTER_OUTPUT_BYTES"] == str(kept)
+
+
+def test_volumes_are_mounted_and_the_collector_is_told_what_to_mask():
+    volumes = read_volumes(
+        [{"path": "/a", "config_map": "m"}, {"path": "/b", "secret": "s"}, {"path": "/c d", "secret": "t", "key": "k"}],
+        "volumes",
+    )
+    made = pod(dataclasses.replace(SPEC, volumes=volumes))
+    assert [item["name"] for item in made["volumes"]][-3:] == ["volume-0", "volume-1", "volume-2"]
+    container = made["containers"][0]
+    assert [item["mountPath"] for item in container["volumeMounts"]][-3:] == ["/a", "/b", "/c d"]
+    told = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert told["MUSTER_SECRET_PATHS"] == "/b\n/c d"
+    assert told["MUSTER_SECRET_VARIABLES"] == "KEY"
+    assert "MUSTER_SECRET_PATHS" not in {entry["name"] for entry in pod()["containers"][0]["env"]}
+
+
+def test_volumes_belong_to_what_identifies_a_run_and_none_changes_nothing():
+    assert "volumes" not in run_data(SPEC, None)
+    volumes = read_volumes([{"path": "/b", "secret": "s"}], "volumes")
+    assert run_data(dataclasses.replace(SPEC, volumes=volumes), None)["volumes"] == [
+        {"path": "/b", "source": "secret", "name": "s", "read_only": True}
+    ]
