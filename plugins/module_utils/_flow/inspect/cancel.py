@@ -18,6 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
     Record,
     drop_results,
@@ -28,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     read_results,
     store_outcome,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, Log
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobReader
