@@ -14,6 +14,8 @@ import subprocess
 import sys
 import typing as t
 
+from ansible_collections.muster.kube.tests.support.preloaded import preloaded
+
 Task = dict[str, t.Any]
 # Never reached when things work; many tasks may be in one play.
 LONGEST = 900.0
@@ -55,7 +57,7 @@ def play_tasks(
     playbook = directory / "playbook.json"
     playbook.write_text(json.dumps([play]), encoding="utf-8")
     ended = subprocess.run(
-        [pathlib.Path(sys.executable).with_name("ansible-playbook"), playbook],
+        [preloaded().python, pathlib.Path(sys.executable).with_name("ansible-playbook"), playbook],
         env=_environment(directory, verbosity),
         capture_output=True,
         text=True,
@@ -83,11 +85,12 @@ def _environment(directory: pathlib.Path, verbosity: int) -> dict[str, str]:
     }
     return {
         **inherited,
+        **preloaded().environment,
         "ANSIBLE_ASYNC_DIR": str(directory / "async"),
         "ANSIBLE_HOME": str(directory / "ansible"),
         "ANSIBLE_LOCALHOST_WARNING": "False",
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        "ANSIBLE_PYTHON_INTERPRETER": str(preloaded().python),
         "ANSIBLE_VERBOSITY": str(verbosity),
         "HOME": str(directory),
     }
