@@ -235,10 +235,11 @@ def test_logs_that_may_not_be_read_for_a_while(tenant, real_cluster):
 def test_one_trouble_after_another(tenant, real_cluster):
     namespace = tenant.inspector.namespace
     troubles = [
+        # First, since what nobody could read yet would be lost with its pod.
+        collected(real_cluster, namespace),
         real_cluster.suspended("kubelet"),
         no_logs(real_cluster, namespace),
         real_cluster.suspended("kube-apiserver"),
-        collected(real_cluster, namespace),
     ]
     tenant.check_whole(tenant.run_through(troubles, CUT_OFF))
 
