@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import new_record
 from ansible_collections.muster.kube.plugins.module_utils._kube.records import record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.build import BUILD_LABEL, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, item_from_frame
@@ -30,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.spec import rea
 from ansible_collections.muster.kube.plugins.module_utils._model.stack import Stack
 from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     STATE_ANNOTATION,
+    STATE_BYTES,
     newer_state,
     read_state,
     state_problem,
@@ -162,4 +164,15 @@ def test_states_of_gangs_are_read_or_have_a_problem(chance):
         state = read_state(annotations)
         assert (state is None) == bool(state_problem(annotations) or newer_state(annotations)), text
         if state is not None:
-            assert read_state({STATE_ANNOTATION: state_text(state)}) == state, text
+            again = written_again(state)
+            # Of what is too large only the parts stay that decide.
+            assert again == state or len(text) > STATE_BYTES // 2, text
+            assert again is None or (again.phase, again.attempt) == (state.phase, state.attempt), text
+
+
+def written_again(state):
+    """The state as it is read after it was written; None when it is refused because it cannot be made small enough."""
+    try:
+        return read_state({STATE_ANNOTATION: state_text(state)})
+    except BadInput:
+        return None

@@ -221,14 +221,16 @@ def state_text(state: GangState) -> str:
     First the verdict loses its podsets, then it goes, then past waits, what an undo has to remove, the oldest
     transitions, then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything
     that decides what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to
-    nothing; if even that is too much the gang cannot be kept.
+    nothing. Keys that this version does not know go last: they must not keep a gang from going on. If even that is too
+    much the gang cannot be kept.
     """
     text = ""
-    candidates = list(_shrunk(state))
-    for data_of in (_state_data, _packed_data):
-        text = _json(data_of(candidates[-1]))
-        if len(text) <= STATE_BYTES:
-            return next(text for text in map(_json, map(data_of, candidates)) if len(text) <= STATE_BYTES)
+    for kept in (state, dataclasses.replace(state, unknown={})):
+        candidates = list(_shrunk(kept))
+        for data_of in (_state_data, _packed_data):
+            text = _json(data_of(candidates[-1]))
+            if len(text) <= STATE_BYTES:
+                return next(text for text in map(_json, map(data_of, candidates)) if len(text) <= STATE_BYTES)
     raise BadInput(
         "keep the state of",
         f"a gang of {len(state.reserved)} podsets",

@@ -26,6 +26,8 @@ _SECONDS, _BYTES = ("s", "seconds"), ("B", "bytes")
 _DIGITS = 4
 # An axis spans at least this share of its values.
 _NARROWEST = 0.02
+# Beyond this there is nothing left to reckon with: a span of two such numbers would have no end.
+_LARGEST = 1e300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Scale:
 
 def build_scale(least: float, most: float, unit: Unit) -> Scale:
     """The axis for everything between two values."""
-    low, high = least / unit.factor, most / unit.factor
+    low, high = (max(-_LARGEST, min(value / unit.factor, _LARGEST)) for value in (least, most))
     if low >= 0 and low <= _ZERO_SHARE * high:
         low = 0.0
     # Differences that do not matter shall not look large.
@@ -116,6 +118,8 @@ def number_text(number: float) -> str:
     """A number in a few digits that matter, never with an exponent unless it is out of all bounds."""
     if number == 0:
         return "0"
+    if not math.isfinite(number):
+        return "∞" if number > 0 else "−∞"
     size = math.floor(math.log10(abs(number)))
     if size >= 9 or size < -6:
         return f"{number:.{_DIGITS}g}"

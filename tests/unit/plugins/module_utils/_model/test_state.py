@@ -407,3 +407,12 @@ def test_long_messages_are_cut_to_a_thousand_letters():
     for length in (999, 1000):
         assert advance(state, "failed", AT, "R", "m" * length, "w").transitions[-1].message == "m" * length
     assert advance(state, "failed", AT, "R", "m" * 1001, "w").transitions[-1].message == "m" * 999 + "…"
+
+
+def test_keys_that_nobody_knows_do_not_keep_a_gang_from_going_on():
+    state = advance(new_state(AT, "w"), "running", AT, "R", "", "w", ticket_uid="t", outcomes={0: "succeeded"})
+    assert read_state(annotated(dataclasses.replace(state, unknown={"later": "x"}))).unknown == {"later": "x"}
+    assert read_state(annotated(dataclasses.replace(state, unknown={"later": "x" * STATE_BYTES}))) == state
+    much = tuple({"name": f"w{number}", "count": 1, "requests": {"cpu": "1"}} for number in range(2000))
+    crowded = dataclasses.replace(state, reserved=much, unknown={"later": "x"})
+    assert read_state(annotated(crowded)).unknown == {"later": "x"}

@@ -187,6 +187,13 @@ def test_started_pods_of_low_priority_keep_their_place():
     assert decide([started, record("next", 1, cpu="2")], pods=[waiting])["next"] == "insufficient"
 
 
+def test_pods_of_an_open_entry_keep_their_place_whatever_their_priority():
+    nothing_else = Outstanding(promise("open", 1).gang, {})
+    waiting = own_pod("p", "open", cpu="3")
+    found = decide([record("next", 1, cpu="2")], pods=[waiting], promises={"open": nothing_else})
+    assert found == {"next": "insufficient"}
+
+
 def test_pods_of_another_namespace_that_carry_the_label_of_a_gang_are_not_its_own():
     """Anybody may set a label; their low priority lets gangs go first."""
     started = record("started", 1, cpu="1", phase="dispatched")

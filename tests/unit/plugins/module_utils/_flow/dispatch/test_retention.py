@@ -126,6 +126,16 @@ def test_few_are_removed_in_one_cycle_and_they_are_looked_for_once_a_minute(api)
     assert second.next_check is None
 
 
+def test_finished_ones_are_looked_for_again_after_a_minute(api):
+    office = SmallOffice(api, keep_finished=0)
+    office.cycle()
+    finish(api, "late", at=HOURS_AGO[3], labelled=True)
+    for seconds, names in ((59, ["late"]), (1, [])):
+        api.now += seconds
+        office.cycle()
+        assert left(api) == names
+
+
 def test_a_ttl_is_known_to_the_next_dispatcher_too(api):
     finish(api, "brief", at=HOURS_AGO[1], ttl=3601)
     office = SmallOffice(api)

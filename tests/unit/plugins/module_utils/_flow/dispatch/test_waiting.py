@@ -64,6 +64,11 @@ def test_other_numbers_wait_a_minute():
     assert worth_writing(TOLD, short(cpu="3"), NOW + VERDICT_SECONDS + 1)
 
 
+def test_one_more_resource_that_is_not_short_is_no_news():
+    for amount in ("0", None):
+        assert not worth_writing(TOLD, short(gpu=amount), NOW + VERDICT_SECONDS)
+
+
 @pytest.mark.parametrize(
     "layers",
     [[1], [None], [{}], "abc", {"a": 1}, [{"layer": [], "totals": {"cpu": 1}}], [{"totals": [1]}]],

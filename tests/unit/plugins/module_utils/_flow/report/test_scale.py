@@ -104,3 +104,16 @@ def test_any_two_values_have_an_axis_with_different_labels(one, other):
 )
 def test_large_numbers_of_any_unit_are_scaled(largest, text):
     assert unit_for("stdout.rate", largest, "rounds/s").text(largest) == text
+
+
+@pytest.mark.parametrize(("least", "most"), [(-1.7e308, 1.7e308), (0.0, 1.7e308), (1.7e308, 1.7e308), (-1.7e308, 0.0)])
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e12])
+def test_numbers_out_of_all_bounds_have_an_axis(least, most, factor):
+    scale = build_scale(least, most, Unit(factor, "x"))
+    assert all(0 <= scale.place(value) <= 100 for value in (least, most))
+    assert len({tick.label for tick in scale.ticks}) == len(scale.ticks) > 1
+
+
+def test_numbers_that_grew_out_of_all_bounds_have_a_text():
+    assert Unit(1e-9, "ns").text(1.7e308) == "∞ ns"
+    assert Unit(1e-9, "ns").text(-1.7e308) == "−∞ ns"
