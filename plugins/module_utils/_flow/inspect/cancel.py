@@ -13,8 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, is_usable
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
@@ -27,9 +26,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     read_document,
     read_record,
     read_results,
+    results_by_index,
     store_outcome,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, share_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobReader
@@ -98,8 +98,8 @@ def _outcome(client: KubeClient, record: Record) -> Data:
     spec = _spec_of(record)
     harvester = Harvester(spec, hardware_from_data(dict(spec.hardware), "run: hardware"), Nodes(client), ())
     kept = read_document(client, record, record.kept) or {}
-    results = {int(index): result for index, result in (kept.get("results") or {}).items()}
-    results |= read_results(client, record)
+    stored = results_by_index(kept.get("results")) | read_results(client, record)
+    results = {index: item for index, item in stored.items() if index < spec.repetitions and is_usable(index, item)}
     results |= _ended_pods(client, record, harvester, results)
     state = RunState("failed", CANCELLED, _CANCELLED)
     outcome = harvester.outcome(Ended(state, RunFacts(None), lambda _pod, _container: None, results))
@@ -129,7 +129,8 @@ def _ended_pods(
 ) -> dict[int, Data]:
     """Results of pods that ended by themselves and that nobody has read yet, by repetition."""
     facts = JobReader(client, record.namespace, record.job_name).read()
-    share = _share_of(client, record) or tuple(range(harvester.spec.repetitions))
+    all_of_them = tuple(range(harvester.spec.repetitions))
+    share = share_of(_find_job(client, record), len(all_of_them)) or all_of_them
     pods = [
         dataclasses.replace(pod, index=share[pod.index or 0]) for pod in facts.pods if (pod.index or 0) < len(share)
     ]
@@ -152,15 +153,6 @@ def _log_of(client: KubeClient, record: Record, lines: int) -> Log:
             return None
 
     return read
-
-
-def _share_of(client: KubeClient, record: Record) -> tuple[int, ...]:
-    """The repetitions that the Job is for, as its pods are told; none when it is for all."""
-    job = _find_job(client, record) or {}
-    containers = job.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or ()
-    entries = [entry for item in containers if item["name"] == CONTAINER for entry in item.get("env") or ()]
-    told = [str(entry.get("value")) for entry in entries if entry["name"] == "MUSTER_INDEXES"]
-    return tuple(int(word) for text in told for word in text.split() if word.isdecimal())
 
 
 def _find_job(client: KubeClient, record: Record) -> Object | None:

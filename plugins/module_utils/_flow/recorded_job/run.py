@@ -432,7 +432,7 @@ class _Attempt:
         document = read_document(self._client, self._record, self._record.kept) or {}
         kept = wanted.own(results_by_index(document.get("results")))
         parts = wanted.own(read_results(self._client, self._record))
-        share = _share_of(job, wanted.count)
+        share = share_of(job, wanted.count)
         missing = tuple(index for index in range(wanted.count) if index not in kept)
         self._planned = missing if share is None else share
         self._results = kept | parts | self._results
@@ -689,7 +689,7 @@ class _Attempt:
         return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=False, changed=True)
 
 
-def _share_of(job: Object | None, count: int) -> tuple[int, ...] | None:
+def share_of(job: Object | None, count: int) -> tuple[int, ...] | None:
     """The repetitions that a Job says it is for; None when it does not tell."""
     told = ((job or {}).get("metadata", {}).get("annotations") or {}).get(SHARE_ANNOTATION)
     numbers = str(told).split()
