@@ -284,11 +284,14 @@ def trouble(face: types.ModuleType, options: dict[str, t.Any], wrong: list[str])
             answered = error.as_result()
         except Exception as error:  # noqa: BLE001  (any other error is what is looked for)
             return unforeseen(error)
-    # What Ansible finds by itself is told in its own words; objects are called by their kind.
+    # What Ansible finds by itself is told in its own words; objects are called by their kind, fields of an Amun request
+    # by the option that they become, and one without a request lacks its stack.
     known = (
         *wrong,
         *(KINDS if "definition" in wrong else ()),
         *(("Cannot read /",) if "dest" in wrong else ()),
+        *(("repetitions",) if "batch_size" in wrong else ()),
+        *(("without a stack",) if "specification" in wrong else ()),
         "nobody answers",
         "/clusters/",
     )
