@@ -320,12 +320,12 @@ created:
   returned: when the state is present
   type: str
   sample: "2026-01-01T00:00:41Z"
-started:
+started_at:
   description: When the build began.
   returned: when the state is present
   type: str
   sample: "2026-01-01T00:00:00Z"
-finished:
+finished_at:
   description: When the build and the push had ended.
   returned: when the state is present
   type: str

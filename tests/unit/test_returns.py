@@ -16,6 +16,8 @@ import yaml
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 FLOW = REPOSITORY / "plugins/module_utils"
+# What Ansible tells of a task that runs in the background; a result of ours in these words ends it as a failure.
+OF_ASYNC = {"started", "finished", "ansible_job_id", "results_file"}
 # Keys that Ansible itself knows.
 USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
 # Which functions put the keys of a result together; those of one dictionary literal each.
@@ -26,6 +28,7 @@ WRITERS: dict[str, list[tuple[str, str]]] = {
     "gang_info": [("_flow/gang_info.py", "answer_gangs")],
     "image_build": [
         ("_policy/build_outcome.py", "build_outcome"),
+        ("_policy/build_outcome.py", "build_times"),
         ("_flow/build/local.py", "_build"),
         ("_flow/build/written_context.py", "write_context"),
     ],
@@ -88,3 +91,8 @@ def texts_of(name: str) -> set[str]:
 @pytest.mark.parametrize("name", WRITERS)
 def test_documented_keys_are_written_somewhere(name: str) -> None:
     assert documented(name) <= texts_of(name)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (REPOSITORY / "plugins/modules").glob("*.py")))
+def test_results_use_no_word_of_tasks_in_the_background(name: str) -> None:
+    assert not documented(name) & OF_ASYNC

@@ -125,8 +125,8 @@ def build_times(started: float | None, finished: float | None) -> Data:
     """When a build began and ended, and how many seconds it took; what is not known is None."""
     known = started is not None and finished is not None
     return {
-        "started": None if started is None else time_text(started),
-        "finished": None if finished is None else time_text(finished),
+        "started_at": None if started is None else time_text(started),
+        "finished_at": None if finished is None else time_text(finished),
         "duration": round((finished or 0.0) - (started or 0.0), 3) if known else None,
     }
 

@@ -24,8 +24,8 @@ _BUILD_KEYS = (
     *("phase", "reason", "message", "waiting_for", "name", "attempt", "image", "digest", "base_digest", "cached"),
     *(
         "created",
-        "started",
-        "finished",
+        "started_at",
+        "finished_at",
         "duration",
         "engine_used",
         "tier",

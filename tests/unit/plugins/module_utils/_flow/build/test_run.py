@@ -116,7 +116,7 @@ def test_what_builder_and_pusher_say_is_one_outcome(api):
     assert (result["reason"], result["digest"], result["base_digest"]) == (None, "sha256:1", "sha256:2")
     assert (result["log"], result["duration"]) == ("STEP 1\nCopying blob\n", 40.0)
     times = ("2026-11-16T03:59:00Z", "2026-11-16T03:59:40Z")
-    assert (result["created"], result["started"], result["finished"]) == (CREATED, *times)
+    assert (result["created"], result["started_at"], result["finished_at"]) == (CREATED, *times)
     assert result["builder_digest"] == f"sha256:{'b' * 64}"
 
 
