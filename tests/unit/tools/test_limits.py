@@ -6,22 +6,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
-import types
 
 import pytest
+from ansible_collections.muster.kube.tests.support.tool_program import load_tool
 
-
-def load(name: str) -> types.ModuleType:
-    path = pathlib.Path(__file__).resolve().parents[2] / "tools" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-limits = load("limits")
+limits = load_tool("limits")
 
 
 @pytest.fixture

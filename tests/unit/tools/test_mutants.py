@@ -6,25 +6,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
-import sys
-import types
 
 import pytest
+from ansible_collections.muster.kube.tests.support.tool_program import load_tool
 
-
-def load(name: str) -> types.ModuleType:
-    path = pathlib.Path(__file__).resolve().parents[2] / "tools" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by its name.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-mutants = load("mutants")
+mutants = load_tool("mutants")
 
 
 def changed(source: str) -> set[str]:

@@ -6,26 +6,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pathlib
 import sys
-import types
 
 import pytest
+from ansible_collections.muster.kube.tests.support.tool_program import load_tool
 
-
-def load(name: str) -> types.ModuleType:
-    path = pathlib.Path(__file__).resolve().parents[2] / "tools" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-soak = load("soak")
+soak = load_tool("soak")
 TESTS = """
 import pathlib
 here = pathlib.Path(__file__).parent

@@ -10,7 +10,6 @@ To be cancelled is a circumstance: the same task, run again, runs what has no re
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, is_usable
@@ -46,6 +45,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     RunFacts,
     RunState,
     pod_that_counts,
+    with_numbers,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import is_result
 
@@ -128,16 +128,13 @@ def _ended_pods(
     client: KubeClient, record: Record, harvester: Harvester, known: t.Mapping[int, Data]
 ) -> dict[int, Data]:
     """Results of pods that ended by themselves and that nobody has read yet, by repetition."""
-    facts = JobReader(client, record.namespace, record.job_name).read()
     all_of_them = tuple(range(harvester.spec.repetitions))
     share = share_of(_find_job(client, record), len(all_of_them)) or all_of_them
-    pods = [
-        dataclasses.replace(pod, index=share[pod.index or 0]) for pod in facts.pods if (pod.index or 0) < len(share)
-    ]
+    facts = with_numbers(JobReader(client, record.namespace, record.job_name).read(), share)
     log = _log_of(client, record, result_lines(harvester.spec))
     found = {}
     for index in share:
-        pod = pod_that_counts(pods, index)
+        pod = pod_that_counts(facts.pods, index)
         if index not in known and pod is not None and pod.decided:
             found[index] = harvester.result(index, pod, log)
     return found
