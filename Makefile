@@ -42,8 +42,12 @@ TEST_SELECTION ?= integration and not full
 TEST_PROFILES ?= test
 # Seconds for one test; only a hang takes so long.
 TEST_LIMIT ?= 600
-# Clusters at once in integration tests.
-WORKERS ?= 2
+# Clusters at once in integration tests. Most of the time a test waits for its cluster, so they may be more than processors.
+WORKERS ?= 3
+# Processes of the unit tests; beside other steps one is enough, since each has to read all tests first.
+UNIT_WORKERS ?= 2
+# What ansible-test looks at: what users get. In full runs it looks at the tests too.
+SANITY_FILES ?= shipped
 
 # Keep every tool inside the cache, and away from the user's own clusters and settings.
 export PYTHON MUSTER_CACHE MUSTER_REAL_HOME MUSTER_SCALE MUSTER_SEED TEST_SELECTION TEST_LIMIT
@@ -102,7 +106,7 @@ cluster-down: ready ## stop and remove that cluster
 BESIDE := sanity unit smoke216 lint importer
 AFTER := guide demo-tarball molecule readme
 test: packages go trees install ## everything a change has to pass
-	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
+	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 UNIT_WORKERS=0 $(PYTHON) tests/tools/steps.py $(RUN)/log \
 		main integration beside $(BESIDE) after $(AFTER)
 
 full: MUSTER_SCALE := 1
@@ -110,6 +114,7 @@ full: MUSTER_SEED := $(shell $(PYTHON) -c 'import random; print(random.randrange
 full: TEST_SELECTION := integration
 full: TEST_PROFILES := test full
 full: TEST_LIMIT := 7200
+full: SANITY_FILES :=
 full: export MUSTER_STEP_LIMIT := 86400
 full: packages go trees install ## the same at full size with a fresh seed, and all benches
 	@echo 'Seed: $(MUSTER_SEED) (again with: make full MUSTER_SEED=$(MUSTER_SEED))'
@@ -120,7 +125,7 @@ LINTS := ruff mypy layers limits reuse ansible shell docs changelog
 lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansible's own linters
 
 unit: ready ## tests that need no cluster
-	@cd $(TREE) && $(PYTEST) -n 2 $(HYPOTHESIS_OPTIONS) tests/unit
+	@cd $(TREE) && $(PYTEST) -n $(UNIT_WORKERS) $(HYPOTHESIS_OPTIONS) tests/unit
 
 integration: ready go ## tests against local clusters, one for each worker
 	@cd $(TREE) && MUSTER_DURATIONS=$(RUN)/durations.json $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 \
@@ -152,8 +157,8 @@ bench: ready go ## measure; figures go to docs/benchmarks.md; a bar that is miss
 
 ##@ Document and tidy up
 .PHONY: docs guides clean help
-guides: venv ## write the guides anew for the documentation site
-	@$(VENV)/bin/python tests/tools/guides.py .
+guides: venv ## draw the rooms and write the guides anew for the documentation site
+	@$(VENV)/bin/python tests/tools/rooms.py . && $(VENV)/bin/python tests/tools/guides.py .
 
 docs: ready ## build the HTML documentation
 	@rm -rf $(RUN)/docs && mkdir -p -m 700 $(RUN)/docs
@@ -191,7 +196,7 @@ go: venv
 	@$(PYTHON) tests/tools/environments.py go $(MUSTER_CACHE) tools
 
 sanity-tree: venv
-	@$(call copy,$(SANITY_ROOT),$(SANITY_TREE))
+	@$(call copy,$(SANITY_ROOT),$(SANITY_TREE),$(SANITY_FILES))
 
 tarball: ready
 	@rm -rf $(RUN)/dist && ansible-galaxy collection build $(TREE) --output-path $(RUN)/dist > /dev/null
@@ -211,7 +216,7 @@ core216-venv: home
 trees: ready sanity-tree
 
 # Copy the tree, and put kubernetes.core beside it: ansible-test looks nowhere else.
-copy = mkdir -p $(2) && $(PYTHON) tests/tools/sync_tree.py $(CURDIR) $(2) \
+copy = mkdir -p $(2) && $(PYTHON) tests/tools/sync_tree.py $(CURDIR) $(2) $(3) \
 	&& ln -sfn $(SITE)/ansible_collections/kubernetes $(1)/ansible_collections/kubernetes
 
 venv: home
@@ -277,7 +282,7 @@ builder: ready
 	@grep -q 'kubernetes.*muster.kube' $(RUN)/builder.log || { cat $(RUN)/builder.log; false; }
 
 # The oldest ansible-core and libraries: what sees them is tested again, the rest does not depend on them.
-SEES_ANSIBLE := action modules plugin_utils filter module_utils/_args module_utils/_kube
+SEES_ANSIBLE := action modules plugin_utils filter module_utils/_face module_utils/_kube module_utils/_store
 smoke216: tarball core216-venv
 	@rm -rf $(RUN)/core216 && mkdir -p $(RUN)/core216
 	@cd $(RUN)/core216 && export ANSIBLE_COLLECTIONS_PATH=$(RUN)/core216 PATH=$(CORE216)/bin:$$PATH \

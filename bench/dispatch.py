@@ -59,11 +59,11 @@ class Watcher:
 def run(cluster, until, watcher: Watcher, policy: str = "reserve"):
     """Dispatch with a watch until the phases are as wanted."""
     from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-    from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+    from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 
     auth = {"kubeconfig": cluster.kubeconfig}
-    terms = DispatchTerms(namespaces=(NAMESPACE,), duration=MOST_SECONDS, policy=policy)
+    terms = DispatchOptions(namespaces=(NAMESPACE,), duration=MOST_SECONDS, policy=policy)
     started = time.monotonic()
     result = run_dispatch(connect(auth), connect(auth), terms, lambda text: None, until=until, on_cycle=watcher.see)
     seconds = time.monotonic() - started

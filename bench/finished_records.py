@@ -51,26 +51,27 @@ class Meter:
 
     def __init__(self, cluster) -> None:
         """Take a Lease of its own."""
-        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Office
-        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Session
         from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-        from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
+        from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+        from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+        from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 
         auth = {"kubeconfig": cluster.kubeconfig}
         client = connect(auth)
-        lease = LeaseTerms(NAMESPACE, "dispatch", LEASE_SECONDS)
-        terms = DispatchTerms(
+        lease = LeaseOptions(NAMESPACE, "dispatch", LEASE_SECONDS)
+        terms = DispatchOptions(
             namespaces=(NAMESPACE,), lease=lease, keep_finished=None, keep_finished_for=None, start_timeout=1e6
         )
-        self._ledger = Ledger(client, lease, "bench", renewal_client=connect(auth))
+        self._ledger = DispatchLease(client, lease, "bench", renewal_client=connect(auth))
         self._ledger.acquire(60.0)
-        self._office = Office(client, self._ledger, terms, every_wrapper=False, identity_of=lambda _namespace: client)
+        self._office = Session(client, self._ledger, terms, every_wrapper=False, identity_of=lambda _namespace: client)
         self._client = client
 
     def cycle(self) -> tuple[float, int]:
         """Milliseconds and requests of one cycle."""
         from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
-        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle
+        from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 
         before, started = sum(self._client.requests.values()), time.perf_counter()
         run_cycle(Cycle(self._office, lambda _text: None))
@@ -90,15 +91,15 @@ class Meter:
 
 def finished_gangs(cluster, first: int, last: int, rng: random.Random, *, pods: bool) -> None:
     """Records, tickets and Jobs of gangs that are over, as a dispatcher leaves them."""
-    from ansible_collections.muster.kube.plugins.module_utils._model.record import PHASE_LABEL
-    from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
-    from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import PHASE_LABEL
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
         STATE_ANNOTATION,
         advance,
         new_state,
         state_text,
     )
-    from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
         FINISHED_LABEL,
         build_ticket,
         owned_by_ticket,

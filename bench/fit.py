@@ -114,15 +114,15 @@ def fill(client, nodes: int, pods: int, seed: int) -> None:
 
 def ask(kubeconfig: str) -> None:
     """One cold process: read once, then decide each gang alone; print figures as JSON."""
-    from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
-    from ansible_collections.muster.kube.plugins.module_utils._flow.fit import gang_of
-    from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+    from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import gang_of
+    from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of, read_snapshot
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
     from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
-    from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
-    from ansible_collections.muster.kube.plugins.module_utils._policy.advice import with_advice
-    from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge
-    from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
+    from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+    from ansible_collections.muster.kube.plugins.module_utils._policy.placement.advice import with_advice
+    from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import judge
+    from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
     requests = [GangRequest(name, "default", tuple(objects), None) for name, objects in build_gangs().items()]
     client = connect({"kubeconfig": kubeconfig})

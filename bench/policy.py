@@ -28,21 +28,31 @@ import random
 import statistics
 import time
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Node, Snapshot
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
-from ansible_collections.muster.kube.plugins.module_utils._policy.fit import Case, judge, open_case, try_to_fit
-from ansible_collections.muster.kube.plugins.module_utils._policy.namespace_rules import QuotaUse
-from ansible_collections.muster.kube.plugins.module_utils._policy.order import Policy, QueuedGang, ordered, walk
-from ansible_collections.muster.kube.plugins.module_utils._policy.reserve import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Node, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
+    Policy,
+    QueuedGang,
+    ordered,
+    walk,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
     Estimate,
+    ReserveOptions,
     Reserver,
-    ReserveTerms,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.steer import play, tightest
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import (
+    Case,
+    judge,
+    open_case,
+    try_to_fit,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import play, tightest
 
 GPU = "nvidia.com/gpu"
 GPUS_PER_NODE = 8
@@ -159,7 +169,7 @@ class Simulation:
         self.arrivals = workload
         self.room = build_room(nodes)
         self.capacity = nodes * GPUS_PER_NODE
-        self.terms = ReserveTerms() if row.policy == "reserve" else ReserveTerms(reserve_after=math.inf)
+        self.terms = ReserveOptions() if row.policy == "reserve" else ReserveOptions(reserve_after=math.inf)
         self.queue: dict[str, QueuedGang] = {}
         self.running: dict[str, Ending] = {}
         self.ends: list[tuple[float, str]] = []

@@ -39,11 +39,11 @@ KINDS = ("ready", "webhook", "finalizer", "record", "never")
 def dispatch(cluster, until, most: float):
     """Dispatch in this process, in strict order, until the phases are as wanted or the time is over."""
     from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-    from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+    from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 
     auth = {"kubeconfig": cluster.kubeconfig}
-    terms = DispatchTerms(namespaces=(NAMESPACE,), duration=most, policy="strict")
+    terms = DispatchOptions(namespaces=(NAMESPACE,), duration=most, policy="strict")
     started = time.monotonic()
     result = run_dispatch(connect(auth), connect(auth), terms, lambda text: None, until=until)
     return time.monotonic() - started, result

@@ -6,19 +6,11 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible_collections.muster.kube.plugins.module_utils._args.fit import FIT_RULES, fit_argument_spec
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.fit_info import FACE
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction
 
 
 class ActionModule(CheckedAction):
     """The controller's side of fit_info."""
 
-    def argument_spec(self) -> dict[str, t.Any]:
-        """The module's options."""
-        return fit_argument_spec()
-
-    def argument_rules(self) -> dict[str, t.Any]:
-        """What may be given together."""
-        return FIT_RULES
+    face = FACE

@@ -6,15 +6,11 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible_collections.muster.kube.plugins.module_utils._args.gang import gang_info_argument_spec
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.gang_info import FACE
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction
 
 
 class ActionModule(CheckedAction):
     """The controller's side of gang_info."""
 
-    def argument_spec(self) -> dict[str, t.Any]:
-        """The module's options."""
-        return gang_info_argument_spec()
+    face = FACE

@@ -6,15 +6,11 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible_collections.muster.kube.plugins.module_utils._args.image_build import image_build_info_argument_spec
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.image_build_info import FACE
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction
 
 
 class ActionModule(CheckedAction):
     """The controller's side of image_build_info."""
 
-    def argument_spec(self) -> dict[str, t.Any]:
-        """The module's options."""
-        return image_build_info_argument_spec()
+    face = FACE

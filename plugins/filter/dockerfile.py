@@ -227,9 +227,12 @@ import base64
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import spec_hash, stack_from_data
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION, build_context
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import spec_hash, stack_from_data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import (
+    GENERATOR_VERSION,
+    build_context,
+)
 
 
 def dockerfile(value: t.Any, context: bool = False) -> str | dict[str, t.Any]:

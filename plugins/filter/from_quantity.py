@@ -46,8 +46,8 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import NANO, parse_quantity
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO, parse_quantity
 
 
 def from_quantity(value: t.Any) -> int | float:

@@ -153,8 +153,11 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._policy.comparison import compare_results, read_terms
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.comparison import (
+    compare_results,
+    read_terms,
+)
 
 
 def inspection_compare(

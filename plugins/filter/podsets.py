@@ -15,8 +15,11 @@ author:
 description:
   - Infers the podsets of one object or of a list of objects without asking a cluster.
   - "Known kinds: Pod, ReplicationController, ReplicaSet, Deployment, StatefulSet, Job, CronJob (one run), JobSet,
-    LeaderWorkerSet, PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob, JAXJob, RayCluster, RayJob, RayService,
-    AppWrapper (v1beta1 and v1beta2) and List. What the operators of these kinds add to the pods is counted too."
+    LeaderWorkerSet, PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob, JAXJob, TrainJob, RayCluster, RayJob, RayService,
+    RayCronJob (one run), SparkApplication, AppWrapper (v1beta1 and v1beta2) and List. What the operators of these kinds
+    add to the pods is counted too."
+  - A TrainJob must say itself how many nodes of which size it has (C(spec.trainer.numNodes) and
+    C(spec.trainer.resourcesPerNode)), since its runtime is an object of a cluster.
   - Kinds that are known to make no pods, such as ConfigMap or Service, give no podset. Any other kind is an error.
   - An object counts what it will run once started, so C(spec.suspend) does not change the result; only a suspended
     worker group of a RayCluster counts no pods.
@@ -93,9 +96,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import quantity_text
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import quantity_text
 
 
 def podsets(value: t.Any, namespace: str = "default") -> list[dict[str, t.Any]]:

@@ -53,8 +53,8 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import (
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import (
     canonical,
     format_quantity,
     parse_quantity,

@@ -48,7 +48,7 @@ import collections.abc as c
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 
 _NEEDED = ("gang", "answer", "how", "reason", "detail", "layers", "advice", "steering", "not_modelled", "may_preempt")
 

@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
   - muster.kube._attributes.action_group
+  - muster.kube._lease
 author:
   - The muster.kube authors (@muster-kube)
 attributes:
@@ -70,23 +71,6 @@ options:
     choices:
       - soft
       - hard
-  lease:
-    description:
-      - The Lease that decides which dispatcher acts. All dispatchers of a cluster must use the same.
-    type: dict
-    suboptions:
-      namespace:
-        description: Namespace of the Lease.
-        type: str
-        default: muster-system
-      name:
-        description: Name of the Lease.
-        type: str
-        default: dispatch
-      seconds:
-        description: After so many seconds without a sign of life another dispatcher takes over.
-        type: float
-        default: 15.0
   namespaces:
     description:
       - Only gangs of these namespaces are considered. Objects are then created with the rights of the account that runs
@@ -282,31 +266,13 @@ error:
     cause: the list is empty; leave the option out to mean all namespaces
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.dispatch import dispatch_argument_spec, dispatch_terms
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.dispatch import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, run, answer. Decisions are shown as they are made by the action plugin only."""
-    module = AnsibleModule(argument_spec=dispatch_argument_spec(), supports_check_mode=True)
-
-    def work() -> dict[str, t.Any]:
-        """One run, or what one would do."""
-        terms = DispatchTerms(**dispatch_terms(module.params))
-        auth = auth_from_params(module.params)
-        if module.check_mode:
-            return preview_dispatch(connect(auth), terms).as_result()
-        return run_dispatch(connect(auth), connect(auth), terms, module.debug).as_result()
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

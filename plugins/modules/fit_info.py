@@ -13,7 +13,8 @@ description:
   - Answers, before anything is created, whether all pods of a gang would find a node at once, and if not, what exactly
     is missing, on what, and which change would help.
   - The demand is taken from the objects themselves (Pod, Job, Deployment, StatefulSet, JobSet, LeaderWorkerSet, the
-    Kubeflow training jobs, RayCluster, RayJob, RayService, AppWrapper and more) or from declared O(podsets).
+    Kubeflow training jobs, RayCluster, RayJob, RayService, SparkApplication, AppWrapper and more) or from declared
+    O(podsets). What a TrainJob leaves to its runtime is read there.
   - A gang is said to fit only if kube-scheduler places it in whatever order it takes the pods and whichever nodes it
     prefers. Where that holds only on certain nodes, RV(verdicts[].steering) names them.
   - Nothing is ever written to the cluster.
@@ -292,31 +293,13 @@ error:
     cause: "quantity 'lots': it does not begin with a number, such as 2, 1.5 or 500m"
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.fit import FIT_RULES, fit_argument_spec
-from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import read_gang
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit, rough_gangs
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.fit_info import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, ask once, answer."""
-    module = AnsibleModule(argument_spec=fit_argument_spec(), supports_check_mode=True, **FIT_RULES)
-
-    def work() -> dict[str, t.Any]:
-        """One question, whose wrong parts are told before anything is read."""
-        params = module.params
-        gangs = params["gangs"] if params["gangs"] is not None else [params]
-        requests = [read_gang(gang, index, params["namespace"]) for index, gang in enumerate(gangs)]
-        rough_gangs(requests)
-        client = connect(auth_from_params(params))
-        return answer_fit(client, requests, cumulative=params["cumulative"], advice=params["advice"]).as_result()
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
   - muster.kube._attributes.action_group
+  - muster.kube._lease
+  - muster.kube._in_process
 author:
   - The muster.kube authors (@muster-kube)
 attributes:
@@ -292,29 +294,10 @@ options:
         until a dispatcher runs, even if some of its pods never find a node.
     type: bool
     default: false
-  lease:
-    description:
-      - The Lease that decides which dispatcher acts. All dispatchers of a cluster must use the same.
-    type: dict
-    suboptions:
-      namespace:
-        description: Namespace of the Lease.
-        type: str
-        default: muster-system
-      name:
-        description: Name of the Lease.
-        type: str
-        default: dispatch
-      seconds:
-        description: After so many seconds without a sign of life another dispatcher takes over.
-        type: float
-        default: 15.0
 requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
 notes:
-  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
-    process and its progress is shown.
   - A record may hold 1 MiB with 32 KiB of that for its state. Put large files into ConfigMaps or volumes that exist
     already. A gang with too many podsets or objects to be started is refused when it is queued; a thousand Jobs are
     not too many.
@@ -518,28 +501,13 @@ error:
     cause: "it is running and its definition changed; use replace: true to stop it and start the new one"
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.gang import GANG_RULES, gang_argument_spec, gang_terms
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.gang import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, do it, answer. Progress is shown by the action plugin only."""
-    module = AnsibleModule(argument_spec=gang_argument_spec(), supports_check_mode=True, **GANG_RULES)
-
-    def work() -> dict[str, t.Any]:
-        """What the task asks."""
-        terms = GangTerms(**gang_terms(module.params, module.check_mode))
-        done = run_gangs(lambda: connect(auth_from_params(module.params)), terms, module.debug)
-        return done.as_result(diff=module._diff)
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

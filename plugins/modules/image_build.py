@@ -444,31 +444,13 @@ error:
     cause: "build_failed: Error: building at STEP RUN apt-get: exit status 100"
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
-    IMAGE_BUILD_RULES,
-    image_build_argument_spec,
-    image_build_terms,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildTerms, run_build
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.image_build import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, build, answer. Progress is shown by the action plugin only."""
-    module = AnsibleModule(argument_spec=image_build_argument_spec(), supports_check_mode=True, **IMAGE_BUILD_RULES)
-
-    def work() -> dict[str, t.Any]:
-        """What the task asks."""
-        terms = BuildTerms(**image_build_terms(module.params, module.check_mode, GENERATOR_VERSION))
-        return run_build(lambda: connect(auth_from_params(module.params)), terms, module.debug)
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

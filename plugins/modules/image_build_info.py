@@ -137,29 +137,13 @@ error:
     cause: no right to do that (HTTP 403 Forbidden)
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
-    image_build_info_argument_spec,
-    image_build_info_terms,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.image_build_info import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, ask once, answer."""
-    module = AnsibleModule(argument_spec=image_build_info_argument_spec(), supports_check_mode=True)
-
-    def work() -> dict[str, t.Any]:
-        """One question."""
-        question = BuildQuestion(**image_build_info_terms(module.params))
-        return answer_builds(connect(auth_from_params(module.params)), question)
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

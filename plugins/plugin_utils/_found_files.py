@@ -15,7 +15,7 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleError, AnsibleFileNotFound
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 Args = dict[str, t.Any]
 Options = collections.abc.Mapping[str, t.Any]

@@ -10,14 +10,12 @@ possible where the module would run in this very place anyway; everywhere else t
 
 from __future__ import annotations
 
-import abc
 import collections.abc
 import typing as t
 
 from ansible.module_utils.common.parameters import remove_values
 from ansible.utils.display import Display
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import CheckedAction, validated
 
 Result = dict[str, t.Any]
@@ -25,19 +23,7 @@ _LONG = 1000
 
 
 class InProcessAction(CheckedAction):
-    """What all such action plugins share; a subclass says what its module accepts and what function does the work."""
-
-    @abc.abstractmethod
-    def check_libraries(self) -> None:
-        """Raise MissingLibrary when this process cannot do the module's work."""
-
-    def secrets(self, _params: Result) -> collections.abc.Iterable[str]:
-        """Values to mask besides those that the specification marks."""
-        return ()
-
-    @abc.abstractmethod
-    def work(self, params: Result, report: collections.abc.Callable[[str], None]) -> Result:
-        """Do the module's work with validated options and return its result; a MusterError becomes a failure."""
+    """What all such action plugins share; a subclass names the face of its module."""
 
     def perform(self, args: Result, variables: Result) -> Result:
         """Do the work here if possible, else execute the module."""
@@ -50,7 +36,7 @@ class InProcessAction(CheckedAction):
         if self._task.async_val or self._play_context.become:
             return False
         try:
-            self.check_libraries()
+            self.face.libraries()
         except MissingLibrary:
             return False
         return True
@@ -59,13 +45,13 @@ class InProcessAction(CheckedAction):
         """Validate, work, and give the result the shape a module's has."""
         with self._task_environment():
             # Inside, since options may fall back to environment variables.
-            checked = validated(self.argument_spec(), self.argument_rules(), args)
+            checked = validated(self.face, args)
             params: Result = checked.validated_parameters
             hidden = set(checked._no_log_values)
             if checked.error_messages:
                 result: Result = {"failed": True, "msg": self._complaints(checked)}
             else:
-                hidden.update(self.secrets(params))
+                hidden.update(self.face.masks(params))
                 result = self._work_safely(params, self._reporter(variables, hidden))
         result["invocation"] = {"module_args": self._shown(params)}
         masked: Result = remove_values(result, hidden)
@@ -77,8 +63,8 @@ class InProcessAction(CheckedAction):
     def _shown(self, params: Result) -> Result:
         """The options as the curious see them: programs that the collection itself adds by their length only."""
         return {
-            name: f"({len(value)} characters of the collection's own)"
-            if isinstance(value, str) and len(value) > _LONG and name not in self._task.args
+            name: f"({len(str(value))} characters of the collection's own)"
+            if isinstance(value, str | dict) and len(str(value)) > _LONG and name not in self._task.args
             else value
             for name, value in params.items()
         }
@@ -86,7 +72,9 @@ class InProcessAction(CheckedAction):
     def _work_safely(self, params: Result, report: collections.abc.Callable[[str], None]) -> Result:
         """Turn our own family of errors into a failed result; anything else is a defect and shown as such."""
         try:
-            return self.work(params, report)
+            return self.face.answer(
+                params, check_mode=bool(self._task.check_mode), diff=bool(self._task.diff), report=report
+            )
         except MusterError as error:
             return {"failed": True, **error.as_result()}
 

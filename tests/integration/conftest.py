@@ -5,8 +5,9 @@
 """One local cluster for each worker, one namespace and node pool for each test; the longest files run first.
 
 Tests that need more than that have a cluster of another sort: with operators, whose many definitions make an API server
-slow, with controllers of stock pace, or with a real node. One worker has all files of a sort, one after the other, and
-the cluster goes with the last of them, since one that nobody uses takes its share of the processor.
+slow, or with a real node. One worker has all files of a sort, one after the other, and the cluster goes with the last
+of them, since one that nobody uses takes its share of the processor. Files with a real node would take longer than all
+others together: those that build images have such a cluster to themselves.
 
 What files take is kept in durations.json (`make durations` writes it anew): a file that is not in it runs early.
 """
@@ -26,10 +27,11 @@ from xdist.scheduler import LoadFileScheduling
 FULL = float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1
 HERE = pathlib.Path(__file__).parent
 DURATIONS = HERE / "durations.json"
-# Starting these clusters takes long: all files that use one go to one worker.
-SORTS = {"real_cluster": "real-node", "operator_cluster": "operators"}
-# What ends with the group of files that is under way.
+# Starting these clusters takes long: all files that use one go to one worker. The first word that a file holds decides.
+SORTS = {"BuildSite": "image-builds", "real_cluster": "real-node", "operator_cluster": "operators"}
+# What ends with the group of files that is under way, and the cluster of that group once a test has asked for it.
 GROUP = contextlib.ExitStack()
+STARTED = {}
 NUMBERS = itertools.count()
 
 
@@ -37,7 +39,7 @@ NUMBERS = itertools.count()
 def group_of(path):
     """The files that one worker runs together: a file alone, or all that use one of the clusters that start slowly."""
     text = path.read_text(encoding="utf-8")
-    return next((group for fixture, group in SORTS.items() if fixture in text), path.stem)
+    return next((group for word, group in SORTS.items() if word in text), path.stem)
 
 
 def pytest_collection_modifyitems(items):
@@ -98,25 +100,24 @@ def cluster():
         yield running
 
 
-@pytest.fixture(scope="session")
+def cluster_of_group(start):
+    """The cluster that all files of the group under way share; the first of them starts it."""
+    if "cluster" not in STARTED:
+        GROUP.callback(STARTED.clear)
+        STARTED["cluster"] = GROUP.enter_context(start())
+    return STARTED["cluster"]
+
+
+@pytest.fixture(scope="module")
 def operator_cluster():
     """A cluster with KubeRay and training-operator, in full runs JobSet too."""
     from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
 
     operators = ("kuberay", "training-operator", *(("jobset",) if FULL else ()))
-    return GROUP.enter_context(running_cluster(f"operators-{os.getpid()}", operators=operators))
+    return cluster_of_group(lambda: running_cluster(f"operators-{os.getpid()}", operators=operators))
 
 
 @pytest.fixture(scope="module")
-def stock_cluster():
-    """A cluster whose controllers are as slow as Kubernetes makes them; for one file."""
-    from ansible_collections.muster.kube.tests.support.shared_cluster import STOCK_FLAGS, running_cluster
-
-    with running_cluster(f"stock-{os.getpid()}", component_flags=STOCK_FLAGS) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def real_cluster():
     """A cluster with this machine as a real node, two simulated ones and a registry."""
     from ansible_collections.muster.kube.tests.support.real_cluster import reason_to_skip, running_real_cluster
@@ -124,7 +125,7 @@ def real_cluster():
     reason = reason_to_skip()
     if reason is not None:
         pytest.skip(reason)
-    return GROUP.enter_context(running_real_cluster(f"real-{os.getpid()}"))
+    return cluster_of_group(lambda: running_real_cluster(f"real-{os.getpid()}"))
 
 
 def own_name(request):

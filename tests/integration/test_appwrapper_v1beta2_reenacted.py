@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of
 from ansible_collections.muster.kube.tests.support.dispatch_stage import actions
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
 from ansible_collections.muster.kube.tests.support.mcad_bench import Bench, starts
@@ -35,7 +36,7 @@ def test_basic_queueing(bench: Bench) -> None:
     assert (verdict["answer"], verdict["reason"], bench.pods_of("third")) == ("waits", "insufficient", [])
     assert [len(bench.pods_of(name)) for name in ("first", "second")] == [2, 2]
     assert actions(bench.run(), "third") == ["wait"]
-    delete(bench.client, bench.record("first").path)
+    delete(bench.client, path_of(bench.record("first")))
     result = bench.run_until({"third": "running"})
     assert starts(result, "third") == 1
     assert {pod["metadata"]["labels"]["app"] for pod in bench.pods() if "app" in pod["metadata"]["labels"]} == {

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import dataclasses
 import json
 import pathlib
@@ -20,6 +21,7 @@ from ansible_collections.muster.kube.tests.support.build_site import BuildSite
 NAMESPACE = "build-secrets"
 HOSTILE = (pathlib.Path(__file__).parent / "files" / "hostile_package.py").read_text(encoding="utf-8")
 LEAST_ATTEMPTS = 22
+TIERS = ("baseline", "unconfined", "privileged")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,13 +93,37 @@ def build(site, tier, image, *lines, base=None, files=()):
     return site.build(stack=stack, **named)
 
 
-@pytest.mark.parametrize("tier", ["baseline", "unconfined", "privileged"])
-def test_a_hostile_package_finds_no_secret_that_is_not_of_its_own_step(site, known, tier):
+def build_hostile(site, tier):
+    """Build with a package that looks for secrets, before and after a step that has one."""
     hostile = f"RUN REGISTRY={site.registry} python3 /hostile_package.py > /loot 2>&1; cat /loot"
     mounted = "RUN --mount=type=secret,id=index,required=true wc -c < /run/secrets/index > /length"
     lines = ("COPY hostile_package.py /", hostile, mounted, hostile)
     files = [{"path": "hostile_package.py", "content": HOSTILE}]
-    built = build(site, tier, f"hostile-{tier}", *lines, base=site.cluster.python_image(), files=files)
+    return build(site, tier, f"hostile-{tier}", *lines, base=site.cluster.python_image(), files=files)
+
+
+def build_shown(site):
+    """Build with a step that prints its secret."""
+    shown = "cat /run/secrets/index; base64 -w 0 /run/secrets/index; cut -d : -f 3 /run/secrets/index"
+    return build(site, "baseline", "shown", f"RUN --mount=type=secret,id=index {shown}")
+
+
+def build_holding(site):
+    """Build with a step that puts its secret into the image."""
+    return build(site, "baseline", "holds", "RUN --mount=type=secret,id=index cp /run/secrets/index /stolen")
+
+
+@pytest.fixture(scope="module")
+def under_way(site, known):
+    """The builds of all tests, begun together, since mostly they wait."""
+    with concurrent.futures.ThreadPoolExecutor(len(TIERS)) as pool:
+        tiers = {tier: pool.submit(build_hostile, site, tier) for tier in TIERS}
+        yield {**tiers, "shown": pool.submit(build_shown, site), "holds": pool.submit(build_holding, site)}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_hostile_package_finds_no_secret_that_is_not_of_its_own_step(site, known, under_way, tier):
+    built = under_way[tier].result()
     assert (built["reason"], built["tier"]) == (None, tier), built["log"]
     attempts = [line for line in built["log"].splitlines() if ": refused: " in line or ": GOT " in line]
     print("\n".join(attempts))
@@ -108,17 +134,15 @@ def test_a_hostile_package_finds_no_secret_that_is_not_of_its_own_step(site, kno
     assert traces(known, everything) == set()
 
 
-def test_a_step_that_prints_its_own_secret_is_masked(site, known):
-    shown = "cat /run/secrets/index; base64 -w 0 /run/secrets/index; cut -d : -f 3 /run/secrets/index"
-    built = build(site, "baseline", "shown", f"RUN --mount=type=secret,id=index {shown}")
+def test_a_step_that_prints_its_own_secret_is_masked(site, known, under_way):
+    built = under_way["shown"].result()
     assert built["reason"] is None, built["log"]
     assert "********" in built["log"]
     assert traces(known, json.dumps(built) + stored_texts(site)) == set()
 
 
-def test_an_image_that_holds_a_secret_is_not_pushed(site, known):
-    line = "RUN --mount=type=secret,id=index cp /run/secrets/index /stolen"
-    built = build(site, "baseline", "holds", line)
+def test_an_image_that_holds_a_secret_is_not_pushed(site, known, under_way):
+    built = under_way["holds"].result()
     assert (built["reason"], built["digest"]) == ("build_failed", None)
     assert "holds the value of build secret index" in built["message"]
     assert "test/holds" not in site.repositories()

@@ -16,8 +16,8 @@ import kubernetes.utils.quantity
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.demand import running_pod_requests
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import running_pod_requests
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
 from ansible_collections.muster.kube.tests.support.live_cluster import is_bound, wait_until
 from ansible_collections.muster.kube.tests.support.pod_cases import RUNTIME_CLASSES, make_pod, runtime_classes
 

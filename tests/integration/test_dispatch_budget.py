@@ -6,24 +6,16 @@
 
 from __future__ import annotations
 
-import collections
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import create_record
-from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, Recorded
+from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, told
-from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, config_map, gang_record, service
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, is_bound, wait_until
-from ansible_collections.muster.kube.tests.support.wrapper_crd import CRD_PATH, install_wrapper_crd
+from ansible_collections.muster.kube.tests.support.gang_costs import STORES, Store, costs_of_start, counted, queue_gang
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
+from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wrapper_crd
 
-Object = dict[str, t.Any]
-Store = t.Literal["configmap", "appwrapper"]
-
-STORES: tuple[Store, ...] = ("configmap", "appwrapper")
-SIZES = (1, 3)
+SIZE = 3
 
 
 @pytest.fixture
@@ -36,112 +28,21 @@ def stage(cluster: LiveCluster, namespace: str, proxy: ApiProxy) -> t.Iterator[S
     made.close()
 
 
-def queue(stage: Stage, store: Store, size: int, **settings: t.Any) -> None:
-    """Queue a gang of so many objects of which one makes pods."""
-    objects = [service(f"gang-{number}") for number in range(size - 1)] + [stage.job("gang", 2, **settings)]
-    if store == "configmap":
-        stage.submit("gang", *objects)
-    else:
-        stage.wrap("gang", *objects, scheduling=None)
-
-
-def counted(proxy: ApiProxy, stage: Stage) -> collections.Counter[str]:
-    """The requests that are about one gang, by method and last part of the path; dry runs are told apart."""
-    found: collections.Counter[str] = collections.Counter()
-    for request in proxy.requests:
-        if _is_counted(request, stage):
-            kind = "dry run" if request.dry_run else request.method
-            found[f"{kind} {request.path.rpartition(f'/{stage.namespace}/')[2].partition('/')[0]}"] += 1
-    return found
-
-
-def _is_counted(request: Recorded, stage: Stage) -> bool:
-    """Whether a request belongs to a gang and not to the cycle: lists, watches, Events, discovery and the Lease do not.
-
-    A GET of one object counts; only those of the AppWrapper definition and of the history are made once for each run.
-    """
-    if request.path in (stage.lease_path, CRD_PATH) or request.path.endswith("/events"):
-        return False
-    if request.path.startswith(resource_path("v1", "configmaps", stage.lease.namespace)):
-        # The history of run times, which many gangs share.
-        return False
-    if request.method != "GET":
-        return True
-    parts = request.path.strip("/").split("/")
-    return "namespaces" in parts and len(parts) - parts.index("namespaces") > 3
-
-
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("size", SIZES)
-def test_a_start_costs(stage: Stage, proxy: ApiProxy, store: Store, size: int) -> None:
+def test_a_start_costs(stage: Stage, proxy: ApiProxy, store: Store) -> None:
     stage.add_nodes(1)
-    queue(stage, store, size)
+    queue_gang(stage, store, SIZE)
     proxy.forget()
     assert told(stage.run(), "gang").action == "start"
     found = counted(proxy, stage)
-    record = "configmaps" if store == "configmap" else "appwrappers"
-    expected = collections.Counter({"dry run jobs": 1, "POST jobs": 1, "POST configmaps": 1})
-    expected[f"PUT {record}"] += 2 if store == "configmap" else 3
-    if size > 1:
-        expected.update({"dry run services": size - 1, "POST services": size - 1})
-    assert found == expected
-    assert found.total() == 2 * size + (3 if store == "configmap" else 4)
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_running_and_completion_cost(stage: Stage, proxy: ApiProxy, store: Store) -> None:
-    stage.add_nodes(1)
-    queue(stage, store, 1, seconds=2)
-    stage.run()
-    wait_until("the pods to be bound", lambda: len([item for item in stage.pods() if is_bound(item)]) == 2)
-    proxy.forget()
-    # Long enough to be seen running on any machine that is not asleep.
-    stage.run_until({"gang": "running"})
-    once = 1 if store == "configmap" else 2
-    assert counted(proxy, stage).total() <= once
-    if store == "appwrapper":
-        # Without a word about completion MCAD's wrappers never end.
-        return
-    wait_until("the Job to end", lambda: _complete(stage))
-    proxy.forget()
-    stage.run_until({"gang": "complete"})
-    # The state, perhaps that it holds before, and the mark on the ticket.
-    assert 2 <= counted(proxy, stage).total() <= 3
-
-
-def _complete(stage: Stage) -> bool:
-    """Whether the Job says that it is complete."""
-    job = stage.find(stage.job("gang")) or {}
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(item["type"] == "Complete" and item["status"] == "True" for item in conditions)
-
-
-def test_completion_of_a_wrapper_costs(stage: Stage, proxy: ApiProxy) -> None:
-    stage.add_nodes(1)
-    item = {"replicas": 1, "completionstatus": "Complete", "generictemplate": stage.job("gang", 2, seconds=0)}
-    stage.wrap("gang", item)
-    stage.run()
-    wait_until("the Job to end", lambda: _complete(stage))
-    proxy.forget()
-    stage.run_until({"gang": "complete"})
-    assert 2 <= counted(proxy, stage).total() <= 3
-    assert stage.record("gang").raw["status"]["state"] == "Completed"
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_submitting_costs_one_request(stage: Stage, proxy: ApiProxy, store: Store) -> None:
-    client = connect({"kubeconfig": str(proxy.kubeconfig)})
-    objects = [config_map("gang-c"), stage.job("gang")]
-    made = gang_record("gang", stage.namespace, objects) if store == "configmap" else None
-    proxy.forget()
-    create_record(client, made or app_wrapper("gang", stage.namespace, objects))
-    assert counted(proxy, stage).total() == 1
+    assert found == costs_of_start(store, SIZE)
+    assert found.total() == 2 * SIZE + (3 if store == "configmap" else 4)
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_second_run_writes_nothing(stage: Stage, proxy: ApiProxy, store: Store) -> None:
     stage.add_nodes(1, cpu="4")
-    queue(stage, store, 3)
+    queue_gang(stage, store, 3)
     stage.run_until({"gang": "running"})
     waiting = stage.job("waiting", 1, cpu="4")
     stage.submit("waiting", waiting) if store == "configmap" else stage.wrap("waiting", waiting)
@@ -154,19 +55,3 @@ def test_a_second_run_writes_nothing(stage: Stage, proxy: ApiProxy, store: Store
     assert {item.path for item in proxy.writes} <= {stage.lease_path}, [item.path for item in proxy.writes]
     assert proxy.dry_runs == []
     assert told(result, "waiting").action == "wait"
-
-
-def test_each_decision_is_told_in_one_line(stage: Stage) -> None:
-    stage.add_nodes(1, cpu="2")
-    stage.submit("first", stage.job("first", 2, cpu="1"), priority=1)
-    stage.submit("second", stage.job("second", 2, cpu="1"))
-    stage.lines.clear()
-    stage.run_until({"first": "running", "second": "queued"})
-    about = [line.removeprefix(f"{stage.namespace}/") for line in stage.lines]
-    assert [line.partition(";")[0] for line in about if line.startswith("first")] == [
-        "first: start: Started",
-        "first: running: PodsBound",
-    ]
-    [waiting] = [line for line in about if line.startswith("second")]
-    assert waiting.startswith("second: wait: ")
-    assert waiting.endswith("short in all: 2 cpu")

@@ -14,7 +14,6 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._policy import health
 from ansible_collections.muster.kube.tests.support.dispatch_stage import NOBODYS_RAY, Stage, short_of, told, wait_gone
 from ansible_collections.muster.kube.tests.support.gang_cases import kwok_node, pod
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, is_bound, wait_until
@@ -34,12 +33,6 @@ def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
     made = Stage(cluster, namespace)
     yield made
     made.close()
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a lost race a gang is asked again without a pause."""
-    monkeypatch.setattr(health, "RACE_PAUSE", 0.0)
 
 
 def left_for_others(stage: Stage, cpu: str | None = None, **terms: t.Any) -> str:
@@ -98,19 +91,6 @@ def test_a_job_between_two_tries_keeps_its_room_for_a_while(stage: Stage) -> Non
     wait_until("the room to be given up", lambda: left_for_others(stage, start_timeout=0.0) == "2")
 
 
-def test_a_preempted_pod_leaves_its_room_reserved(stage: Stage) -> None:
-    node = stage.add_nodes(1, cpu="4")[0]
-    record = stage.submit("gang", stage.podless_job("gang", 2, cpu="1"))
-    stage.run()
-    for name in ("one", "two"):
-        stage.gang_pod(record, name, "gang", node)
-    stage.run_until({"gang": "running"})
-    assert left_for_others(stage) == "2"
-    delete(stage.client, resource_path("v1", "pods", stage.namespace, "one"))
-    wait_gone("the preempted pod", lambda: stage.raw("one", "pods"))
-    assert left_for_others(stage) == "2"
-
-
 def test_a_terminating_pod_holds_its_node_and_satisfies_nobody(stage: Stage) -> None:
     # A node without a kubelet, not even a simulated one: a deleted pod stays until its grace period is over.
     silent = kwok_node(f"{stage.pool}-silent", stage.pool, cpu="4")
@@ -141,19 +121,6 @@ def test_a_ray_cluster_that_scaled_itself_down_gives_room_back(stage: Stage) -> 
     change = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 1}]
     patch(stage.client, stage.cluster.path(found), change, patch_type="json")
     assert left_for_others(stage) == "4"
-
-
-def test_gangs_of_one_job_that_is_half_done_count_what_is_left(stage: Stage) -> None:
-    stage.add_nodes(1, cpu="4")
-    stage.submit("gang", stage.podless_job("gang", 3, cpu="1"))
-    stage.run()
-    assert left_for_others(stage) == "1"
-    job = stage.find(stage.job("gang"))
-    assert job is not None
-    # Nobody's Job: the test plays its controller.
-    status = {"status": {"startTime": job["metadata"]["creationTimestamp"], "succeeded": 2, "active": 0}}
-    patch(stage.client, f"{stage.cluster.path(job)}/status", status, patch_type="merge")
-    assert left_for_others(stage) == "3"
 
 
 @pytest.mark.parametrize("trouble", ["not ready", "cordoned", "tainted"])
@@ -198,17 +165,6 @@ def _node(stage: Stage, name: str) -> Object:
     return t.cast(Object, stage.client.request("GET", resource_path("v1", "nodes", name=name)).json())
 
 
-def test_finished_pods_count_nothing(stage: Stage) -> None:
-    node = stage.add_nodes(1, cpu="4")[0]
-    for name, code in (("good", "0"), ("bad", "1")):
-        made = pod(name, stage.namespace, None, node=node, cpu="1")
-        made["metadata"]["annotations"] = {"muster.kube/exit-code": code}
-        stage.cluster.create(made)
-    stage.occupy("other", node, cpu="1")
-    wait_until("two pods to end", lambda: {item["status"]["phase"] for item in stage.pods()} >= {"Succeeded", "Failed"})
-    assert left_for_others(stage) == "3"
-
-
 def test_foreign_pods_that_wait_for_the_scheduler_are_placed_first(stage: Stage) -> None:
     stage.add_nodes(1, cpu="4")
     # A claim that nobody makes holds the scheduler up for as long as the test likes; room is not what it lacks.
@@ -224,44 +180,3 @@ def test_foreign_pods_that_wait_for_the_scheduler_are_placed_first(stage: Stage)
     delete(stage.client, resource_path("v1", "pods", stage.namespace, "waiting"))
     wait_gone("the pod", lambda: stage.raw("waiting", "pods"))
     assert left_for_others(stage) == "4"
-
-
-@pytest.mark.usefixtures("at_once")
-def test_pods_larger_than_declared_count_as_they_were_seen(stage: Stage) -> None:
-    stage.add_nodes(1, cpu="2")
-    declared = [{"name": "gang", "count": 1, "requests": {"cpu": "1"}, "spec": {"nodeSelector": _pool(stage)}}]
-    stage.submit("gang", stage.job("gang", 1, cpu="3"), podsets=declared)
-    assert told(stage.run(), "gang").action == "start"
-    stage.run_until({"gang": "queued"}, bind_timeout=0.1)
-    state = stage.state("gang")
-    assert (state.attempt, state.lost_races, state.requeues) == (2, 1, 0)
-    decision = told(stage.run(), "gang")
-    assert (decision.action, short_of(decision)) == ("wait", ("3", "2"))
-    assert stage.pods() == []
-
-
-@pytest.mark.usefixtures("at_once")
-def test_three_lost_races_of_a_gang_declared_too_small_are_enough(stage: Stage) -> None:
-    stage.add_nodes(1, cpu="4")
-    declared = [{"name": "gang", "count": 1, "requests": {"cpu": "1"}, "spec": {"nodeSelector": _pool(stage)}}]
-    # The declaration does not say either that its pods want a node which is not there.
-    made = stage.job("gang", 1, cpu="2")
-    made["spec"]["template"]["spec"]["nodeSelector"]["muster-test/late"] = "true"
-    stage.submit("gang", made, podsets=declared)
-    record = stage.record("gang")
-
-    def given_up(phases: t.Mapping[str, str]) -> bool:
-        state = stage.record("gang").state
-        return phases.get(record.uid) == "queued" and state is not None and state.lost_races >= 3
-
-    result = stage.run_for(given_up, bind_timeout=0.1)
-    assert [item.action for item in result.decisions].count("start") == 3
-    decision = told(stage.run(), "gang")
-    assert (decision.action, decision.reason) == ("wait", "declared_too_small")
-    assert "podset gang is declared with 1 of cpu, its pods ask for 2" in decision.message
-    assert stage.pods() == []
-
-
-def _pool(stage: Stage) -> dict[str, str]:
-    """The selector of the stage's nodes."""
-    return dict(stage.job("unused")["spec"]["template"]["spec"]["nodeSelector"])

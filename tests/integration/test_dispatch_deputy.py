@@ -18,8 +18,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, told
 from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, config_map, gang_record
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until

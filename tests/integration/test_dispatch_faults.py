@@ -29,18 +29,27 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cl
     ensure_absent,
     ensure_present,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest, ClusterSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import TICKET_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders, run_dispatcher
-from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import TICKET_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    ClusterOptions,
+    ClusterSpec,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.tests.support.accounts import tenant_kubeconfig
+from ansible_collections.muster.kube.tests.support.dispatch_process import (
+    DispatchProcess,
+    Orders,
+    lease_seconds,
+    run_dispatcher,
+)
+from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, free_lease
 from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Signal, chosen
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     WRAPPER_API,
@@ -51,9 +60,9 @@ from ansible_collections.muster.kube.tests.support.gang_cases import (
     service,
     three_objects,
 )
-from ansible_collections.muster.kube.tests.support.invariants import KINDS, WRAPPERS, Findings, Recorder
-from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
-from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
+from ansible_collections.muster.kube.tests.support.invariants import KINDS, LEASES, WRAPPERS, Findings, Recorder
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, is_bound, wait_until
+from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, STOCK_FLAGS, cache_directory
 from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wrapper_crd
 
 Scenario = t.Literal["start", "undo"]
@@ -64,8 +73,8 @@ SCENARIOS: tuple[Scenario, ...] = ("start", "undo")
 GANG = "gang"
 ARENAS = itertools.count(os.getpid())
 OBJECTS = 3
-# At once; more only makes two cores wait for each other.
-WIDTH = 4
+# At once: most of them wait for leases to run out most of the time.
+WIDTH = 8
 # Never reached when things work.
 PATIENCE = 120.0
 # How often a scene is set up whose write was not made: a busy machine may lose its lease and go another way.
@@ -95,6 +104,8 @@ class Place:
         self.lease_path = resource_path("coordination.k8s.io/v1", "leases", name, "dispatch")
         self.foreign: list[Object] = []
         self.lease_seconds: float | None = None
+        # Set when the place is played: who has seen everything already needs no requests to tell of it.
+        self.recorder: Recorder | None = None
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -121,7 +132,7 @@ class Place:
         for namespace in self.namespaces:
             self.cluster.namespace(namespace)
         # As the role provides it: nobody has to wait for holders of an earlier one.
-        self.cluster.create(free_lease(LeaseTerms(self.name, "dispatch")))
+        self.cluster.create(free_lease(LeaseOptions(self.name, "dispatch")))
         [record] = self.cluster.create(self.record(three_objects("g", self.name, 2, cpu="1")))
         self.foreign = self.cluster.create(*_look_alikes(self.name, record["metadata"]["uid"]))
         if self.scenario == "undo":
@@ -171,15 +182,16 @@ class Place:
         return run_dispatcher(self.orders(lease_wait=PATIENCE))
 
     def come_to_rest(self) -> None:
-        """Run cycles that nobody disturbs until nothing is under way; a gang that was refused may have to wait."""
+        """Run a dispatcher that nobody disturbs until nothing is under way; a gang that was refused may wait."""
+        run_dispatcher(self.orders(duration=PATIENCE, lease_wait=PATIENCE), until=lambda _phases: self.resting)
+        assert self.resting, f"{self.name} does not come to rest: {self.state}"
 
-        def resting() -> bool:
-            self.cycle()
-            state = self.state
-            waiting = state.get("phase") == "queued" and state.get("not_before") is not None
-            return waiting or state.get("phase") in (self.goal, "failed")
-
-        wait_until(f"{self.name} to come to rest", resting, PATIENCE)
+    @property
+    def resting(self) -> bool:
+        """Whether the gang is where it belongs, or waits for its time, or has been given up."""
+        state = self.state
+        waiting = state.get("phase") == "queued" and state.get("not_before") is not None
+        return waiting or state.get("phase") in (self.goal, "failed")
 
     @property
     def state(self) -> dict[str, t.Any]:
@@ -192,15 +204,24 @@ class Place:
     @property
     def tickets(self) -> set[str]:
         """The uids of all tickets of the gang's namespace."""
-        path = resource_path("v1", "configmaps", self.name)
-        found = list_objects(self.cluster.client, path, keep=lambda raw: raw, label_selector=TICKET_LABEL).items
-        return {item["metadata"]["uid"] for item in found}
+        found = [obj["metadata"] for obj in self._seen("configmaps")]
+        return {metadata["uid"] for metadata in found if TICKET_LABEL in (metadata.get("labels") or {})}
 
     @property
     def holder(self) -> str | None:
         """Who holds the Lease."""
-        lease = get_object(self.cluster.client, self.lease_path) or {}
-        return t.cast("str | None", (lease.get("spec") or {}).get("holderIdentity"))
+        holders = [(lease.get("spec") or {}).get("holderIdentity") for lease in self._seen("leases")]
+        return holders[0] if holders else None
+
+    def look(self) -> None:
+        """Have the recorder see who holds the Lease and which tickets there are now."""
+        assert self.recorder is not None
+        self.recorder.catch_up("leases", "configmaps")
+
+    def _seen(self, plural: str) -> list[Object]:
+        """The objects of a kind in the gang's namespace, as the recorder has seen them last."""
+        assert self.recorder is not None
+        return self.recorder.present(plural, self.name)
 
     @property
     def phase(self) -> str:
@@ -279,6 +300,11 @@ class NeighborPlace(Place):
         patch(self.cluster.client, path, {"data": {"gang.json": text}})
         run_dispatcher(self._neighbor(duration=PATIENCE, until=("suspended",)))
 
+    def take_room_back(self) -> None:
+        """Have the neighbor's gang go, and then the first one come where it belongs."""
+        self.send_neighbor_away()
+        self.heal(self.goal)
+
     def _neighbor(self, **settings: t.Any) -> Orders:
         """Orders for the neighbor's dispatcher."""
         return Orders(str(self.cluster.kubeconfig), self.name, self.namespaces[1:], lease_wait=PATIENCE, **settings)
@@ -343,6 +369,7 @@ class Arena:
         missed: list[Scene] = []
 
         def play_one(place: Place, title: str, scene: t.Callable[[Place], None]) -> None:
+            place.recorder = recorder
             place.prepare()
             recorder.watch_over(*place.foreign)
             try:
@@ -355,7 +382,8 @@ class Arena:
                 troubles.append(f"{place.name} ({title}): {error}")
 
         expected = [] if deleted else [place.key for place in places]
-        kinds = (*KINDS, WRAPPERS) if any(isinstance(place, WrappedPlace) for place in places) else KINDS
+        wrapped = any(isinstance(place, WrappedPlace) for place in places)
+        kinds = (*KINDS, LEASES, *((WRAPPERS,) if wrapped else ()))
         namespaces = [name for place in places for name in place.namespaces]
         with Recorder(self.cluster, namespaces, kinds=kinds, expected=expected) as recorder:
             with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
@@ -476,8 +504,10 @@ def strike(place: Place, fault: Fault, point: Point, after: t.Callable[[Dispatch
             # The process may have ended by the very signal whose effect is just being noted.
             begun = fault.write is not None
             ended = process.running.returncode == 0 and not begun
-            # What happens meanwhile may take longer than a client that asks again and is served.
-            if not fault.was_reached and (ended or not fault.reached_within(PATIENCE if begun else 5.0)):
+            # What happens meanwhile may take longer than a client that asks again and is served; a signal does not: the
+            # process has ended before it was sent.
+            patience = PATIENCE if begun and fault.signal is None else 5.0
+            if not fault.was_reached and (ended or not fault.reached_within(patience)):
                 raise Missed(f"{point}: {points.labels}")
             after(process)
 
@@ -492,6 +522,7 @@ def wake_after(place: Place, fault: Fault, process: DispatchProcess) -> None:
 
 def wake_amid(place: Place, fault: Fault, process: DispatchProcess) -> None:
     """The lease runs out, and the first one wakes up as soon as somebody else has it."""
+    place.look()
     before = place.holder
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         healing = pool.submit(place.heal, place.goal)
@@ -515,20 +546,25 @@ SIGNALS: dict[str, tuple[Signal, t.Callable[[Place, Fault, DispatchProcess], Non
 }
 
 
-@pytest.mark.parametrize("kind", list(SIGNALS))
-def test_signals(arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int, kind: str) -> None:
+def signal_scene(kind: str, point: Point) -> t.Callable[[Place], None]:
+    """A dispatcher gets a signal at a write, and somebody else has to bring its gang where it belongs."""
     sent, go_on = SIGNALS[kind]
 
-    def scene_of(point: Point) -> t.Callable[[Place], None]:
-        def scene(place: Place) -> None:
-            fault = Fault(signal=sent, when=point.when)
-            strike(place, fault, point, lambda process: go_on(place, fault, process))
-            place.heal(place.goal)
+    def scene(place: Place) -> None:
+        fault = Fault(signal=sent, when=point.when)
+        strike(place, fault, point, lambda process: go_on(place, fault, process))
+        place.heal(place.goal)
 
-        return scene
+    return scene
 
-    points = chosen(both_sides(each_write(writes)), scale, seed, kind)
-    findings = arena.play([(arena.place(point.scenario), str(point), scene_of(point)) for point in points])
+
+def test_signals(arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int) -> None:
+    scenes = [
+        (arena.place(point.scenario), f"{kind} {point}", signal_scene(kind, point))
+        for kind in SIGNALS
+        for point in chosen(both_sides(each_write(writes)), scale, seed, kind)
+    ]
+    findings = arena.play(scenes)
     assert findings.phases == {place.key: place.goal for place in arena.places}
 
 
@@ -611,11 +647,8 @@ def test_post_held_until_after_the_takeover(
     assert findings.phases == dict(zip([place.key for place in arena.places], goals, strict=True))
 
 
-@pytest.mark.parametrize("minutes", [-10, 10])
-def test_wrong_clocks(arena: Arena, writes: dict[Scenario, list[str]], seed: int, minutes: int) -> None:
-    point = random.Random(f"{seed}/clock/{minutes}").choice(
-        [item for item in each_write(writes) if item.scenario == "start"]
-    )
+def wrong_clocks(minutes: int, point: Point) -> t.Callable[[Place], None]:
+    """A dispatcher whose clock is wrong dies at a write, and those that come after it are wrong the other way."""
 
     def scene(place: Place) -> None:
         with FaultPoints(place.cluster.kubeconfig, place.directory) as points:
@@ -635,7 +668,16 @@ def test_wrong_clocks(arena: Arena, writes: dict[Scenario, list[str]], seed: int
         assert all(moment is not None and abs(now - moment) < 300 for moment in moments), place.state["transitions"]
         assert moments == sorted(t.cast("list[float]", moments))
 
-    findings = arena.play([(arena.place("start"), f"clocks off by {minutes} min, {point}", scene)])
+    return scene
+
+
+def test_wrong_clocks(arena: Arena, writes: dict[Scenario, list[str]], seed: int) -> None:
+    points = [item for item in each_write(writes) if item.scenario == "start"]
+    scenes = []
+    for minutes in (-10, 10):
+        point = random.Random(f"{seed}/clock/{minutes}").choice(points)
+        scenes.append((arena.place("start"), f"clocks off by {minutes} min, {point}", wrong_clocks(minutes, point)))
+    findings = arena.play(scenes)
     assert set(findings.phases.values()) == {"suspended"}
     assert set(findings.attempts.values()) == {2}
 
@@ -687,87 +729,80 @@ def test_lease_deleted_at_every_write(
     assert findings.phases == {place.key: place.goal for place in arena.places}
 
 
-def go_on_when_held(place: Place, healing: concurrent.futures.Future[t.Any]) -> bool:
-    """Whether somebody holds the new Lease."""
-    return place.holder is not None or healing.done()
+MOMENTS = ("held", "begun")
 
 
-def go_on_when_begun(place: Place, tickets: set[str], healing: concurrent.futures.Future[t.Any]) -> bool:
-    """Whether the new holder has made or deleted a ticket."""
-    return place.tickets != tickets or healing.done()
+def rivalry(moment: str, point: Point) -> t.Callable[[Place], None]:
+    """The Lease is deleted at a write, and its old holder goes on as soon as somebody else is at work."""
+
+    def scene(place: Place) -> None:
+        # Long enough that the old holder does not learn of its loss before it goes on.
+        place.lease_seconds = 15.0
+        fault = Fault(hold=True, when=point.when)
+
+        def go_on(process: DispatchProcess) -> None:
+            place.look()
+            holder, tickets = place.holder, place.tickets
+            with contextlib.suppress(NotFound):
+                delete(place.cluster.client, place.lease_path)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                healing = pool.submit(place.heal, place.goal)
+                wait_until(
+                    "a new holder", lambda: place.holder not in (None, holder) or healing.done(), PATIENCE, 0.005
+                )
+                if moment == "begun":
+                    wait_until("its work", lambda: place.tickets != tickets or healing.done(), PATIENCE, 0.005)
+                fault.release()
+                healing.result()
+            process.wait()
+
+        strike(place, fault, point, go_on)
+        place.heal(place.goal)
+
+    return scene
 
 
-@pytest.mark.parametrize("moment", ["held", "begun"])
 def test_lease_deleted_and_the_old_holder_goes_on_at_once(
-    arena: Arena, cluster: LiveCluster, writes: dict[Scenario, list[str]], scale: float, seed: int, moment: str
+    arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int
 ) -> None:
-    def scene_of(point: Point) -> t.Callable[[Place], None]:
-        def scene(place: Place) -> None:
-            # Long enough that the old holder does not learn of its loss before it goes on.
-            place.lease_seconds = 15.0
-            fault = Fault(hold=True, when=point.when)
-
-            def go_on(process: DispatchProcess) -> None:
-                tickets = place.tickets
-                with contextlib.suppress(NotFound):
-                    delete(cluster.client, place.lease_path)
-                with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                    healing = pool.submit(place.heal, place.goal)
-                    wait_until("a new holder", lambda: go_on_when_held(place, healing), PATIENCE, 0.005)
-                    if moment == "begun":
-                        wait_until("its work", lambda: go_on_when_begun(place, tickets, healing), PATIENCE, 0.005)
-                    fault.release()
-                    healing.result()
-                process.wait()
-
-            strike(place, fault, point, go_on)
-            place.heal(place.goal)
-
-        return scene
-
-    points = chosen(both_sides(each_write(writes)), scale, seed, f"lease {moment}")
-    # The one write whose loser could take the winner's ticket away is always played, and alone, so that both are quick.
+    # The one write whose loser could take the winner's ticket away is always played, and apart, so that both are quick.
     ticket = Point("start", "POST configmaps", 1)
-    phases = arena.play([(arena.place("start"), str(ticket), scene_of(ticket))]).phases
-    phases |= arena.play([(arena.place(point.scenario), str(point), scene_of(point)) for point in points]).phases
+    apart = [(arena.place("start"), f"{moment} {ticket}", rivalry(moment, ticket)) for moment in MOMENTS]
+    phases = arena.play(apart).phases
+    scenes = [
+        (arena.place(point.scenario), f"{moment} {point}", rivalry(moment, point))
+        for moment in MOMENTS
+        for point in chosen(both_sides(each_write(writes)), scale, seed, f"lease {moment}")
+    ]
+    phases |= arena.play(scenes).phases
     assert phases == {place.key: place.goal for place in arena.places}
 
 
 SORTS: dict[str, type[Place]] = {"wrapped": WrappedPlace, "shared": SharedPlace}
 
 
-@pytest.mark.parametrize("sort", list(SORTS))
-@pytest.mark.parametrize("kind", ["kill", "stop, then both at once"])
-def test_signals_elsewhere(
-    arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int, kind: str, sort: str
-) -> None:
-    sent, go_on = SIGNALS[kind]
-    if sort == "wrapped":
-        install_wrapper_crd(arena.cluster.client)
-
-    def scene_of(point: Point) -> t.Callable[[Place], None]:
-        def scene(place: Place) -> None:
-            fault = Fault(signal=sent, when=point.when)
-            strike(place, fault, point, lambda process: go_on(place, fault, process))
-            place.heal(place.goal)
-
-        return scene
-
-    points = chosen(both_sides(each_write(writes)), scale, seed, f"{sort} {kind}")
-    scenes = [(arena.place(point.scenario, SORTS[sort]), str(point), scene_of(point)) for point in points]
+def test_signals_elsewhere(arena: Arena, writes: dict[Scenario, list[str]], scale: float, seed: int) -> None:
+    install_wrapper_crd(arena.cluster.client)
+    scenes = [
+        (arena.place(point.scenario, place_sort), f"{kind} {point}, {sort}", signal_scene(kind, point))
+        for kind in ("kill", "stop, then both at once")
+        for sort, place_sort in SORTS.items()
+        for point in chosen(both_sides(each_write(writes)), scale, seed, f"{sort} {kind}")
+    ]
     assert arena.play(scenes).phases == {place.key: place.goal for place in arena.places}
 
 
 @pytest.fixture(scope="module")
-def own_cluster() -> t.Iterator[tuple[LiveCluster, ClusterRequest]]:
-    """A cluster whose control plane may be disturbed."""
-    request = ClusterRequest(ClusterSpec(f"faults-{os.getpid()}"), cache_directory(), FILES, 120.0)
+def own_cluster() -> t.Iterator[tuple[LiveCluster, ClusterOptions]]:
+    """A cluster whose control plane may be disturbed, and whose controllers are as slow as Kubernetes makes them."""
+    spec = ClusterSpec(f"faults-{os.getpid()}", component_flags=STOCK_FLAGS)
+    request = ClusterOptions(spec, cache_directory(), FILES, 120.0)
     result = ensure_present(request, lambda text: None)
     yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result), request
     ensure_absent(request, lambda text: None)
 
 
-def restart_api_server(request: ClusterRequest) -> None:
+def restart_api_server(request: ClusterOptions) -> None:
     """Kill the API server and wait until it is back."""
     shown = ensure_present(request, lambda text: None)
     os.kill(shown["components"]["kube-apiserver"]["pid"], signal.SIGKILL)
@@ -775,7 +810,7 @@ def restart_api_server(request: ClusterRequest) -> None:
 
 
 def test_api_server_restarted_in_the_middle(
-    own_cluster: tuple[LiveCluster, ClusterRequest],
+    own_cluster: tuple[LiveCluster, ClusterOptions],
     writes: dict[Scenario, list[str]],
     tmp_path: pathlib.Path,
     scale: float,
@@ -796,7 +831,7 @@ def test_api_server_restarted_in_the_middle(
 
 
 def test_killed_while_it_deletes_objects_without_the_collector(
-    own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path, scale: float, seed: int
+    own_cluster: tuple[LiveCluster, ClusterOptions], tmp_path: pathlib.Path, scale: float, seed: int
 ) -> None:
     cluster, _request = own_cluster
     points = both_sides(Point("undo", label, 1) for label in CHILD_DELETES)
@@ -814,8 +849,15 @@ def test_killed_while_it_deletes_objects_without_the_collector(
         assert findings.gaps == 0
 
 
+def kill_beside(place: NeighborPlace, point: Point) -> None:
+    """Kill a dispatcher at a write while no pods are made; its neighbor works on."""
+    fault = Fault(signal="kill", when=point.when)
+    strike(place, fault, point, functools.partial(stay_dead, place, fault))
+    place.let_neighbor_work()
+
+
 def test_killed_beside_a_dispatcher_of_another_namespace(
-    own_cluster: tuple[LiveCluster, ClusterRequest],
+    own_cluster: tuple[LiveCluster, ClusterOptions],
     writes: dict[Scenario, list[str]],
     tmp_path: pathlib.Path,
     scale: float,
@@ -825,25 +867,29 @@ def test_killed_beside_a_dispatcher_of_another_namespace(
     # Always one with its gang whole and no pod yet: nothing but its promise holds the room.
     last = Point("start", "POST jobs", 2, "after")
     points = chosen(both_sides(each_write(before_controllers(writes))), scale, seed, "neighbor")
-    for number, point in enumerate(points if last in points else [last, *points]):
-        place = NeighborPlace(cluster, f"neighbor-{number}", tmp_path, point.scenario)
-        cluster.add_nodes(place.nodes())
-        place.prepare()
-        with Recorder(cluster, place.namespaces, expected=[place.key]) as recorder:
-            recorder.watch_over(*place.foreign)
-            fault = Fault(signal="kill", when=point.when)
-            with cluster.paused("kube-controller-manager"):
-                strike(place, fault, point, functools.partial(stay_dead, place, fault))
-                place.let_neighbor_work()
-            place.send_neighbor_away()
-            place.heal(place.goal)
-            findings = recorder.settled(seconds=60.0)
-        assert findings.clean(), f"{point}: {findings}"
-        assert findings.phases[place.key] == place.goal
+    beside = [
+        (NeighborPlace(cluster, f"neighbor-{number}", tmp_path, point.scenario), point)
+        for number, point in enumerate(points if last in points else [last, *points])
+    ]
+    places = [place for place, _point in beside]
+    for place in places:
+        # Nobody plays again what went another way because a lease was lost.
+        place.lease_seconds = 2 * lease_seconds()
+    cluster.add_nodes([node for place in places for node in place.nodes()])
+    parallel([place.prepare for place in places])
+    namespaces = [name for place in places for name in place.namespaces]
+    with Recorder(cluster, namespaces, expected=[place.key for place in places]) as recorder:
+        recorder.watch_over(*(obj for place in places for obj in place.foreign))
+        with cluster.paused("kube-controller-manager"):
+            parallel([functools.partial(kill_beside, place, point) for place, point in beside])
+        parallel([place.take_room_back for place in places])
+        findings = recorder.settled(seconds=60.0)
+    assert findings.clean(), f"{[str(point) for _place, point in beside]}: {findings}"
+    assert {place.key: findings.phases[place.key] for place in places} == {place.key: place.goal for place in places}
 
 
 def test_undo_waits_for_pods_that_nobody_collects(
-    own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path
+    own_cluster: tuple[LiveCluster, ClusterOptions], tmp_path: pathlib.Path
 ) -> None:
     cluster, _request = own_cluster
     place = Place(cluster, "lingering", tmp_path, "undo")
@@ -861,7 +907,7 @@ def test_undo_waits_for_pods_that_nobody_collects(
 
 
 def test_late_object_in_the_way_of_the_next_attempt(
-    own_cluster: tuple[LiveCluster, ClusterRequest], tmp_path: pathlib.Path
+    own_cluster: tuple[LiveCluster, ClusterOptions], tmp_path: pathlib.Path
 ) -> None:
     cluster, _request = own_cluster
     place = Place(cluster, "late", tmp_path, "start")
@@ -891,3 +937,39 @@ def test_late_object_in_the_way_of_the_next_attempt(
         findings = recorder.settled(seconds=60.0)
     assert findings.clean(), str(findings)
     assert findings.attempts == {place.key: 2}
+
+
+def test_room_of_pods_that_a_stock_controller_has_not_made_yet(
+    own_cluster: tuple[LiveCluster, ClusterOptions], tmp_path: pathlib.Path
+) -> None:
+    cluster, _request = own_cluster
+    one = Stage(cluster, cluster.namespace("stock-one"))
+    one.add_nodes(1, cpu="100", pods="500")
+    # One dispatcher beside it sees all, another one only its own records.
+    sees_all = Stage(cluster, cluster.namespace("stock-all"))
+    tenant = cluster.namespace("stock-own")
+    sees_own = Stage(cluster, tenant, tenant_kubeconfig(cluster, tenant, one.lease.namespace, tmp_path))
+    others = [sees_all, sees_own]
+    # So many that the controller, which makes about 20 in a second, can be stopped before the last one is made.
+    large = one.submit("large", one.job("large", 100))
+    for stage in others:
+        stage.pool, stage.lease = one.pool, one.lease
+        stage.submit("small", stage.job("small", 20))
+    namespaces = [stage.namespace for stage in (one, *others)]
+    expected = [f"{one.namespace}/large", *(f"{stage.namespace}/small" for stage in others)]
+    with Recorder(cluster, namespaces, expected=expected) as recorder:
+        one.run(lease_wait=PATIENCE)
+        wait_until("the first pods", lambda: one.pods() or None)
+        with cluster.paused("kube-controller-manager"):
+            results = [stage.run(lease_wait=PATIENCE) for stage in others]
+            assert len(one.pods()) < 100, "too late: the pods are there"
+        assert one.phase("large") == "dispatched"
+        for stage, result in zip(others, results, strict=True):
+            assert stage.phase("small") == "queued", [item.line() for item in result.decisions]
+        one.run_until({"large": "running"})
+        assert len([item for item in one.pods() if is_bound(item)]) == 100
+        findings = recorder.settled(seconds=30.0)
+        assert findings.clean(), str(findings)
+    delete(one.client, one.cluster.path(large.raw))
+    for stage in others:
+        stage.run_until({"small": "running"}, lease_wait=PATIENCE)

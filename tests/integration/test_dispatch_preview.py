@@ -9,10 +9,11 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
+from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
 
 
@@ -23,7 +24,9 @@ def queue(cluster, namespace):
     cluster.add_nodes(nodes)
     for name, pods, cpu in (("first", 1, "4"), ("large", 3, "3"), ("last", 1, "2")):
         cluster.create(gang_record(name, namespace, [job(name, namespace, pods, cpu=cpu)]))
-    yield DispatchTerms(namespaces=(namespace,), lease=LeaseTerms(namespace, "dispatch", 5.0))
+    lease = LeaseOptions(namespace, "dispatch", 5.0)
+    cluster.create(free_lease(lease))
+    yield DispatchOptions(namespaces=(namespace,), lease=lease)
     cluster.remove_nodes([node["metadata"]["name"] for node in nodes])
 
 
@@ -44,10 +47,5 @@ def test_what_a_cycle_would_do_is_what_it_does(queue, proxy):
         "large": "wait",
         "last": "start",
     }
-
-
-def test_nothing_to_do_is_no_change(queue, proxy):
-    auth = {"kubeconfig": str(proxy.kubeconfig)}
-    run_dispatch(connect(auth), connect(auth), queue, lambda text: None)
     again = preview_dispatch(connect(auth), queue)
     assert {name: action for name, (action, _reason) in told(again).items() if action == "start"} == {}

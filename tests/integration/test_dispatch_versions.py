@@ -15,8 +15,9 @@ import tarfile
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, free_lease
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
@@ -52,7 +53,7 @@ def stage(cluster: LiveCluster, namespace: str) -> t.Iterator[Stage]:
     """A place with room for two pods."""
     made = Stage(cluster, namespace)
     made.add_nodes(1, cpu="2")
-    cluster.create(free_lease(LeaseTerms(namespace, "dispatch")))
+    cluster.create(free_lease(LeaseOptions(namespace, "dispatch")))
     yield made
     made.close()
 
@@ -137,7 +138,7 @@ def test_a_start_that_one_version_left_half_done_is_finished_by_the_other(
 def test_what_a_later_version_wrote_is_left_alone(stage: Stage, tmp_path: pathlib.Path) -> None:
     record = stage.submit("gang", stage.job("gang", 1, cpu="1"))
     newer = '{"format":2,"phase":"resting","attempt":1,"write_id":"x/y/1"}'
-    patch(stage.client, record.path, {"metadata": {"annotations": {"muster.kube/state": newer}}})
+    patch(stage.client, path_of(record), {"metadata": {"annotations": {"muster.kube/state": newer}}})
     stage.submit("other", stage.job("other", 1, cpu="1"))
     for _number in range(2):
         cycle(stage, tmp_path, None)

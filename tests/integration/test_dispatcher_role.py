@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -19,14 +21,14 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Ap
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
-from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
+from ansible_collections.muster.kube.tests.support.play import Played
+from ansible_collections.muster.kube.tests.support.role_course import Role, RoleCourse, changes, part_of, proxies_for
 from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
 from ansible_collections.muster.kube.tests.support.wrapper_crd import (
     CRD_PATH,
-    CRDS,
     WRAPPER_API,
     install_wrapper_crd,
     read_wrapper_crd,
@@ -43,6 +45,7 @@ SETTINGS = {
     ],
     "dispatcher_subjects": [{"kind": "User", "name": "awx"}],
 }
+ROLE = Role("muster.kube.dispatcher", SETTINGS, ("dispatcher_store", "dispatcher_store_reason"))
 DISPATCHER = "system:serviceaccount:muster-system:muster-dispatch"
 ACCOUNT = "system:serviceaccount:team:muster"
 
@@ -55,27 +58,46 @@ def own() -> t.Iterator[LiveCluster]:
         yield running
 
 
-def run_role(directory: pathlib.Path, kubeconfig: t.Any, *runs: Object) -> Played:
-    """Apply the role as often as settings are given, in one play; the facts of each run are in store_<number>."""
-    tasks = {}
-    for number, settings in enumerate(runs):
-        variables = {"dispatcher_kubeconfig": str(kubeconfig), **SETTINGS, **settings}
-        role = {"name": "muster.kube.dispatcher", "apply": {"check_mode": variables.pop("check", False)}}
-        tasks[f"role_{number}"] = {"ansible.builtin.include_role": role, "vars": variables, "ignore_errors": False}
-        store = "{{ [dispatcher_store | default(''), dispatcher_store_reason | default('')] }}"
-        tasks[f"store_{number}"] = {"ansible.builtin.debug": {"msg": store}}
-    return play_tasks(directory, tasks)
+def written(proxy: ApiProxy) -> list[tuple[str, str]]:
+    """The writes that went through a proxy."""
+    return [(request.method, request.path) for request in proxy.writes]
 
 
-def changes(played: Played) -> int:
-    """How many tasks of the role said that they changed something; one more is that which keeps the answers."""
-    return int(played.output.rpartition("changed=")[2].split()[0]) - 1
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """What the play that installs everything gave."""
+
+    played: Played
+    proxies: dict[str, ApiProxy]
+
+
+SUBMIT = resource_path("rbac.authorization.k8s.io/v1", "rolebindings", "team", "muster-submit")
+EVE = {"subjects": [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}]}
 
 
 @pytest.fixture(scope="module")
-def installed(own: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> LiveCluster:
-    """The cluster after one run of the role."""
-    run_role(tmp_path_factory.mktemp("installed"), own.kubeconfig, {})
+def installation(own: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The role refused, in check mode, for real, again, and after somebody has changed what it made."""
+    directory = tmp_path_factory.mktemp("installation")
+    course = RoleCourse(ROLE, own, directory)
+    with proxies_for(own, directory, "check", "again", "repair") as proxies:
+        course.apply_in_vain("nowhere", dispatcher_namespaces=[{"name": "nowhere"}])
+        course.apply("check", proxies["check"].kubeconfig, check=True)
+        course.kubectl("crd_after_check", "get", "crds", "-o", "name")
+        course.apply("install")
+        course.apply("again", proxies["again"].kubeconfig)
+        course.kubectl("changed", "patch", "rolebinding", "muster-submit", "-n", "team", "-p", json.dumps(EVE))
+        course.kubectl(
+            "subjects", "get", "rolebinding", "muster-submit", "-n", "team", "-o", "jsonpath={.subjects[*].name}"
+        )
+        course.apply("repair", proxies["repair"].kubeconfig)
+        return Installation(course.play(), proxies)
+
+
+@pytest.fixture(scope="module")
+def installed(own: LiveCluster, installation: Installation) -> LiveCluster:
+    """The cluster after the role."""
+    assert installation.played["install"]["msg"][0] == "appwrapper"
     return own
 
 
@@ -125,32 +147,28 @@ def ray_wrapper(name: str) -> Object:
     }
 
 
-def test_check_mode_tells_the_changes_and_writes_nothing(own, tmp_path):
-    with ApiProxy(own.kubeconfig, tmp_path) as proxy:
-        played = run_role(tmp_path, proxy.kubeconfig, {"check": True})
-        assert_no_writes(proxy)
-    assert changes(played) == 2
-    assert played["store_0"]["msg"][0] == "appwrapper"
-    assert get_object(own.client, CRD_PATH) is None
+def test_a_namespace_that_does_not_exist_is_named(installation):
+    assert "No such namespace: nowhere" in installation.played["nowhere"]
 
 
-def test_a_second_run_changes_and_writes_nothing(installed, tmp_path):
-    with ApiProxy(installed.kubeconfig, tmp_path) as proxy:
-        played = run_role(tmp_path, proxy.kubeconfig, {})
-        assert proxy.requests
-        assert_no_writes(proxy)
-    assert changes(played) == 0
-    assert played["store_0"]["msg"][0] == "appwrapper"
+def test_check_mode_tells_the_changes_and_writes_nothing(installation):
+    assert_no_writes(installation.proxies["check"])
+    assert changes(installation.played, "check") == 2
+    assert installation.played["check"]["msg"][0] == "appwrapper"
+    assert "appwrapper" not in installation.played["crd_after_check"]["stdout"]
 
 
-def test_what_was_changed_by_others_is_put_right_and_nothing_else_is_written(installed, tmp_path):
-    path = resource_path("rbac.authorization.k8s.io/v1", "rolebindings", "team", "muster-submit")
-    stranger = {"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}
-    patch(installed.client, path, {"subjects": [stranger]}, patch_type="merge")
-    with ApiProxy(installed.kubeconfig, tmp_path) as proxy:
-        run_role(tmp_path, proxy.kubeconfig, {})
-        assert [(request.method, request.path) for request in proxy.writes] == [("PATCH", path)]
-    assert [subject["name"] for subject in get_object(installed.client, path)["subjects"]] == ["sue"]
+def test_a_second_run_changes_and_writes_nothing(installation):
+    assert installation.proxies["again"].requests
+    assert_no_writes(installation.proxies["again"])
+    assert changes(installation.played, "again") == 0
+    assert installation.played["again"]["msg"][0] == "appwrapper"
+
+
+def test_what_was_changed_by_others_is_put_right_and_nothing_else_is_written(installed, installation):
+    assert installation.played["subjects"]["stdout"] == "eve"
+    assert written(installation.proxies["repair"]) == [("PATCH", SUBMIT)]
+    assert [subject["name"] for subject in get_object(installed.client, SUBMIT)["subjects"]] == ["sue"]
 
 
 def test_every_object_carries_our_labels(installed):
@@ -323,33 +341,6 @@ def test_impersonation_works_for_the_account_and_for_nobody_else(installed):
         assert "cannot impersonate" in ended[user].stderr
 
 
-def test_a_namespace_that_does_not_exist_is_named(own, tmp_path):
-    tasks = {
-        "role": {
-            "ansible.builtin.include_role": {"name": "muster.kube.dispatcher"},
-            "vars": {"dispatcher_kubeconfig": own.kubeconfig, "dispatcher_namespaces": [{"name": "nowhere"}]},
-        }
-    }
-    with pytest.raises(AssertionError, match="No such namespace: nowhere"):
-        play_tasks(tmp_path, {"role": {**tasks["role"], "ignore_errors": False}})
-
-
-def test_absent_keeps_the_definition_while_wrappers_exist(installed, tmp_path):
-    installed.create(ray_wrapper("kept"))
-    gone = {"dispatcher_state": "absent"}
-    played = run_role(tmp_path, installed.kubeconfig, gone)
-    assert "1 AppWrapper(s) exist" in played.output
-    path = resource_path(WRAPPER_API, "appwrappers", "team", "kept")
-    assert get_object(installed.client, path) is not None
-    assert get_object(installed.client, resource_path("v1", "namespaces", None, "muster-system")) is None
-    assert get_object(installed.client, resource_path("v1", "serviceaccounts", "team", "muster")) is None
-    assert get_object(installed.client, resource_path("v1", "namespaces", None, "team")) is not None
-    delete(installed.client, path)
-    # Both say that the definition goes: had check mode removed it, the second would find nothing to do.
-    assert changes(run_role(tmp_path, installed.kubeconfig, {**gone, "check": True}, gone)) == 2
-    assert get_object(installed.client, CRD_PATH) is None
-
-
 def foreign_crd(*versions: str) -> Object:
     """An AppWrapper definition of somebody else."""
     crd = copy.deepcopy(read_wrapper_crd())
@@ -362,31 +353,77 @@ def foreign_crd(*versions: str) -> Object:
     return crd
 
 
-@pytest.mark.parametrize("versions", [("v1beta1",), ("v1beta2", "v1beta1")])
-def test_a_foreign_definition_is_left_alone(own, tmp_path, versions):
-    wait_until("our definition to be gone", lambda: get_object(own.client, CRD_PATH) is None)
-    before = create(own.client, CRDS, foreign_crd(*versions))
-    try:
-        with ApiProxy(own.kubeconfig, tmp_path) as proxy:
-            runs: list[Object] = [{}, {"dispatcher_state": "absent"}] if versions == ("v1beta1",) else [{}]
-            played = run_role(tmp_path, proxy.kubeconfig, *runs)
-            assert not [request for request in proxy.writes if "customresourcedefinitions" in request.path]
-        store, reason = played["store_0"]["msg"]
-        assert store == "configmap"
-        assert f"serving {' and '.join(sorted(versions))}" in reason
-        assert ("it is not ours" in played.output) is (len(runs) == 2)
-        live = get_object(own.client, CRD_PATH)
-        assert (live["spec"], live["metadata"]["generation"]) == (before["spec"], before["metadata"]["generation"])
-    finally:
-        delete(own.client, CRD_PATH)
+FOREIGN = {"one": ("v1beta1",), "two": ("v1beta2", "v1beta1")}
+DEFINITION = ("crd", "appwrappers.workload.codeflare.dev")
 
 
-def test_an_unwanted_flow_schema_goes_and_a_foreign_namespace_is_not_marked(own, tmp_path):
-    wait_until("the foreign definition to be gone", lambda: get_object(own.client, CRD_PATH) is None)
-    own.namespace("shared")
+def remove_and_find_foreign(course: RoleCourse, proxies: dict[str, ApiProxy]) -> None:
+    """The role removes what it made, is applied beside definitions of others, and in a namespace of others."""
+    gone = {"dispatcher_state": "absent"}
+    course.kubectl("wrapped", "create", "-f", "-", text=yaml.safe_dump(ray_wrapper("kept")))
+    course.apply("first_removal", **gone)
+    course.kubectl("left", "get", "aw,serviceaccounts", "-n", "team", "-o", "name")
+    course.kubectl("namespaces_left", "get", "namespaces", "-o", "name")
+    course.kubectl("unwrapped", "delete", "aw", "kept", "-n", "team")
+    course.apply("foreseen_removal", check=True, **gone)
+    course.apply("second_removal", **gone)
+    course.kubectl("definitions_left", "get", "crds", "-o", "name")
+    for name, versions in FOREIGN.items():
+        course.kubectl(f"{name}_before", "create", "-f", "-", "-o", "json", text=yaml.safe_dump(foreign_crd(*versions)))
+        course.apply(name, proxies[name].kubeconfig)
+        if name == "one":
+            course.apply("one_removal", proxies[name].kubeconfig, **gone)
+        course.kubectl(f"{name}_after", "get", *DEFINITION, "-o", "json")
+        course.kubectl(f"{name}_removed", "delete", *DEFINITION)
     home = {"dispatcher_namespace": "shared", "dispatcher_appwrappers": False}
-    played = run_role(tmp_path, own.kubeconfig, home, {**home, "dispatcher_flow_schema": False})
-    assert played["store_0"]["msg"] == ["configmap", "Records are ConfigMaps: dispatcher_appwrappers is false."]
+    course.kubectl("shared", "create", "namespace", "shared")
+    course.apply("in_shared", **home)
+    course.apply("without_flow_schema", **home, dispatcher_flow_schema=False)
+
+
+@pytest.fixture(scope="module")
+def removal(installed: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """What the play gave in which the role removes everything and meets what others made."""
+    directory = tmp_path_factory.mktemp("removal")
+    course = RoleCourse(ROLE, installed, directory)
+    with proxies_for(installed, directory, *FOREIGN) as proxies:
+        remove_and_find_foreign(course, proxies)
+        return Installation(course.play(), proxies)
+
+
+def test_absent_keeps_the_definition_while_wrappers_exist(removal):
+    played = removal.played
+    assert "1 AppWrapper(s) exist" in part_of(played, "first_removal")
+    left = played["left"]["stdout_lines"]
+    assert "appwrapper.workload.codeflare.dev/kept" in left
+    assert "serviceaccount/muster" not in left
+    namespaces = played["namespaces_left"]["stdout_lines"]
+    assert "namespace/muster-system" not in namespaces
+    assert "namespace/team" in namespaces
+    # Both say that the definition goes: had check mode removed it, the second would find nothing to do.
+    assert [changes(played, name) for name in ("foreseen_removal", "second_removal")] == [1, 1]
+    assert "appwrapper" not in played["definitions_left"]["stdout"]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_definition_is_left_alone(removal, name):
+    assert not [path for _method, path in written(removal.proxies[name]) if "customresourcedefinitions" in path]
+    played = removal.played
+    store, reason = played[name]["msg"]
+    assert store == "configmap"
+    assert f"serving {' and '.join(sorted(FOREIGN[name]))}" in reason
+    before, after = (json.loads(played[f"{name}_{moment}"]["stdout"]) for moment in ("before", "after"))
+    assert (after["spec"], after["metadata"]["generation"]) == (before["spec"], before["metadata"]["generation"])
+    assert "it is not ours" not in part_of(played, name)
+
+
+def test_a_foreign_definition_is_not_removed(removal):
+    assert "it is not ours" in part_of(removal.played, "one_removal")
+
+
+def test_an_unwanted_flow_schema_goes_and_a_foreign_namespace_is_not_marked(own, removal):
+    told = removal.played["in_shared"]["msg"]
+    assert told == ["configmap", "Records are ConfigMaps: dispatcher_appwrappers is false."]
     path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, "muster-dispatch")
     assert get_object(own.client, path) is None
     assert get_object(own.client, CRD_PATH) is None
@@ -434,6 +471,7 @@ def test_the_real_mcad_dispatches_and_its_definition_is_left_alone(mcad, tmp_pat
     assert order == ["Init", "Queueing", "HeadOfLine", "Dispatched"]
     wait_until("the pod to run", lambda: [item["status"].get("phase") for item in mcad.pods("team")] == ["Running"])
     before = get_object(mcad.client, CRD_PATH)["metadata"]["resourceVersion"]
-    played = run_role(tmp_path, mcad.kubeconfig, {})
-    assert played["store_0"]["msg"][0] == "configmap"
+    course = RoleCourse(ROLE, mcad, tmp_path)
+    course.apply("beside_mcad")
+    assert course.play()["beside_mcad"]["msg"][0] == "configmap"
     assert get_object(mcad.client, CRD_PATH)["metadata"]["resourceVersion"] == before

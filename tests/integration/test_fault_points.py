@@ -12,9 +12,10 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders
 from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints
 from ansible_collections.muster.kube.tests.support.gang_cases import config_map
@@ -42,11 +43,11 @@ class Stage:
         names = sorted(obj["metadata"]["name"] for obj in found.items)
         return [name.removeprefix("fixed-") for name in names if name.startswith("fixed-")]
 
-    def takeover(self) -> Ledger:
+    def takeover(self) -> DispatchLease:
         """Wait for the Lease to expire and hold it."""
         address = {"kubeconfig": self.cluster.kubeconfig}
-        ledger = Ledger(
-            connect(address), LeaseTerms(self.namespace, "dispatch", 2.0), "next", renewal_client=connect(address)
+        ledger = DispatchLease(
+            connect(address), LeaseOptions(self.namespace, "dispatch", 2.0), "next", renewal_client=connect(address)
         )
         assert ledger.acquire(60.0) is not None
         return ledger

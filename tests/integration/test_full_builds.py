@@ -19,7 +19,7 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ITEM_KEYS
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.build_site import ODD, BuildSite
 from ansible_collections.muster.kube.tests.support.inspector import Inspector

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOptions
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, claim, config_map, job, node_pool
+from ansible_collections.muster.kube.tests.support.gang_records import ask
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wrapper_crd
@@ -197,7 +199,7 @@ def test_everything_goes(played, world):
 
 def run(proxy, *gangs, **options):
     """Run the flow through the proxy."""
-    terms = GangTerms(gangs=gangs, **{"state": "present", **options})
+    terms = GangOptions(gangs=tuple(map(ask, gangs)), **{"state": "present", **options})
     return run_gangs(lambda: connect({"kubeconfig": str(proxy.kubeconfig)}), terms, lambda text: None)
 
 
@@ -234,12 +236,12 @@ def test_a_lost_answer_to_the_submission_is_no_second_gang(world, proxy):
 
 
 def test_another_holder_of_the_lease_is_waited_for_and_reported(world):
-    lease = LeaseTerms(SPACE, "busy", 30.0)
+    lease = LeaseOptions(SPACE, "busy", 30.0)
     client = connect({"kubeconfig": world.kubeconfig})
-    rival = Ledger(client, lease, "rival", renewal_client=client, renew_in_background=False)
+    rival = DispatchLease(client, lease, "rival", renewal_client=client, renew_in_background=False)
     assert rival.acquire(5.0)
     wanted = {"namespace": SPACE, "name": "held", "definition": job("held", POOL, cpu="100m")}
-    terms = GangTerms(state="present", gangs=(wanted,), dispatch=True, lease=lease, wait_timeout=1.0)
+    terms = GangOptions(state="present", gangs=(ask(wanted),), dispatch=True, lease=lease, wait_timeout=1.0)
     told = []
     result = run_gangs(lambda: connect({"kubeconfig": world.kubeconfig}), terms, told.append).as_result()
     assert result["holder"].startswith("rival_")

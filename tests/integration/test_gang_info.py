@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang_info import GangQuestion, answer_gangs
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.info import GangInfoOptions, answer_gangs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
@@ -38,7 +38,7 @@ def world(cluster):
     cluster.namespace(SPACE)
     cluster.create(*RECORDS)
     auth = {"kubeconfig": cluster.kubeconfig}
-    run_dispatch(connect(auth), connect(auth), DispatchTerms(namespaces=(SPACE,), lease_wait=30.0), lambda text: None)
+    run_dispatch(connect(auth), connect(auth), DispatchOptions(namespaces=(SPACE,), lease_wait=30.0), lambda text: None)
     wait_until("the pod to fail", lambda: failed(cluster))
     wait_until("all pods to have a node", lambda: all(pod["spec"].get("nodeName") for pod in cluster.pods(SPACE)))
     yield cluster
@@ -110,6 +110,6 @@ def test_the_first_failure(played):
 def test_no_log_is_read_when_none_is_wanted(world, tmp_path):
     with ApiProxy(world.kubeconfig, tmp_path) as proxy:
         client = connect({"kubeconfig": str(proxy.kubeconfig)})
-        answer = answer_gangs(client, GangQuestion(name="fails", namespace=SPACE, log_lines=0))
+        answer = answer_gangs(client, GangInfoOptions(name="fails", namespace=SPACE, log_lines=0))
         assert not [item for item in proxy.requests if item.path.endswith("/log")]
     assert answer["gangs"][0]["failure"]["log_problem"] is None

@@ -10,8 +10,8 @@ import collections
 import random
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import hardware_from_data
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import (
     affinity_terms,
     gpu_requests,
     match_nodes,

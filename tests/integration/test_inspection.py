@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import pathlib
 import shutil
 import subprocess
@@ -18,8 +19,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job import logs as recorded_logs
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS
-from ansible_collections.muster.kube.plugins.module_utils._policy import run_failure
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ITEM_KEYS
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection import run_failure
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.live_cluster import DEADLINE, wait_until
@@ -36,6 +37,45 @@ cat /data/a >&2
 """
 
 
+ODD = """
+case $MUSTER_INDEX in
+  0) head -c 52428800 /dev/zero | tr '\\0' x; echo end ;;
+  1) printf 'a\\377b' ;;
+  2) echo parent; (sleep 300; echo child) & ;;
+  3) echo begun; kill -9 $$ ;;
+  4) exec 1>&-; echo gone ;;
+esac
+"""
+
+# On a busy machine a program may get less than its limit for a while, so it works until the limit has held it back.
+UNTIL_THROTTLED = """
+for stat in /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat; do [ -r $stat ] && break; done
+throttled() { sed -n 's/^nr_throttled //p' $stat; }
+before=$(throttled)
+until [ "$(throttled)" -gt "$before" ]; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done
+"""
+
+# Inspections of several tests that only look at the answer.
+TASKS: dict[str, dict[str, t.Any]] = {
+    "late": {"script": "echo begun; exec sleep 600", "timeout": "3"},
+    "nothing": {"image": "nothing:1", "script": "true"},
+    "odd": {"script": ODD, "repetitions": 5, "parallelism": 5, "allowed_failures": 2, "output_bytes": 1000},
+    "greedy": {"script": "dd if=/dev/zero of=/dev/null bs=200M count=1"},
+    "homeless": {
+        "script": "true",
+        "start_timeout": "2",
+        "run": {"requests": {"cpu": "900"}},
+        "image": "registry.example.com/any:1",
+    },
+    "slow": {
+        "script": UNTIL_THROTTLED,
+        "run": {"requests": {"cpu": "200m", "memory": "64Mi"}, "hardware": {"node_selector": ON_REAL_NODE}},
+    },
+}
+# At once.
+WIDTH = 3
+
+
 @pytest.fixture
 def proxy(real_cluster, tmp_path):
     """A proxy that counts writes."""
@@ -47,6 +87,26 @@ def proxy(real_cluster, tmp_path):
 def inspector(real_cluster, real_namespace, proxy):
     """Inspections in busybox on the real node, through the proxy."""
     return Inspector(proxy.kubeconfig, real_namespace, image=real_cluster.busybox_image(), run=HERE, start_timeout="60")
+
+
+def inspect_alone(real_cluster, name: str) -> tuple[Inspector, dict[str, t.Any]]:
+    """One of the tasks in a namespace of its own: who ran it, and the answer."""
+    space = real_cluster.live.namespace(f"inspection-{name}")
+    busybox = real_cluster.busybox_image()
+    made = Inspector(real_cluster.kubeconfig, space, image=busybox, run=HERE, start_timeout="60")
+    task = TASKS[name]
+    image = {"image": f"{real_cluster.registry}/{task['image']}"} if name == "nothing" else {}
+    return made, made.run(**{**task, **image})
+
+
+@pytest.fixture(scope="module")
+def begun(real_cluster):
+    """The tasks, begun together, since mostly they wait."""
+    real_cluster.busybox_image()
+    with concurrent.futures.ThreadPoolExecutor(WIDTH) as pool:
+        yield {name: pool.submit(inspect_alone, real_cluster, name) for name in TASKS}
+    for name in TASKS:
+        real_cluster.live.clear_namespace(f"inspection-{name}")
 
 
 def test_five_runs_give_five_complete_results_and_the_second_task_only_reads(inspector, proxy, real_cluster):
@@ -92,6 +152,8 @@ def test_check_mode_tells_what_would_happen_and_writes_nothing(inspector, proxy)
     assert_no_writes(proxy)
 
 
+# From here on, so that they wait while others run; nobody after this is told that there is room.
+@pytest.mark.usefixtures("begun")
 @pytest.mark.parametrize(
     ("script", "reason", "expected"),
     [
@@ -111,25 +173,14 @@ def test_a_script_that_fails_is_a_result(inspector, proxy, script, reason, expec
     assert ("failed" in again, again["runs"]) == (False, answer["runs"])
 
 
-def test_a_run_that_takes_too_long_ends_with_what_it_wrote_so_far(inspector):
-    answer = inspector.run(script="echo begun; exec sleep 600", timeout="3")
+def test_a_run_that_takes_too_long_ends_with_what_it_wrote_so_far(begun):
+    _inspector, answer = begun["late"].result()
     assert (answer["reason"], answer["runs"][0]["reason"]) == ("timeout", "timeout")
     assert answer["runs"][0]["stdout"] == "begun\n"
 
 
-ODD = """
-case $MUSTER_INDEX in
-  0) head -c 52428800 /dev/zero | tr '\\0' x; echo end ;;
-  1) printf 'a\\377b' ;;
-  2) echo parent; (sleep 300; echo child) & ;;
-  3) echo begun; kill -9 $$ ;;
-  4) exec 1>&-; echo gone ;;
-esac
-"""
-
-
-def test_scripts_that_misbehave_still_give_one_result_each(inspector):
-    answer = inspector.run(script=ODD, repetitions=5, parallelism=5, allowed_failures=2, output_bytes=1000)
+def test_scripts_that_misbehave_still_give_one_result_each(begun):
+    _inspector, answer = begun["odd"].result()
     assert (answer["phase"], answer["reason"]) == ("Succeeded", None)
     loud, binary, forking, killed, closed = answer["runs"]
     assert loud["truncated"]["stdout"] == 52428800 + 4 - 1000
@@ -142,13 +193,13 @@ def test_scripts_that_misbehave_still_give_one_result_each(inspector):
     assert answer["summary"] == {**answer["summary"], "succeeded": 4 - (closed["exit_code"] != 0)}
 
 
-def test_a_script_that_takes_too_much_memory(inspector):
-    answer = inspector.run(script="dd if=/dev/zero of=/dev/null bs=200M count=1")
+def test_a_script_that_takes_too_much_memory(begun):
+    _inspector, answer = begun["greedy"].result()
     assert (answer["reason"], answer["runs"][0]["reason"]) == ("oom", "oom")
 
 
-def test_an_image_that_does_not_exist(inspector, real_cluster):
-    answer = inspector.run(image=f"{real_cluster.registry}/nothing:1", script="true")
+def test_an_image_that_does_not_exist(begun):
+    inspector, answer = begun["nothing"].result()
     assert (answer["reason"], answer["runs"][0]["reason"]) == ("image_pull", "image_pull")
     assert "nothing:1" in answer["message"]
     assert inspector.names("batch/v1", "jobs") == []
@@ -169,10 +220,8 @@ def test_a_full_quota_is_waited_for_and_shown_and_then_tried_again(inspector, re
     assert (again["phase"], again["attempt"]) == ("Succeeded", 2)
 
 
-def test_no_room_ends_as_unschedulable(inspector):
-    answer = inspector.run(
-        script="true", start_timeout="2", run={"requests": {"cpu": "900"}}, image="registry.example.com/any:1"
-    )
+def test_no_room_ends_as_unschedulable(begun):
+    _inspector, answer = begun["homeless"].result()
     assert (answer["reason"], answer["runs"][0]["reason"]) == ("unschedulable", "unschedulable")
     assert answer["verdict"]["answer"] == "never"
 
@@ -346,18 +395,9 @@ def cordon(real_cluster, name: str, closed: bool) -> None:
     patch(real_cluster.client, node, {"spec": {"unschedulable": closed}}, patch_type="merge")
 
 
-# On a busy machine a program may get less than its limit for a while, so it works until the limit has held it back.
-UNTIL_THROTTLED = """
-for stat in /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat; do [ -r $stat ] && break; done
-throttled() { sed -n 's/^nr_throttled //p' $stat; }
-before=$(throttled)
-until [ "$(throttled)" -gt "$before" ]; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done
-"""
-
-
-def test_a_limit_of_a_fifth_of_a_cpu_shows_as_throttling(inspector):
-    run = {"requests": {"cpu": "200m", "memory": "64Mi"}, "hardware": {"node_selector": ON_REAL_NODE}}
-    hwinfo = inspector.run(script=UNTIL_THROTTLED, run=run)["hwinfo"]
+def test_a_limit_of_a_fifth_of_a_cpu_shows_as_throttling(begun):
+    _inspector, answer = begun["slow"].result()
+    hwinfo = answer["hwinfo"]
     assert hwinfo["limits"]["cpu"] == 0.2
     assert hwinfo["pressure"]["nr_throttled"] > 0
 

@@ -21,8 +21,8 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import HANG_SECONDS
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import HANG_SECONDS
 from ansible_collections.muster.kube.tests.support.accounts import EVERYTHING, RBAC, tenant_kubeconfig
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_for_end, wait_until
@@ -224,6 +224,8 @@ def tenant(course, real_cluster, tmp_path):
     """The inspection of somebody with rights in this namespace only."""
     namespace = course.inspector.namespace
     course.inspector.kubeconfig = tenant_kubeconfig(real_cluster.live, namespace, namespace, tmp_path)
+    # Nothing may be broken off, however long a busy machine takes for two seconds of work.
+    course.task["timeout"] = str(int(USUAL))
     return course
 
 

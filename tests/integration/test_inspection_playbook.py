@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import sections_of_page
+from ansible_collections.muster.kube.tests.support.play import run_playbook
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, running_real_cluster
 from ansible_collections.muster.kube.tests.tools.page_playbook import plays_of
 
@@ -22,27 +22,10 @@ GUIDE = ROOT / "docs" / "inspect.md"
 RUN = {"requests": {"cpu": "200m", "memory": "64Mi"}, "hardware": {"node_selector": ON_REAL_NODE}}
 
 
-def ansible_playbook(directory, *arguments, **variables):
-    """Run a playbook in a directory with more variables of the environment; what it printed, and how it ended."""
-    environment = {
-        **os.environ,
-        "ANSIBLE_LOCALHOST_WARNING": "False",
-        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
-        "PWD": str(directory),
-        "NO_COLOR": "1",
-        **variables,
-    }
-    program = pathlib.Path(sys.executable).with_name("ansible-playbook")
-    ended = subprocess.run(
-        [program, *map(str, arguments)],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    return ended.stdout + ended.stderr, ended.returncode
+def table_of(printed, *names):
+    """The words of those lines of the printed table that begin with these names."""
+    lines = [line.strip().strip('",') for line in printed.splitlines() if line.strip().startswith('"')]
+    return [line.split() for line in lines if line.startswith(names)]
 
 
 @pytest.fixture
@@ -72,51 +55,12 @@ def settings(real_cluster, real_namespace, tmp_path):
     return write
 
 
-def test_stacks_are_inspected_compared_drawn_and_checked(settings, tmp_path, real_cluster):
-    page = tmp_path / "inspection.html"
-    printed, code = ansible_playbook(tmp_path, "muster.kube.inspection", "--check", "-e", settings())
-    assert code == 0, printed
-    assert not page.exists()
-    printed, code = ansible_playbook(tmp_path, "muster.kube.inspection", "-e", settings())
-    assert code == 0, printed
-    table = [line.strip().strip('",') for line in printed.splitlines() if line.strip().startswith(('"short', '"long'))]
-    assert [line.split() for line in table] == [
-        ["short", "4", "1", "1", "–", "1"],
-        ["long", "4", "2000", "2000", "–", "2000", "+199900.0", "%", "0.029", "5", "%", "worse"],
-    ]
-    assert [kind for kind, _title, _digest in sections_of_page(page.read_text(encoding="utf-8")) or ()] == [
-        "inspections"
-    ]
-    strict = settings(
-        inspection_stacks=[
-            {"name": "short", "image": real_cluster.busybox_image(), "env": {"ROUNDS": "1"}},
-            {"name": "gone", "image": f"{real_cluster.registry}/nonsuch:1"},
-        ],
-        inspection_metrics=[{"metric": "stdout", "target": 2, "lower": -0.1}],
-        inspection_start_timeout="20",
-        inspection_repetitions=4,
-        inspection_fail_when_worse=True,
-    )
-    printed, code = ansible_playbook(tmp_path, "muster.kube.inspection", "-e", strict)
-    assert code != 0
-    assert "gone: image_pull" in printed
-    # The page was written all the same, and the stored results of the other stack were used.
-    assert "nonsuch" in page.read_text(encoding="utf-8")
-    alone = settings(
-        inspection_stacks=[{"name": "short", "image": real_cluster.busybox_image(), "env": {"ROUNDS": "1"}}],
-        inspection_metrics=[{"metric": "stdout", "target": 2, "lower": -0.1}],
-    )
-    printed, code = ansible_playbook(tmp_path, "muster.kube.inspection", "-e", alone)
-    assert code != 0
-    assert '\\"target\\": 2.0' in printed or '"target": 2.0' in printed
-
-
-def test_the_plays_of_the_guide_work_as_they_are(real_cluster, real_namespace, tmp_path):
-    # Only the cluster, the namespace and the image are others.
+def play_guide(real_cluster, namespace, directory):
+    """Play the guide twice; only the cluster, the namespace and the image are others. What was printed, each time."""
     text = plays_of(GUIDE.read_text(encoding="utf-8"), own_cluster=True)
     for old, new in (
-        ("namespace: default", f"namespace: {real_namespace}"),
-        ("docker.io/library/python:3.13-slim", real_cluster.base_image()),
+        ("namespace: default", f"namespace: {namespace}"),
+        ("docker.io/library/python:3.13-slim", real_cluster.python_image()),
         (
             "            memory: 128Mi\n",
             '            memory: 128Mi\n          hardware: {node_selector: {muster.kube/real: "true"}}\n',
@@ -124,13 +68,73 @@ def test_the_plays_of_the_guide_work_as_they_are(real_cluster, real_namespace, t
     ):
         assert old in text
         text = text.replace(old, new)
-    (tmp_path / "guide.yml").write_text(text, encoding="utf-8")
-    for _time in range(2):
-        printed, code = ansible_playbook(tmp_path, "guide.yml", KUBECONFIG=real_cluster.kubeconfig)
+    (directory / "guide.yml").write_text(text, encoding="utf-8")
+    return [run_playbook(directory, "guide.yml", KUBECONFIG=real_cluster.kubeconfig) for _time in range(2)]
+
+
+@pytest.fixture(scope="module")
+def guide(real_cluster, tmp_path_factory):
+    """The plays of the guide, while another test runs, and the directory they are played in."""
+    directory = tmp_path_factory.mktemp("guide")
+    space = real_cluster.live.namespace("inspection-guide")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        yield pool.submit(play_guide, real_cluster, space, directory), directory
+    real_cluster.live.clear_namespace(space)
+
+
+@pytest.mark.usefixtures("guide")  # played at the same time
+def test_stacks_are_inspected_compared_drawn_and_checked(settings, tmp_path, real_cluster):
+    page = tmp_path / "inspection.html"
+    printed, code = run_playbook(tmp_path, "muster.kube.inspection", "--check", "-e", settings())
+    assert code == 0, printed
+    assert not page.exists()
+    printed, code = run_playbook(tmp_path, "muster.kube.inspection", "-e", settings())
+    assert code == 0, printed
+    assert table_of(printed, "short", "long") == [
+        ["short", "4", "1", "1", "–", "1"],
+        ["long", "4", "2000", "2000", "–", "2000", "+199900.0", "%", "0.029", "5", "%", "worse"],
+    ]
+    assert [kind for kind, _title, _digest in sections_of_page(page.read_text(encoding="utf-8")) or ()] == [
+        "inspections"
+    ]
+    image = real_cluster.busybox_image()
+    # Of the stack that is there both cells have stored results.
+    rounds = {"1": {"env": {"ROUNDS": "1"}}, "2000": {"env": {"ROUNDS": "2000"}}}
+    strict = settings(
+        inspection_stacks=[
+            {"name": "there", "image": image},
+            {"name": "gone", "image": f"{real_cluster.registry}/nonsuch:1"},
+        ],
+        inspection_matrix={"axes": {"rounds": rounds}, "fail_fast": True},
+        inspection_metrics=[{"metric": "stdout", "target": 2, "lower": -0.1}],
+        inspection_start_timeout="20",
+        inspection_repetitions=4,
+        inspection_fail_when_worse=True,
+    )
+    printed, code = run_playbook(tmp_path, "muster.kube.inspection", "-e", strict)
+    assert code != 0
+    assert "gone rounds=1: image_pull" in printed
+    assert "gone rounds=2000: cancelled: it was left out, since another cell failed" in printed
+    assert table_of(printed, "there rounds=")[1][-6:] == ["+199900.0", "%", "0.029", "5", "%", "worse"]
+    # The page was written all the same, and the stored results of the other stack were used.
+    assert "nonsuch" in page.read_text(encoding="utf-8")
+    alone = settings(
+        inspection_stacks=[],
+        inspection_matrix={"axes": {"stack": {"short": {"image": image, "env": {"ROUNDS": "1"}}}}},
+        inspection_metrics=[{"metric": "stdout", "target": 2, "lower": -0.1}],
+    )
+    printed, code = run_playbook(tmp_path, "muster.kube.inspection", "-e", alone)
+    assert code != 0
+    assert '\\"target\\": 2.0' in printed or '"target": 2.0' in printed
+
+
+def test_the_plays_of_the_guide_work_as_they_are(guide):
+    played, directory = guide
+    for printed, code in played.result():
         assert code == 0, printed
         assert "Succeeded, 3 runs" in printed
         assert "long is worse" in printed
-    assert (tmp_path / "inspect.html").is_file()
+    assert (directory / "inspect.html").is_file()
 
 
 @pytest.mark.full
@@ -143,7 +147,7 @@ def test_the_demo_builds_and_compares_two_stacks(tmp_path):
             "demo_builder": cluster.builder_image(),
             "demo_directory": str(tmp_path),
         }
-        printed, code = ansible_playbook(tmp_path, "muster.kube.demo_inspect", "-e", json.dumps(variables))
+        printed, code = run_playbook(tmp_path, "muster.kube.demo_inspect", "-e", json.dumps(variables))
     assert code == 0, printed
     assert "zstd" in printed
     page = (tmp_path / "demo_inspect.html").read_text(encoding="utf-8")

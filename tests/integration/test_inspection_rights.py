@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import json
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.tests.support.inspector import Inspector
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE
 
@@ -29,6 +30,22 @@ def inspector(real_cluster, real_namespace):
     )
 
 
+LATE = {"script": 'test "$A" = word', "env": {"A": {"secret": "late", "key": "k"}}}
+MISSING = {"script": "true", "volumes": [{"path": "/etc/x", "secret": "nonsuch"}]}
+
+
+@pytest.fixture(scope="module")
+def waiting(real_cluster):
+    """Inspections that wait in vain, begun together, and the inspector who began them."""
+    space = real_cluster.live.namespace("inspection-waits")
+    made = Inspector(real_cluster.kubeconfig, space, image=real_cluster.busybox_image(), run=HERE)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        late = pool.submit(made.run, **LATE, start_timeout="20")
+        yield made, {"late": late, "missing": pool.submit(made.run, **MISSING, start_timeout="20")}
+    real_cluster.live.clear_namespace(space)
+
+
+@pytest.mark.usefixtures("waiting")  # so that they wait while others run
 def test_an_image_that_is_not_run_as_root_can_be_inspected_where_pods_are_restricted(inspector, real_cluster):
     level = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     patch(real_cluster.client, resource_path("v1", "namespaces", name=inspector.namespace), level, patch_type="merge")
@@ -62,14 +79,14 @@ def test_a_request_of_amun_runs_as_its_user_in_its_folder(inspector, real_cluste
     assert (lines[:2], lines[4]) == (["1042", "/home/amun"], "x")
 
 
-def test_a_missing_secret_is_named_and_the_run_is_tried_again_when_it_is_there(inspector, real_cluster):
-    task = {"script": 'test "$A" = word', "env": {"A": {"secret": "late", "key": "k"}}}
-    answer = inspector.run(**task, start_timeout="10")
+def test_a_missing_secret_is_named_and_the_run_is_tried_again_when_it_is_there(waiting, real_cluster):
+    inspector, begun = waiting
+    answer = begun["late"].result()
     assert (answer["reason"], answer["runs"][0]["reason"]) == ("config", "config")
     assert 'secret "late" not found' in answer["msg"]
     metadata = {"name": "late", "namespace": inspector.namespace}
     real_cluster.live.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"k": "word"}})
-    again = inspector.run(**task)
+    again = inspector.run(**LATE, start_timeout="60")
     assert (again["phase"], again["attempt"]) == ("Succeeded", 2), again["message"]
 
 
@@ -103,7 +120,32 @@ def test_a_result_of_wrong_types_that_a_script_wrote_harms_nobody(inspector):
     assert answer["runs"][0]["wall_seconds"] != "fast"
 
 
-def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_nor_log(inspector, real_cluster):
+@pytest.fixture
+def claim(inspector, real_cluster, tmp_path):
+    """The folder behind a claim named data, bound to a volume that is a folder of the node."""
+    folder = tmp_path / "data"
+    (folder / "results").mkdir(parents=True)
+    (folder / "results").chmod(0o777)
+    (folder / "given").write_text("given\n", encoding="utf-8")
+    name = f"data-{inspector.namespace}"
+    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    reference = {"namespace": inspector.namespace, "name": "data"}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {**shared, "capacity": {"storage": "1Mi"}, "hostPath": {"path": str(folder)}, "claimRef": reference},
+    }
+    asked = {**shared, "volumeName": name, "resources": {"requests": {"storage": "1Mi"}}}
+    real_cluster.live.create(volume)
+    real_cluster.live.create(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": reference, "spec": asked}
+    )
+    yield folder
+    delete(real_cluster.client, resource_path("v1", "persistentvolumes", name=name))
+
+
+def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_nor_log(inspector, real_cluster, claim):
     words = {"word": "kept-to-itself", "file": "one-line\nanother-line\n"}
     space = {"namespace": inspector.namespace}
     live = real_cluster.live
@@ -112,6 +154,7 @@ def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_
     script = """
         echo "$WORD"; cat /etc/words/file /etc/one; cat /etc/open/a; echo; echo x > /scratch/x && cat /scratch/x
         (echo y > /etc/open/y) 2>/dev/null || echo read-only
+        cat /data/given; (echo z > /data/results/z) 2>/dev/null || echo read-only; echo kept > /results/kept
         cat /etc/words/word >&2; exit 3"""
     answer = inspector.run(
         script=script,
@@ -121,13 +164,16 @@ def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_
             {"path": "/etc/one", "secret": "words", "key": "word"},
             {"path": "/etc/open", "config_map": "open"},
             {"path": "/scratch", "empty_dir": {"size": "1Mi"}},
+            {"path": "/data", "persistent_volume_claim": "data"},
+            {"path": "/results", "persistent_volume_claim": "data", "sub_path": "results", "read_only": False},
         ],
         security={"run_as_user": 1000},
     )
     mask = "*" * 8
     [run] = answer["runs"]
     assert run["stdout"].split("\n")[:3] == [mask] * 3
-    assert run["stdout"].endswith("seen\nx\nread-only\n")
+    assert run["stdout"].endswith("seen\nx\nread-only\ngiven\nread-only\n")
+    assert {path.name: path.read_text(encoding="utf-8") for path in (claim / "results").iterdir()} == {"kept": "kept\n"}
     assert (run["stderr"], answer["reason"]) == (mask, "script_failed")
     path = resource_path("v1", "configmaps", inspector.namespace)
     stored = list_objects(inspector.connect(), path, keep=lambda raw: raw).items
@@ -138,8 +184,8 @@ def test_volumes_are_there_and_words_of_secrets_reach_neither_result_nor_record_
         assert base64.b64encode(text.encode()).decode() not in heap
 
 
-def test_a_volume_that_is_missing_is_named(inspector):
-    answer = inspector.run(script="true", volumes=[{"path": "/etc/x", "secret": "nonsuch"}], start_timeout="15")
+def test_a_volume_that_is_missing_is_named(waiting):
+    answer = waiting[1]["missing"].result()
     assert answer["reason"] == "config"
     assert 'secret "nonsuch" not found' in answer["msg"]
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import typing as t
 
@@ -16,9 +17,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.writes import cr
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, RealCluster
+from ansible_collections.muster.kube.tests.support.role_course import Role, RoleCourse, changes, part_of, proxies_for
 
 Object = dict[str, t.Any]
-HOME, FOREIGN = "role-lab", "role-foreign"
+HOME, FOREIGN, MISSING = "role-lab", "role-foreign", "role-missing"
+# Administers FOREIGN, and has no other rights.
+ADMINISTRATOR = "anna"
 RBAC = "rbac.authorization.k8s.io"
 SETTINGS: Object = {
     "inspection_namespaces": [
@@ -33,34 +37,38 @@ SETTINGS: Object = {
 }
 
 
-def run_role(directory: t.Any, kubeconfig: t.Any, *runs: Object, after: t.Mapping[str, Object] | None = None) -> Played:
-    """Apply the role as often as settings are given, then some tasks, in one play."""
-    tasks: dict[str, Object] = {}
-    for number, settings in enumerate(runs):
-        variables = {"inspection_kubeconfig": str(kubeconfig), **SETTINGS, **settings}
-        role = {"name": "muster.kube.inspection", "apply": {"check_mode": variables.pop("check", False)}}
-        tasks[f"role_{number}"] = {"ansible.builtin.include_role": role, "vars": variables, "ignore_errors": False}
-    return play_tasks(directory, {**tasks, **(after or {})})
+ROLE = Role("muster.kube.inspection", SETTINGS)
 
 
-def changes(played: Played) -> int:
-    """How many tasks of the role said that they changed something; one more is that which keeps the answers."""
-    return int(played.output.rpartition("changed=")[2].split()[0]) - 1
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """What the play that installs everything gave."""
+
+    played: Played
+    proxies: dict[str, ApiProxy]
 
 
 @pytest.fixture(scope="module")
-def installed(real_cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[RealCluster]:
-    """The cluster after the role: first in check mode, then really; both namespaces go in the end."""
+def installation(real_cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Installation]:
+    """The role in check mode, for real, and again; both namespaces go in the end."""
     real_cluster.live.namespace(FOREIGN)
-    directory = tmp_path_factory.mktemp("installed")
-    with ApiProxy(real_cluster.kubeconfig, directory) as proxy:
-        run_role(directory, proxy.kubeconfig, {"check": True})
-        assert_no_writes(proxy)
-    assert get_object(real_cluster.client, resource_path("v1", "namespaces", name=HOME)) is None
-    run_role(directory, real_cluster.kubeconfig, {})
-    yield real_cluster
+    directory = tmp_path_factory.mktemp("installation")
+    course = RoleCourse(ROLE, real_cluster, directory)
+    with proxies_for(real_cluster, directory, "check", "again") as proxies:
+        course.apply("check", proxies["check"].kubeconfig, check=True)
+        course.kubectl("namespaces_after_check", "get", "namespaces", "-o", "name")
+        course.apply("install")
+        course.apply("again", proxies["again"].kubeconfig)
+        yield Installation(course.play(), proxies)
     for name in (HOME, FOREIGN):
         real_cluster.live.drop_namespace(name)
+
+
+@pytest.fixture(scope="module")
+def installed(real_cluster: RealCluster, installation: Installation) -> RealCluster:
+    """The cluster after the role."""
+    assert f"namespace/{FOREIGN}" in installation.played["namespaces_after_check"]["stdout_lines"]
+    return real_cluster
 
 
 def allowed(cluster: RealCluster, user: str, verb: str, resource: str, group: str = "", **more: str) -> bool:
@@ -157,14 +165,76 @@ def test_namespaces_are_made_with_a_level_and_those_of_others_left_alone(install
     assert not any(label.startswith(("muster.kube/", "pod-security")) for label in foreign)
 
 
-def test_a_second_run_writes_nothing(installed, tmp_path):
-    with ApiProxy(installed.kubeconfig, tmp_path) as proxy:
-        played = run_role(tmp_path, proxy.kubeconfig, {})
-        assert proxy.requests
-        assert_no_writes(proxy)
-    assert changes(played) == 0
+def test_check_mode_writes_nothing(installation):
+    assert installation.proxies["check"].requests
+    assert_no_writes(installation.proxies["check"])
+    assert f"namespace/{HOME}" not in installation.played["namespaces_after_check"]["stdout_lines"]
 
 
+def test_a_second_run_writes_nothing(installation):
+    assert installation.proxies["again"].requests
+    assert_no_writes(installation.proxies["again"])
+    assert changes(installation.played, "again") == 0
+
+
+def make_administrator(cluster: RealCluster, user: str, namespace: str) -> None:
+    """Let a user administer a namespace, as clusters do for their teams."""
+    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
+    metadata = {"name": "administrators", "namespace": namespace}
+    body = {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "metadata": metadata}
+    cluster.live.create({**body, "roleRef": role, "subjects": [subject]})
+
+
+def one_team(name: str, *inspectors: str, **more: t.Any) -> Object:
+    """Settings for one namespace."""
+    people = [{"kind": "User", "name": person} for person in inspectors]
+    return {"inspection_namespaces": [{"name": name, "inspectors": people}], **more}
+
+
+@pytest.fixture(scope="module")
+def divided(installed: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """The role run for another team by a cluster administrator, then by the administrator of that team's namespace."""
+    make_administrator(installed, ADMINISTRATOR, FOREIGN)
+    course = RoleCourse(ROLE, installed, tmp_path_factory.mktemp("divided"))
+    course.apply("ben", **one_team(FOREIGN, "ben"))
+    course.apply("nodes", **one_team(FOREIGN, "ben", inspection_cluster_rights="nodes"))
+    nodes, nothing = {"inspection_cluster_rights": "nodes"}, {"inspection_cluster_rights": "none"}
+    course.apply_in_vain("refused", user=ADMINISTRATOR, **one_team(FOREIGN, "eve", **nodes))
+    course.apply_in_vain("missing", user=ADMINISTRATOR, **one_team(MISSING, "eve", **nothing))
+    course.apply("eve", user=ADMINISTRATOR, **one_team(FOREIGN, "eve", **nothing))
+    return course.play()
+
+
+@pytest.mark.usefixtures("divided")
+def test_a_run_for_one_team_leaves_the_rights_of_others_alone(installed):
+    assert allowed(installed, "ina", "list", "pods", namespace="")
+    assert allowed(installed, "ina", "create", "jobs", "batch")
+    assert allowed(installed, "ben", "list", "nodes", namespace="")
+    assert not allowed(installed, "ben", "list", "pods", namespace="")
+    assert not allowed(installed, "ben", "create", "jobs", "batch")
+
+
+@pytest.mark.usefixtures("divided")
+def test_an_administrator_of_a_namespace_can_prepare_it(installed):
+    assert allowed(installed, "eve", "create", "jobs", "batch", namespace=FOREIGN)
+    assert not allowed(installed, "ben", "create", "jobs", "batch", namespace=FOREIGN)
+    assert not allowed(installed, "eve", "list", "nodes", namespace="")
+
+
+def test_what_a_cluster_administrator_has_to_do_is_told(divided):
+    assert divided["refused"] == (
+        "Only a cluster administrator can let inspectors read what is outside of their namespace "
+        "(inspection_cluster_rights is nodes). Ask one to run this role, or set inspection_cluster_rights to none."
+    )
+    told = divided["missing"]
+    assert told.startswith(f"The namespace {MISSING} cannot be read with these rights. Ask a cluster administrator to")
+    assert told.endswith(
+        f"kubectl create rolebinding administrators --clusterrole=admin --user=YOU --namespace={MISSING}"
+    )
+
+
+@pytest.mark.usefixtures("divided")
 def test_everything_goes_but_a_namespace_with_records(installed, tmp_path):
     record = {
         "apiVersion": "v1",
@@ -173,11 +243,21 @@ def test_everything_goes_but_a_namespace_with_records(installed, tmp_path):
     }
     create(installed.client, resource_path("v1", "configmaps", HOME), record)
     registry = {"inspection_registry": True, "inspection_registry_wait": 0, "inspection_cluster_rights": "none"}
-    run_role(tmp_path, installed.kubeconfig, registry)
-    assert not allowed(installed, "ina", "list", "nodes", namespace="")
-    assert get_object(installed.client, resource_path("apps/v1", "deployments", "muster-registry", "registry"))
-    played = run_role(tmp_path, installed.kubeconfig, {"inspection_state": "absent"})
-    assert f"Namespace {HOME} stays" in played.output
+    course = RoleCourse(ROLE, installed, tmp_path)
+    course.apply("registry", **registry)
+    course.kubectl("registries", "get", "deployments", "-n", "muster-registry", "-o", "name")
+    course.kubectl("rights", "auth", "can-i", "list", "nodes", "--as", "ina", may_fail=True)
+    course.apply("team", user=ADMINISTRATOR, **one_team(FOREIGN, inspection_state="absent"))
+    marked = ("-l", "app.kubernetes.io/component=inspection", "-o", "name")
+    course.kubectl("theirs", "get", "roles", "-n", FOREIGN, *marked)
+    course.kubectl("ours", "get", "roles", "-n", HOME, *marked)
+    course.apply("removal", inspection_state="absent")
+    played = course.play()
+    assert played["rights"]["stdout"] == "no"
+    assert played["registries"]["stdout_lines"] == ["deployment.apps/registry"]
+    assert f"Only what lies in {FOREIGN} was removed" in part_of(played, "team")
+    assert (played["theirs"]["stdout_lines"], len(played["ours"]["stdout_lines"])) == ([], 2)
+    assert f"Namespace {HOME} stays" in part_of(played, "removal")
     left = [
         (api, plural)
         for api, plural in (

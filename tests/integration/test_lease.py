@@ -12,12 +12,6 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import (
-    Epoch,
-    LeaseTerms,
-    Ledger,
-    LostLeadership,
-)
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -31,7 +25,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_replace,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import (
+    DispatchLease,
+    Epoch,
+    LostLeadership,
+)
 
 # Never reached when things work.
 PATIENCE = 60.0
@@ -46,13 +45,13 @@ class Office:
         self.cluster = cluster
         self.namespace = namespace
         self.path = resource_path("coordination.k8s.io/v1", "leases", namespace, "dispatch")
-        self.made: list[Ledger] = []
+        self.made: list[DispatchLease] = []
 
-    def ledger(self, name: str, *, seconds: float = 60.0, kubeconfig: t.Any = None, **options: t.Any) -> Ledger:
+    def ledger(self, name: str, *, seconds: float = 60.0, kubeconfig: t.Any = None, **options: t.Any) -> DispatchLease:
         """A candidate with two connections of its own."""
         address = {"kubeconfig": str(kubeconfig or self.cluster.kubeconfig)}
-        terms = LeaseTerms(self.namespace, "dispatch", seconds)
-        made = Ledger(connect(address), terms, name, renewal_client=connect(address), **options)
+        terms = LeaseOptions(self.namespace, "dispatch", seconds)
+        made = DispatchLease(connect(address), terms, name, renewal_client=connect(address), **options)
         self.made.append(made)
         return made
 

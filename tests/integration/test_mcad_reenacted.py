@@ -12,11 +12,11 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import tell
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps import tell
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_micros, time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_micros, time_text
 from ansible_collections.muster.kube.tests.support.dispatch_stage import actions
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     app_wrapper,

@@ -14,11 +14,11 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     app_wrapper,
     config_map,
@@ -149,7 +149,7 @@ def dispatching(cluster: LiveCluster) -> t.Iterator[None]:
     """A dispatcher over the wrappers' namespace for as long as the block lasts."""
     over = threading.Event()
     auth = {"kubeconfig": cluster.kubeconfig}
-    terms = DispatchTerms(namespaces=(SPACE,), duration=1800.0)
+    terms = DispatchOptions(namespaces=(SPACE,), duration=1800.0)
 
     def work() -> None:
         run_dispatch(connect(auth), connect(auth), terms, print, until=lambda _phases: over.is_set())

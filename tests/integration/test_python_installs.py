@@ -19,8 +19,8 @@ import venv
 
 import pip
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import stack_from_data
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import stack_from_data
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
 from ansible_collections.muster.kube.tests.support.package_server import Indexes
 
 SECONDS = 300

@@ -14,9 +14,9 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import list_records, read_outcome
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import list_records, read_outcome
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.build_site import BuildSite, small
 from ansible_collections.muster.kube.tests.support.fault_points import When, chosen

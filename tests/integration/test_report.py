@@ -15,10 +15,11 @@ import threading
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import write_report
-from ansible_collections.muster.kube.plugins.module_utils._model.report import ReportRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.report.page import ReportOptions
 from ansible_collections.muster.kube.tests.support import inspection_cases
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_for_end
 from ansible_collections.muster.kube.tests.support.report_cases import (
+    SECTION_TEMPLATES,
     START,
     TEMPLATE,
     gang,
@@ -95,7 +96,9 @@ def report(tmp_path):
     def write(gangs, **more):
         page = tmp_path / "page.html"
         sections = (section(gangs, **more),)
-        write_report(ReportRequest(page, "Page", sections, TEMPLATE.read_text(encoding="utf-8"), False))
+        write_report(
+            ReportOptions(page, "Page", sections, TEMPLATE.read_text(encoding="utf-8"), SECTION_TEMPLATES, False)
+        )
         return page
 
     return write
@@ -149,7 +152,7 @@ def test_inspections_are_drawn_and_say_what_a_point_stands_for(tmp_path, browse,
     stacks = inspection_cases.two_stacks()
     page = tmp_path / "page.html"
     sections = (inspection_cases.section([*stacks, inspection_cases.inspection(attack, [10.0])]),)
-    write_report(ReportRequest(page, "Page", sections, TEMPLATE.read_text(encoding="utf-8"), False))
+    write_report(ReportOptions(page, "Page", sections, TEMPLATE.read_text(encoding="utf-8"), SECTION_TEMPLATES, False))
     dom, complaints = browse(page)
     assert complaints == []
     assert "<title>Page</title>" in dom

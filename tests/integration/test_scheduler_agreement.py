@@ -10,15 +10,15 @@ import collections
 import dataclasses
 import time
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import decide, gang_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import decide, gang_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of, read_snapshot
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import steer_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import steer_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.tests.support.live_cluster import is_bound, wait_until
 from ansible_collections.muster.kube.tests.support.scheduler_cases import make_case
 

@@ -10,11 +10,11 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest, own_claims
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import decide, gang_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import decide, gang_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of, read_snapshot
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.tests.support.live_cluster import is_bound, wait_until
 
 NAMESPACE = "volumes"

@@ -16,6 +16,7 @@ import email.utils
 import http.client
 import json
 import re
+import select
 import socket
 import ssl
 import threading
@@ -91,6 +92,7 @@ class Rule:
     seconds: float = 0.0
     holding: bool = False
     ahead: float | None = None
+    meanwhile: t.Callable[[], None] | None = None
     matched: int = 0
     arrived: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -112,32 +114,14 @@ class Rule:
         self.released.set()
 
 
-class ApiProxy:
-    """The proxy, serving while its with block lasts: with ApiProxy(upstream_kubeconfig, directory) as proxy."""
+class RequestBook:
+    """The requests of a client so far, and the rules for those to come."""
 
-    def __init__(self, upstream_kubeconfig: str | Path | t.Mapping[str, t.Any], directory: str | Path) -> None:
-        """Read the upstream's address and credentials; its files and the new kubeconfig go to the directory."""
-        self.directory = Path(directory)
+    def __init__(self) -> None:
+        """Nothing recorded, no rules."""
         self.requests: list[Recorded] = []
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
-        self._upstream = Upstream(_load(upstream_kubeconfig), self.directory)
-        handler = type("Handler", (_Handler,), {"proxy": self, "upstream": self._upstream})
-        self._server = _Server(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.kubeconfig = self._write_kubeconfig()
-
-    def __enter__(self) -> ApiProxy:
-        """Start to serve."""
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        """Release what is held, drop every connection and stop."""
-        self.clear()
-        self._server.shutdown()
-        self._server.server_close()
-        self._server.drop_connections()
 
     @property
     def writes(self) -> list[Recorded]:
@@ -218,6 +202,32 @@ class ApiProxy:
             self._rules.append(rule)
         return rule
 
+
+class ApiProxy(RequestBook):
+    """The proxy, serving while its with block lasts: with ApiProxy(upstream_kubeconfig, directory) as proxy."""
+
+    def __init__(self, upstream_kubeconfig: str | Path | t.Mapping[str, t.Any], directory: str | Path) -> None:
+        """Read the upstream's address and credentials; its files and the new kubeconfig go to the directory."""
+        super().__init__()
+        self.directory = Path(directory)
+        self._upstream = Upstream(_load(upstream_kubeconfig), self.directory)
+        handler = type("Handler", (_Handler,), {"proxy": self, "upstream": self._upstream})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.kubeconfig = self._write_kubeconfig()
+
+    def __enter__(self) -> ApiProxy:
+        """Start to serve."""
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        """Release what is held, drop every connection and stop."""
+        self.clear()
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.drop_connections()
+
     def _write_kubeconfig(self) -> Path:
         """A kubeconfig that leads to the proxy."""
         path = self.directory / "proxy.kubeconfig"
@@ -233,7 +243,7 @@ class ApiProxy:
         return path
 
 
-def assert_no_writes(proxy: ApiProxy) -> None:
+def assert_no_writes(proxy: RequestBook) -> None:
     """Fail with the list of requests that could have changed the cluster."""
     sent = [f"{request.method} {request.path}" for request in proxy.writes]
     if sent:
@@ -325,6 +335,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     proxy: ApiProxy
     upstream: Upstream
+    # The last connection to the server, with whose credentials; opening one costs both sides more than a request.
+    _kept: tuple[bool, http.client.HTTPConnection] | None = None
 
     def _serve(self) -> None:
         """Record, apply the rule if there is one, pass on."""
@@ -395,7 +407,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Ask the server and hand its answer on as it comes."""
         cut = rule.cut if rule is not None else None
         own_credentials = "Authorization" in self.headers
-        connection = self.upstream.open(own_credentials=own_credentials)
+        connection = self._connection(own_credentials)
         try:
             connection.putrequest(self.command, self.path, skip_accept_encoding=True)
             # Line by line, since names may repeat (impersonated groups).
@@ -412,10 +424,29 @@ class _Handler(BaseHTTPRequestHandler):
                 self._drop(request)
                 return
             self._copy(request, answer, rule)
+            if _is_read(answer) and not answer.will_close:
+                answer.close()
+                self._kept = own_credentials, connection
         except (OSError, http.client.HTTPException):
             self._drop(request)
         finally:
-            connection.close()
+            if self._kept is None:
+                connection.close()
+
+    def _connection(self, own_credentials: bool) -> http.client.HTTPConnection:
+        """The connection of the last request, or a new one if the server has closed it or others' credentials count."""
+        kept, self._kept = self._kept, None
+        if kept is not None and kept[0] == own_credentials and not select.select([kept[1].sock], [], [], 0)[0]:
+            return kept[1]
+        if kept is not None:
+            kept[1].close()
+        return self.upstream.open(own_credentials=own_credentials)
+
+    def finish(self) -> None:
+        """The connection to the server goes with the client's."""
+        if self._kept is not None:
+            self._kept[1].close()
+        super().finish()
 
     def _copy(self, request: Recorded, answer: http.client.HTTPResponse, rule: Rule | None) -> None:
         """Write the answer on while it is read; watches come line by line."""
@@ -434,6 +465,11 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         if length is None:
             self.wfile.write(b"0\r\n\r\n")
+
+
+def _is_read(answer: http.client.HTTPResponse) -> bool:
+    """Whether nothing of an answer is left to be read."""
+    return answer.isclosed() or answer.length == 0
 
 
 def _load(kubeconfig: str | Path | t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:

@@ -14,15 +14,11 @@ import tarfile
 import typing as t
 import urllib.request
 
-from ansible_collections.muster.kube.plugins.module_utils._args.image_build import (
-    image_build_argument_spec,
-    image_build_terms,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, BuildTerms, run_build
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.image_build import FACE
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, BuildOptions, run_build
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, RealCluster
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "roles/inspection/files/build.sh"
@@ -30,11 +26,11 @@ ODD = 'it\'s "quoted" $HOME `id` \\n\n\tzwölf €\n\nEOF\n'
 KINDS = "application/vnd.oci.image.manifest.v1+json,application/vnd.docker.distribution.manifest.v2+json"
 
 
-def build_terms_of(options: t.Mapping[str, t.Any], *, check_mode: bool = False) -> BuildTerms:
+def build_terms_of(options: t.Mapping[str, t.Any], *, check_mode: bool = False) -> BuildOptions:
     """The terms behind a task's options; the builder's script comes as from the action plugin."""
-    params = {name: entry.get("default") for name, entry in image_build_argument_spec().items()}
+    params = {name: entry.get("default") for name, entry in FACE.spec.items()}
     params |= {"build_script": SCRIPT.read_text(encoding="utf-8"), **options}
-    return BuildTerms(**image_build_terms(params, check_mode, GENERATOR_VERSION))
+    return FACE.options(params, check_mode)
 
 
 class BuildSite:
@@ -62,7 +58,7 @@ class BuildSite:
             **changes,
         }
 
-    def terms(self, *, check_mode: bool = False, **changes: t.Any) -> BuildTerms:
+    def terms(self, *, check_mode: bool = False, **changes: t.Any) -> BuildOptions:
         """The same as terms of the flow."""
         return build_terms_of(self.options(**changes), check_mode=check_mode)
 

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import Snapshot, node_from_api, pod_from_api
-from ansible_collections.muster.kube.plugins.module_utils._policy.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import (
+    Snapshot,
+    node_from_api,
+    pod_from_api,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 
 def node(name, *, labels=None, taints=None, unschedulable=False, **resources):

@@ -14,8 +14,8 @@ import subprocess
 import time
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, item_from_frame
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ItemFacts, item_from_frame
 
 COLLECTOR = pathlib.Path(__file__).parents[2] / "roles" / "inspection" / "files" / "collector.sh"
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}

@@ -11,29 +11,30 @@ import typing as t
 from urllib.parse import urlsplit
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Office
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, record_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.record import PHASE_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Session
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import PHASE_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
     advance,
     new_state,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     FINISHED_LABEL,
     build_ticket,
     plan_objects,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record
 from ansible_collections.muster.kube.tests.support.writable_api import WritableApi
 
 Object = dict[str, t.Any]
 
 # Long enough for a busy machine, since nobody renews it in the background.
-LEASE = LeaseTerms("team", "dispatch", 600.0)
+LEASE = LeaseOptions("team", "dispatch", 600.0)
 BEGAN, ENDED = "2026-11-16T03:30:00Z", "2026-11-16T03:40:00Z"
 
 
@@ -68,10 +69,10 @@ class SmallOffice:
         """The Lease is taken at once."""
         self.api = api
         client = api.client()
-        ledger = Ledger(client, LEASE, "test", renewal_client=client, renew_in_background=False)
+        ledger = DispatchLease(client, LEASE, "test", renewal_client=client, renew_in_background=False)
         assert ledger.acquire(1.0)
-        settings = DispatchTerms(**{"namespaces": ("team",), "lease": LEASE, **terms})
-        self.office = Office(client, ledger, settings, every_wrapper=True, identity_of=lambda _namespace: client)
+        settings = DispatchOptions(**{"namespaces": ("team",), "lease": LEASE, **terms})
+        self.office = Session(client, ledger, settings, every_wrapper=True, identity_of=lambda _namespace: client)
 
     def close(self) -> None:
         """Give the Lease back."""

@@ -32,8 +32,6 @@ from ansible_collections.muster.kube.tests.support.nursery import Forked, Nurser
 
 # Never reached when things work.
 PATIENCE = 120.0
-# A line of the log.
-CYCLE = "-- cycle --"
 # Instead of orders: fork a process for each that comes.
 NURSERY = "--nursery"
 
@@ -45,7 +43,7 @@ def lease_seconds() -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Orders:
-    """What one dispatcher shall do; the first fields are where, the others are those of DispatchTerms."""
+    """What one dispatcher shall do; the first fields are where, the others are those of DispatchOptions."""
 
     kubeconfig: str
     lease_namespace: str
@@ -65,8 +63,6 @@ class Orders:
     # Ends such a run also when there is no record any more.
     or_gone: bool = False
     clock_offset: float = 0.0
-    # Has every cycle noted in the log, for tests that count them.
-    tell_cycles: bool = False
     # Whose code runs: the dispatcher, or the fixed writes with which the harness itself is tested.
     program: str = "dispatch"
 
@@ -161,11 +157,6 @@ class DispatchProcess:
             raise AssertionError(f"the process ended with {self.running.returncode}:\n{self.log.read_text()[-4000:]}")
         return t.cast("dict[str, t.Any]", json.loads(printed.splitlines()[-1]))
 
-    @property
-    def cycles(self) -> int:
-        """How many cycles it has finished, of one that was ordered to tell."""
-        return self.log.read_text(encoding="utf-8").splitlines().count(CYCLE)
-
     def wait(self, seconds: float = PATIENCE) -> int:
         """Wait for its end, whatever it is; returns the exit code."""
         return self.running.wait(seconds)
@@ -218,17 +209,17 @@ def shift_clocks(seconds: float) -> None:
     datetime.datetime = ShiftedDatetime  # type: ignore[misc]
 
 
-def run_dispatcher(orders: Orders) -> dict[str, t.Any]:
-    """Run the dispatcher as ordered."""
+def run_dispatcher(orders: Orders, until: t.Callable[[t.Mapping[str, str]], bool] | None = None) -> dict[str, t.Any]:
+    """Run the dispatcher as ordered; until sees the phases after each cycle and may end the run instead."""
     # Imported here: the clocks must be wrong before.
     from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
-    from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-    from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+    from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 
-    terms = DispatchTerms(
+    terms = DispatchOptions(
         policy=orders.policy,
-        lease=LeaseTerms(orders.lease_namespace, orders.lease_name, orders.lease_seconds),
+        lease=LeaseOptions(orders.lease_namespace, orders.lease_name, orders.lease_seconds),
         lease_wait=orders.lease_wait,
         namespaces=None if orders.namespaces is None else tuple(orders.namespaces),
         max_starts=orders.max_starts,
@@ -251,14 +242,7 @@ def run_dispatcher(orders: Orders) -> dict[str, t.Any]:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    result = run_dispatch(
-        connect(auth),
-        connect(auth),
-        terms,
-        say,
-        until=finished,
-        on_cycle=(lambda _cycle: say(CYCLE)) if orders.tell_cycles else None,
-    )
+    result = run_dispatch(connect(auth), connect(auth), terms, say, until=until or finished)
     return dict(result.as_result())
 
 
@@ -266,14 +250,15 @@ def run_fixed_writes(orders: Orders) -> dict[str, t.Any]:
     """A dispatcher's stand-in: takes the Lease, writes a few ConfigMaps, goes on past refusals; tells its clock."""
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
     from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-    from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger
     from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
     from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+    from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 
     auth = {"kubeconfig": orders.kubeconfig}
     client = connect(auth)
-    terms = LeaseTerms(orders.lease_namespace, orders.lease_name, orders.lease_seconds)
-    ledger = Ledger(client, terms, "fixed", renewal_client=connect(auth))
+    terms = LeaseOptions(orders.lease_namespace, orders.lease_name, orders.lease_seconds)
+    ledger = DispatchLease(client, terms, "fixed", renewal_client=connect(auth))
     epoch = ledger.acquire(orders.lease_wait)
     path = resource_path("v1", "configmaps", orders.lease_namespace)
     errors = []
@@ -299,7 +284,13 @@ PROGRAMS = {"dispatch": run_dispatcher, "fixed_writes": run_fixed_writes}
 def import_everything() -> None:
     """Load what a dispatcher needs before it is forked."""
     ours = "ansible_collections.muster.kube.plugins.module_utils"
-    for name in ("_flow.dispatch.run", "_flow.dispatch.terms", "_kube.client", "_kube.lease", "_kube.writes"):
+    for name in (
+        "_flow.dispatch.run",
+        "_policy.dispatch.options",
+        "_kube.client",
+        "_store.dispatch_lease",
+        "_kube.writes",
+    ):
         importlib.import_module(f"{ours}.{name}")
     # The collector of garbage leaves alone what is there already, so that the memory stays shared.
     gc.freeze()

@@ -11,20 +11,27 @@ import copy
 import json
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Decision
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import RetryPolicy, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch, replace
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, Batch, batch_text
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_KEY
-from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, PODSET_LABEL, TICKET_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import (
+    BATCH_ANNOTATION,
+    Batch,
+    LeaseOptions,
+    batch_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_KEY, RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    GANG_LABEL,
+    PODSET_LABEL,
+    TICKET_LABEL,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Decision
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     app_wrapper,
     gang_record,
@@ -38,8 +45,8 @@ from ansible_collections.muster.kube.tests.support.live_cluster import DEADLINE,
 
 Object = dict[str, t.Any]
 
-LEASE_SECONDS = 5.0
-QUICK = RetryPolicy(first_pause=0.01, longest_pause=0.05)
+# Longer than a busy machine keeps a renewal waiting; a stage leaves its Lease when a run is over.
+LEASE_SECONDS = 15.0
 # No controller makes pods for a Job, or a Ray object, that says somebody else looks after it.
 NOBODYS_JOB = "example.com/nobody"
 NOBODYS_RAY = "kueue.x-k8s.io/multikueue"
@@ -54,10 +61,9 @@ class Stage:
         self.client = cluster.client
         self.namespace = namespace
         self.pool = namespace
-        self.lease = LeaseTerms("default", f"dispatch-{namespace}", LEASE_SECONDS)
+        self.lease = LeaseOptions("default", f"dispatch-{namespace}", LEASE_SECONDS)
         self.lines: list[str] = []
-        auth = {"kubeconfig": str(kubeconfig or cluster.kubeconfig)}
-        self._clients = (connect(auth, retry=QUICK), connect(auth, retry=QUICK))
+        self._clients = (cluster.connect(kubeconfig), cluster.connect(kubeconfig))
         self._nodes: list[str] = []
         self._provides_lease = True
 
@@ -73,7 +79,7 @@ class Stage:
         """One cycle, or what the terms say."""
         settings: dict[str, t.Any] = {"lease": self.lease, "namespaces": (self.namespace,), **terms}
         self.ensure_lease()
-        return run_dispatch(*self._clients, DispatchTerms(**settings), self.lines.append)
+        return run_dispatch(*self._clients, DispatchOptions(**settings), self.lines.append)
 
     @contextlib.contextmanager
     def without_lease(self) -> t.Iterator[None]:
@@ -104,7 +110,7 @@ class Stage:
         settings: dict[str, t.Any] = {"lease": self.lease, "namespaces": (self.namespace,), **terms}
         self.ensure_lease()
         return run_dispatch(
-            *self._clients, DispatchTerms(duration=DEADLINE, **settings), self.lines.append, until=until
+            *self._clients, DispatchOptions(duration=DEADLINE, **settings), self.lines.append, until=until
         )
 
     # Making.
@@ -213,6 +219,12 @@ class Stage:
         """The phase of a gang."""
         return self.record(name).phase
 
+    def phases(self) -> dict[str, str]:
+        """The phases of all gangs in ConfigMaps, by name."""
+        path = resource_path("v1", "configmaps", self.namespace)
+        found = list_objects(self.client, path, keep=record_from_api, label_selector=RECORD_LABEL).items
+        return {record.name: record.phase for record in found}
+
     def pods(self, selector: str | None = None) -> list[Object]:
         """The pods of the namespace that are not on their way out."""
         found = self.cluster.pods(self.namespace, selector)
@@ -248,7 +260,7 @@ class Stage:
         return resource_path("coordination.k8s.io/v1", "leases", self.lease.namespace, self.lease.name)
 
 
-def free_lease(terms: LeaseTerms) -> Object:
+def free_lease(terms: LeaseOptions) -> Object:
     """A Lease that nobody holds, as one leaves it who has seen that nothing is under way."""
     nothing = batch_text(Batch("none", "none", (), {}))
     metadata = {"name": terms.name, "namespace": terms.namespace, "annotations": {BATCH_ANNOTATION: nothing}}

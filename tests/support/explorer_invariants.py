@@ -15,10 +15,10 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.demand import running_pod_requests
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import node_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import running_pod_requests
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import node_from_api
 from ansible_collections.muster.kube.tests.support import invariants as base
 from ansible_collections.muster.kube.tests.support.memory_cluster import Change, MemoryCluster, Object
 

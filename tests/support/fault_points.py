@@ -21,7 +21,7 @@ import re
 import threading
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import BATCH_ANNOTATION, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, read_batch
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, Cut, Recorded, Rule, _Handler
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess
 

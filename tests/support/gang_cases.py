@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import build_record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
 
 Object = dict[str, t.Any]
 
@@ -20,6 +20,7 @@ POOL_LABEL = "muster-test/pool"
 HOSTNAME = "kubernetes.io/hostname"
 # Pods that take room on purpose behind a dispatcher's back carry it, so that nobody is blamed for them.
 THIEF_LABEL = "muster-test/thief"
+READY_BEFORE_NEXT = "muster.kube/ready-before-next"
 WRAPPER_API = "workload.codeflare.dev/v1beta1"
 
 
@@ -84,6 +85,13 @@ def service(name: str) -> Object:
     """Another object without pods, in a kind that nothing else in these tests uses."""
     spec = {"clusterIP": "None", "selector": {"app": name}, "ports": [{"port": 80}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def waiting_service(name: str) -> Object:
+    """An object that must be ready before the next one is created; only the test makes it ready."""
+    made = service(name)
+    made["metadata"]["annotations"] = {READY_BEFORE_NEXT: "Ready=True"}
+    return made
 
 
 def claim(name: str, size: str = "1Gi") -> Object:

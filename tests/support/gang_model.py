@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import itertools
 
-from ansible_collections.muster.kube.plugins.module_utils._model.live import gang_pod_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
-from ansible_collections.muster.kube.plugins.module_utils._model.state import advance, new_state
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import podset_label
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import gang_pod_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import advance, new_state
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
 
 RECORD = "record-1"
 # When the gangs of these tests are dispatched.

@@ -9,23 +9,24 @@ from __future__ import annotations
 import copy
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, record_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
-from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangAsk, GangOptions, GangSettings
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import WRAPPER_API
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import build_record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
     GangState,
     advance,
     new_state,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     build_ticket,
     owned_by_ticket,
     plan_objects,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import WRAPPER_API
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.writable_api import CREATED, WritableApi, discovery
 
@@ -40,9 +41,17 @@ def gang(**options: t.Any) -> Object:
     return {"namespace": "team", "definition": copy.deepcopy(TRAIN), **options}
 
 
-def terms(*gangs: Object, state: t.Any = "present", **options: t.Any) -> GangTerms:
+def terms(*gangs: Object, state: t.Any = "present", **options: t.Any) -> GangOptions:
     """What a task asks for."""
-    return GangTerms(state=state, gangs=gangs or (gang(),), **options)
+    return GangOptions(state=state, gangs=tuple(ask(item) for item in gangs or (gang(),)), **options)
+
+
+def ask(options: Object) -> GangAsk:
+    """One gang as the flow gets it from the options of a task."""
+    source = {name: options[name] for name in ("name", "namespace", "definition", "src") if name in options}
+    podsets = tuple(options["podsets"]) if "podsets" in options else None
+    settings = {name: value for name, value in options.items() if name not in (*source, "podsets")}
+    return GangAsk(GangSource(**source, podsets=podsets), GangSettings(**settings))
 
 
 def state_in(phase: t.Any, **changes: t.Any) -> GangState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import Context
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context
 from ansible_collections.muster.kube.tests.support.dockerfile_reader import (
     Unexpected,
     assignment,

@@ -25,8 +25,8 @@ import tarfile
 import tempfile
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import exclusive
-from ansible_collections.muster.kube.plugins.module_utils._model.image_archive import build_config, build_manifest
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._model.image.image_archive import build_config, build_manifest
 from ansible_collections.muster.kube.tests.support.shared_cluster import cache_directory
 
 # Raised when the way an image is made changes.
@@ -43,13 +43,18 @@ class ImageRecipe:
     name: str
     packages: tuple[str, ...]
     variant: str = "minbase"
+    # Further names of busybox.
+    links: tuple[str, ...] = ()
 
 
 BASE = ImageRecipe("base", ("ca-certificates", "python3", "python3-pip", "python3-venv"))
 BUILDER = ImageRecipe("builder", ("buildah", "ca-certificates"))
 DNF = ImageRecipe("dnf", ("ca-certificates", "dnf", "python3", "rpm"))
 # Its packages are only unpacked; busybox is the rest of the system.
-PYTHON = ImageRecipe("python", ("python3",), "extract")
+PYTHON = ImageRecipe("python", ("python3", "python3-venv"), "extract", ("usr/bin/env",))
+# What unpacked packages bring and no program needs, but for the wheels of which new virtual environments get their pip.
+NEEDLESS = ("./usr/share/", "./dev/", "./tmp/")
+NEEDED = "./usr/share/python-wheels/"
 
 
 def base_image(registry: str) -> str:
@@ -68,7 +73,7 @@ def dnf_image(registry: str) -> str:
 
 
 def python_image(registry: str) -> str:
-    """Nothing but busybox and python3, in the registry."""
+    """Nothing but busybox and a python3 that can make virtual environments, in the registry."""
     return _pushed(registry, PYTHON.name, str(_ensure_debian(PYTHON)))
 
 
@@ -85,10 +90,15 @@ def _pushed(registry: str, name: str, layout: str) -> str:
     return reference
 
 
+def forget_pushed() -> None:
+    """A registry is gone, and with it what was pushed."""
+    _pushed.cache_clear()
+
+
 def _ensure_debian(recipe: ImageRecipe) -> pathlib.Path:
     """The image of a recipe in the cache, made when it is not there."""
     suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
-    key = _key([recipe.name, suite, *recipe.packages])
+    key = _key([recipe.name, suite, *recipe.packages, *recipe.links])
 
     def make_layer(target: pathlib.Path) -> None:
         """Let mmdebstrap install the packages."""
@@ -105,7 +115,7 @@ def _ensure_debian(recipe: ImageRecipe) -> pathlib.Path:
             SOURCE_DATE_EPOCH="1767225600",
         )
         if recipe.variant == "extract":
-            _complete(target)
+            _complete(target, recipe.links)
 
     return _ensure_layout(f"{recipe.name}-{key}", make_layer, ["/bin/bash"])
 
@@ -128,12 +138,13 @@ def _busybox() -> str:
     return shutil.which("busybox") or "busybox"
 
 
-def _add_busybox(archive: tarfile.TarFile, taken: t.Collection[str] = ()) -> None:
+def _add_busybox(archive: tarfile.TarFile, taken: t.Collection[str] = (), links: t.Sequence[str] = ()) -> None:
     """The program with a link for each of its names that is not taken, and the few files that everything needs."""
     _add(archive, "bin/busybox", pathlib.Path(_busybox()).read_bytes(), 0o755)
-    for applet in sorted({*_run([_busybox(), "--list"]).split()} - {"busybox"}):
-        link = tarfile.TarInfo(f"bin/{applet}")
-        link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+    applets = sorted({*_run([_busybox(), "--list"]).split()} - {"busybox"})
+    for name in (*(f"bin/{applet}" for applet in applets), *links):
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = tarfile.SYMTYPE, "/bin/busybox"
         if link.name not in taken:
             archive.addfile(link)
     _add(archive, "etc/passwd", b"root:x:0:0:root:/:/bin/sh\n", 0o644)
@@ -142,14 +153,14 @@ def _add_busybox(archive: tarfile.TarFile, taken: t.Collection[str] = ()) -> Non
     archive.addfile(folder)
 
 
-def _complete(layer: pathlib.Path) -> None:
+def _complete(layer: pathlib.Path, links: t.Sequence[str]) -> None:
     """Make a system of unpacked packages: what no program needs goes, busybox comes."""
     whole = layer.rename(layer.with_name("whole.tar"))
     with tarfile.open(whole) as source, tarfile.open(layer, "w") as target:
         for entry in source:
-            if not f"{entry.name}/".startswith(("./usr/share/", "./dev/", "./tmp/")):
+            if not f"{entry.name}/".startswith(NEEDLESS) or f"{entry.name}/".startswith(NEEDED):
                 target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
-        _add_busybox(target, {entry.name.removeprefix("./") for entry in source})
+        _add_busybox(target, {entry.name.removeprefix("./") for entry in source}, links)
 
 
 def _ensure_layout(name: str, make_layer: t.Callable[[pathlib.Path], None], command: t.Sequence[str]) -> pathlib.Path:

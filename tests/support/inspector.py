@@ -10,21 +10,16 @@ import pathlib
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.muster.kube.plugins.module_utils._args.inspection import (
-    INSPECTION_RULES,
-    inspection_argument_spec,
-    inspection_terms,
-)
+from ansible_collections.muster.kube.plugins.module_utils._face.modules.inspection import FACE
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
+    InspectionInfoOptions,
     answer_inspections,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import GENERATOR_VERSION
 
 FILES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "inspection" / "files"
 Options = dict[str, t.Any]
@@ -35,15 +30,15 @@ def params_of(options: Options) -> Options:
     programs = {"collector": "collector.sh", "build_script": "build.sh"}
     own = {name: (FILES / file).read_text(encoding="utf-8") for name, file in programs.items()}
     given = {name: value for name, value in {**own, **options}.items() if value is not None}
-    checked = ArgumentSpecValidator(inspection_argument_spec(), **INSPECTION_RULES).validate(given)
+    checked = ArgumentSpecValidator(FACE.spec, **FACE.rules).validate(given)
     if checked.error_messages:
         raise AssertionError(checked.error_messages)
     return t.cast("Options", checked.validated_parameters)
 
 
-def terms_of(options: Options, *, check_mode: bool = False) -> InspectTerms:
+def terms_of(options: Options, *, check_mode: bool = False) -> InspectionOptions:
     """The terms behind a task's options."""
-    return InspectTerms(**inspection_terms(params_of(options), check_mode, GENERATOR_VERSION))
+    return FACE.options(params_of(options), check_mode)
 
 
 class Inspector:
@@ -83,7 +78,7 @@ class Inspector:
 
     def info(self, **question: t.Any) -> list[Options]:
         """What inspection_info tells."""
-        asked = InspectionQuestion(namespace=self.namespace, **question)
+        asked = InspectionInfoOptions(namespace=self.namespace, **question)
         return t.cast("list[Options]", answer_inspections(self.connect(), asked)["inspections"])
 
     def names(self, api: str, plural: str) -> list[str]:

@@ -23,11 +23,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Go
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.watch import watch
-from ansible_collections.muster.kube.plugins.module_utils._model.demand import running_pod_requests
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import describe
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import node_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import running_pod_requests
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import node_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL, THIEF_LABEL
 
 Object = dict[str, t.Any]
@@ -35,6 +35,7 @@ Amounts = t.Mapping[str, int]
 
 KINDS = (("v1", "configmaps"), ("v1", "services"), ("batch/v1", "jobs"), ("v1", "pods"))
 WRAPPERS = ("workload.codeflare.dev/v1beta1", "appwrappers")
+LEASES = ("coordination.k8s.io/v1", "leases")
 UNDOING = ("undoing", "evicting")
 STARTED = ("dispatching", "dispatched", "running")
 WHOLE = ("dispatched", "running")
@@ -119,11 +120,26 @@ class Recorder:
         """These, as they were created or read, are foreign: nobody may change or delete them."""
         self.foreign.update({obj["metadata"]["uid"]: obj for obj in objects})
 
+    def present(self, plural: str, namespace: str) -> list[Object]:
+        """The objects of one of the kinds in a namespace, as they were seen last."""
+        return [
+            obj
+            for stream in self._streams
+            if stream.plural == plural
+            for obj in stream.present()
+            if obj["metadata"]["namespace"] == namespace
+        ]
+
+    def catch_up(self, *plurals: str) -> None:
+        """Wait until all changes of these kinds up to now were seen; of all kinds when none is named."""
+        for stream in self._streams:
+            if not plurals or stream.plural in plurals:
+                stream.catch_up(self._cluster.client)
+
     def report(self) -> Findings:
         """Everything found so far, after all changes up to now were seen."""
         self._note_nodes()
-        for stream in self._streams:
-            stream.catch_up(self._cluster.client)
+        self.catch_up()
         history = sorted((seen for stream in self._streams for seen in stream.history()), key=lambda seen: seen.version)
         findings = judge(history, list(self._nodes.values()), self.foreign, self.expected)
         findings.gaps = sum(stream.gaps for stream in self._streams)
@@ -174,6 +190,11 @@ class _Stream:
         """All changes so far."""
         with self._lock:
             return list(self._seen)
+
+    def present(self) -> list[Object]:
+        """What exists, as far as was seen."""
+        with self._lock:
+            return list(self._now.values())
 
     def catch_up(self, client: KubeClient) -> None:
         """Wait until the watch has shown what a fresh list shows."""

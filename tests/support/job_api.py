@@ -42,6 +42,10 @@ class JobApi(WritableApi):
         self.die_after = False
         self.rests = 0
 
+    def timestamp(self) -> str:
+        """The server's clock as objects have it."""
+        return NOW
+
     def answer(self, method: str, url: str, body: Object | None) -> Answer:
         """Logs, Events and deaths here, the rest as usual."""
         address = urlsplit(url)
@@ -74,7 +78,7 @@ class JobApi(WritableApi):
         answer = super().answer(method, url, body)
         if method == "POST" and answer[0] == 201:
             made = self.objects[f"{path}/{answer[1]['metadata']['name']}"]
-            made["metadata"]["creationTimestamp"] = NOW
+            made["metadata"]["creationTimestamp"] = self.timestamp()
         if dies:
             raise Died
         return answer
@@ -117,7 +121,7 @@ class JobApi(WritableApi):
             "namespace": "team",
             "labels": {"batch.kubernetes.io/job-name": job["name"], **self._index_label(name)},
             "ownerReferences": [owner],
-            "creationTimestamp": NOW,
+            "creationTimestamp": self.timestamp(),
             **({"uid": known["uid"]} if known else {}),
         }
         pod = {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, "status": {"phase": "Running", **status}}

@@ -13,14 +13,15 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, RetryPolicy, connect, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_LABEL
 
 T = t.TypeVar("T")
+QUICK = RetryPolicy(first_pause=0.01, longest_pause=0.05)
 # Never reached when things work: only keeps a broken run from hanging.
 DEADLINE = 120.0
 # What tests create in namespaces and controllers or nodes work for, owners before what they own.
@@ -72,6 +73,10 @@ class LiveCluster:
         self.kubeconfig: str = result["kubeconfig"]
         self.kubectl: str = result["kubectl"]
         self.components = result["components"]
+
+    def connect(self, kubeconfig: str | None = None) -> KubeClient:
+        """A client for a dispatcher, which may be sent through a proxy."""
+        return connect({"kubeconfig": kubeconfig or self.kubeconfig}, retry=QUICK)
 
     def stop_components(self, *names: str) -> None:
         """End processes of the control plane, for measurements that nobody may disturb."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage
 from ansible_collections.muster.kube.tests.support.gang_cases import pod_template
 from ansible_collections.muster.kube.tests.support.live_cluster import DEADLINE
@@ -55,7 +55,7 @@ class Bench(Stage):
         settings: dict[str, t.Any] = {"lease": self.lease, "namespaces": (self.namespace,), **terms}
         result = run_dispatch(
             *self._clients,
-            DispatchTerms(duration=DEADLINE, **settings),
+            DispatchOptions(duration=DEADLINE, **settings),
             self.lines.append,
             until=lambda _phases: reached(),
         )

@@ -14,8 +14,8 @@ import dataclasses
 import random
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.demand import running_pod_requests
-from ansible_collections.muster.kube.plugins.module_utils._model.snapshot import node_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import running_pod_requests
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import node_from_api
 from ansible_collections.muster.kube.tests.support.memory_cluster import (
     Change,
     Key,
@@ -27,6 +27,8 @@ from ansible_collections.muster.kube.tests.support.memory_cluster import (
 )
 
 FINISHED = ("Succeeded", "Failed")
+JOB_CONTROLLER = "kubernetes.io/job-controller"
+LONGEST_RETRY = 600.0
 RUN_SECONDS = "muster.kube/run-seconds"
 EXIT_CODE = "muster.kube/exit-code"
 
@@ -42,6 +44,8 @@ class Pace:
     start: float = 0.1
     stop: float = 0.2
     namespace: float = 0.2
+    # After the first failure of a Job's pods; twice as long after each further one.
+    retry: float = 10.0
 
 
 class Controllers:
@@ -171,7 +175,10 @@ class _Jobs:
         self._pace = pace
         self._planned: set[str] = set()
         self._ended: dict[str, dict[str, bool]] = collections.defaultdict(dict)
+        self._failed_at: dict[str, float] = {}
         self._numbers = 0
+        # Pods that have a turn already, by Job, and when the next turn is.
+        self._turns: collections.Counter[str] = collections.Counter()
         self._free_at = 0.0
 
     def see(self, change: Change) -> None:
@@ -185,8 +192,15 @@ class _Jobs:
                     continue
                 phase = obj["status"].get("phase")
                 if phase in FINISHED or change.gone or obj["metadata"].get("deletionTimestamp"):
-                    self._ended[owner["uid"]].setdefault(obj["metadata"]["uid"], phase == "Succeeded")
+                    self._note_end(owner["uid"], obj["metadata"]["uid"], succeeded=phase == "Succeeded")
                 self._plan(owner["uid"])
+
+    def _note_end(self, job: str, pod: str, *, succeeded: bool) -> None:
+        """A pod of a Job is over."""
+        if pod not in self._ended[job]:
+            self._ended[job][pod] = succeeded
+            if not succeeded:
+                self._failed_at[job] = self._cluster.clock.now
 
     def _plan(self, uid: str) -> None:
         """Look at a Job a little later, once for all that changed meanwhile."""
@@ -202,6 +216,8 @@ class _Jobs:
         if key is None or job is None or job["metadata"].get("deletionTimestamp") or _ended(job):
             return
         spec = job["spec"]
+        if spec.get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER:
+            return
         parallelism = int(spec.get("parallelism", 1))
         completions = int(spec.get("completions", parallelism))
         limit = int(spec.get("backoffLimit", 6))
@@ -218,10 +234,20 @@ class _Jobs:
             active = []
         elif succeeded >= completions:
             condition = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
-        else:
-            for _pod in range(min(parallelism, completions - succeeded) - len(active)):
+        elif not self._waits_to_retry(uid, failed):
+            for _pod in range(min(parallelism, completions - succeeded) - len(active) - self._turns[uid]):
                 self._make_pod_in_turn(uid)
         self._tell(key, {"active": len(active), "succeeded": succeeded, "failed": failed}, condition)
+
+    def _waits_to_retry(self, uid: str, failed: int) -> bool:
+        """Whether the last failure of a Job's pods is too recent for new ones; then it is looked at again in time."""
+        if not failed:
+            return False
+        pause = min(self._pace.retry * 2.0 ** (failed - 1), LONGEST_RETRY)
+        left = self._failed_at[uid] + pause - self._cluster.clock.now
+        if left > 0:
+            self._cluster.clock.after(left, lambda: self._plan(uid))
+        return left > 0
 
     def _tell(self, key: Key, counts: t.Mapping[str, int], condition: tuple[str, str, str] | None) -> None:
         """Write a Job's status."""
@@ -271,7 +297,13 @@ class _Jobs:
             return
         clock = self._cluster.clock
         self._free_at = max(self._free_at, clock.now) + self._pace.pod
-        clock.after(self._free_at - clock.now, lambda: self._make_pod(uid))
+        self._turns[uid] += 1
+        clock.after(self._free_at - clock.now, lambda: self._take_turn(uid))
+
+    def _take_turn(self, uid: str) -> None:
+        """It is a Job's turn to have a pod made."""
+        self._turns[uid] -= 1
+        self._make_pod(uid)
 
     def _make_pod(self, uid: str) -> None:
         """Make a pod of a Job, if it still lacks one."""
@@ -347,9 +379,9 @@ class _Kubelets:
 
         self._cluster.change(*key, edit)
         notes = pod["metadata"].get("annotations") or {}
-        if RUN_SECONDS in notes:
+        if RUN_SECONDS in notes or EXIT_CODE in notes:
             code = int(notes.get(EXIT_CODE, "0"))
-            self._cluster.clock.after(float(notes[RUN_SECONDS]), lambda: self._end(key, uid, code))
+            self._cluster.clock.after(float(notes.get(RUN_SECONDS, "0")), lambda: self._end(key, uid, code))
 
     def _end(self, key: Key, uid: str, code: int) -> None:
         """A pod has run for its time."""

@@ -20,21 +20,23 @@ from concurrent.futures import Future
 from unittest import mock
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Journal, Office
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Journal, Session
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube import client as client_module
 from ansible_collections.muster.kube.plugins.module_utils._kube import reads as reads_module
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, ServerFault, Unreachable
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import UNFORESEEN, BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import UNFORESEEN, BadInput
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
 from ansible_collections.muster.kube.tests.support.memory_cluster import ADMIN, BEGINNING, Change, MemoryCluster, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import FINISHED, Controllers, Pace
 from ansible_collections.muster.kube.tests.support.memory_wire import Killed, Line
+from ansible_collections.muster.kube.tests.support.virtual_clock import VirtualClock
 
-LEASE = LeaseTerms("muster-system", "dispatch", 4.0)
+LEASE = LeaseOptions("muster-system", "dispatch", 4.0)
 # How long a dispatcher stays away after its turn.
 _AWAY = 0.7
 # Never reached when things work.
@@ -89,10 +91,16 @@ def inline_calls() -> t.Iterator[None]:
         yield
 
 
-class _Ledger(Ledger):
-    """The ledger without a thread; it says when it is writing, since renewals must then wait."""
+class SteppedLedger(DispatchLease):
+    """The ledger without a thread: whoever lets time pass renews it; while it writes, renewals must wait."""
 
-    busy = False
+    def __init__(self, *arguments: t.Any, clock: VirtualClock, **settings: t.Any) -> None:
+        """In virtual time."""
+        super().__init__(*arguments, renew_in_background=False, clock=clock, **settings)
+        self._time = clock
+        self._busy = False
+        # A renewal that failed is tried again after a pause.
+        self._not_before = 0.0
 
     def renew(self) -> None:
         """As the thread would."""
@@ -109,14 +117,30 @@ class _Ledger(Ledger):
         with self._working():
             super().release(idle=idle)
 
+    def next_renewal(self) -> float | None:
+        """When the Lease has to be renewed; None when it is not ours."""
+        if self._busy or self.must_stop():
+            return None
+        due = self._time.now + self.time_left() - self.terms.seconds / 3
+        return max(due, self._not_before)
+
+    def renew_in_time(self) -> None:
+        """Renew after a third of the lease; who has lost it learns of that by its next write."""
+        moment = self.next_renewal()
+        if moment is None or moment > self._time.now:
+            return
+        self._not_before = self._time.now + self.terms.seconds / 12
+        with contextlib.suppress(KubeError):
+            self.renew()
+
     @contextlib.contextmanager
     def _working(self) -> t.Iterator[None]:
         """A write is under way."""
-        self.busy = True
+        self._busy = True
         try:
             yield
         finally:
-            self.busy = False
+            self._busy = False
 
 
 class StrictJournal(Journal):
@@ -146,19 +170,17 @@ class MemoryDispatcher:
         self.name = name
         usual: dict[str, t.Any] = {"lease": LEASE, "bind_timeout": 6.0, "start_timeout": 20.0}
         listed = None if namespaces is None else tuple(namespaces)
-        self.terms = DispatchTerms(namespaces=listed, **{**usual, **terms})
+        self.terms = DispatchOptions(namespaces=listed, **{**usual, **terms})
         self.line = Line(cluster, latency=latency)
         self.line.before = self._before_request
         self.line.wait = self.pass_time
-        self.ledger: _Ledger | None = None
-        self.office: Office | None = None
+        self.ledger: SteppedLedger | None = None
+        self.office: Session | None = None
         self.last: Cycle | None = None
         self.reports: list[str] = []
         self.troubles: list[str] = []
         self.cycles = 0
         self.lives = 0
-        # A renewal that failed is tried again after a pause.
-        self._not_before = 0.0
 
     # Step by step, for tests that want no threads.
 
@@ -166,12 +188,11 @@ class MemoryDispatcher:
         """Bid for the Lease; True when it is ours."""
         self.lives += 1
         client, renewal = self.line.client(self.name), self.line.client(self.name)
-        ledger = _Ledger(
+        ledger = SteppedLedger(
             client,
             self.terms.lease,
             self.name,
             renewal_client=renewal,
-            renew_in_background=False,
             clock=self.cluster.clock,
             sleep=self.line.wait,
         )
@@ -214,9 +235,9 @@ class MemoryDispatcher:
         """What a process knew is gone with it."""
         self.ledger, self.office = None, None
 
-    def _make_office(self, client: KubeClient, ledger: Ledger) -> Office:
+    def _make_office(self, client: KubeClient, ledger: DispatchLease) -> Session:
         """What the run of a dispatcher makes when it has got the Lease."""
-        office = Office(
+        office = Session(
             client,
             ledger,
             self.terms,
@@ -241,22 +262,13 @@ class MemoryDispatcher:
         self.renew_in_time()
 
     def renew_in_time(self) -> None:
-        """Renew after a third of the lease; who has lost it learns of that by its next write."""
-        ledger = self.ledger
-        moment = self.next_renewal()
-        if ledger is None or moment is None or moment > self.cluster.clock.now:
-            return
-        self._not_before = self.cluster.clock.now + self.terms.lease.seconds / 12
-        with contextlib.suppress(KubeError):
-            ledger.renew()
+        """Renew when it is time."""
+        if self.ledger is not None:
+            self.ledger.renew_in_time()
 
     def next_renewal(self) -> float | None:
         """When the Lease has to be renewed; None when it is not ours."""
-        ledger = self.ledger
-        if ledger is None or ledger.busy or ledger.must_stop():
-            return None
-        due = self.cluster.clock.now + ledger.time_left() - self.terms.lease.seconds / 3
-        return max(due, self._not_before)
+        return None if self.ledger is None else self.ledger.next_renewal()
 
 
 class _Actor:

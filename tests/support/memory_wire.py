@@ -154,6 +154,10 @@ class _Wire:
         other._user = user
         return other
 
+    def credentials_in_words(self) -> str:
+        """Who asks."""
+        return f"the credentials of {self._user}"
+
     def stream(self, url: str, headers: t.Mapping[str, str], timeouts: tuple[float, float]) -> t.Any:
         """Watches are not served."""
         raise TransportFault("the server in memory serves no watches", False)

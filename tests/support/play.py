@@ -56,29 +56,40 @@ def play_tasks(
     }
     playbook = directory / "playbook.json"
     playbook.write_text(json.dumps([play]), encoding="utf-8")
+    output, code = run_playbook(directory, playbook, ANSIBLE_VERBOSITY=str(verbosity))
+    if code or not answers.exists():
+        raise AssertionError(f"the playbook broke off:\n{output}")
+    return Played(json.loads(answers.read_text(encoding="utf-8")), output)
+
+
+def run_playbook(directory: pathlib.Path, *arguments: str | pathlib.Path, **variables: str) -> tuple[str, int]:
+    """Run ansible-playbook in a directory with more variables of the environment: what it printed, how it ended."""
     ended = subprocess.run(
-        [preloaded().python, pathlib.Path(sys.executable).with_name("ansible-playbook"), playbook],
-        env=_environment(directory, verbosity),
+        [preloaded().python, pathlib.Path(sys.executable).with_name("ansible-playbook"), *arguments],
+        cwd=directory,
+        env={**_environment(directory), "PWD": str(directory), **variables},
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
         timeout=LONGEST,
     )
-    output = ended.stdout + ended.stderr
-    if ended.returncode or not answers.exists():
-        raise AssertionError(f"the playbook broke off:\n{output}")
-    return Played(json.loads(answers.read_text(encoding="utf-8")), output)
+    return ended.stdout + ended.stderr, ended.returncode
 
 
 def _steps(name: str, task: Task) -> list[Task]:
-    """A task, and where it registers its result under a name of its own, a copy of that before others reuse it."""
+    """A task, and where it registers its result under a name of its own, a copy of that before others reuse it.
+
+    A block registers nothing; one of its tasks sets the fact of its name.
+    """
+    if "block" in task:
+        return [{"name": name, **task}]
     step = {"name": name, "ignore_errors": True, "register": name, **task}
     own = step["register"]
     return [step] if own == name else [step, {"ansible.builtin.set_fact": {name: "{{ " + own + " }}"}}]
 
 
-def _environment(directory: pathlib.Path, verbosity: int) -> dict[str, str]:
+def _environment(directory: pathlib.Path) -> dict[str, str]:
     """The run's own settings; no connection to any cluster can come from outside the playbook."""
     inherited = {
         name: value for name, value in os.environ.items() if name != "KUBECONFIG" and not name.startswith("K8S_AUTH_")
@@ -88,9 +99,9 @@ def _environment(directory: pathlib.Path, verbosity: int) -> dict[str, str]:
         **preloaded().environment,
         "ANSIBLE_ASYNC_DIR": str(directory / "async"),
         "ANSIBLE_HOME": str(directory / "ansible"),
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
         "ANSIBLE_LOCALHOST_WARNING": "False",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_PYTHON_INTERPRETER": str(preloaded().python),
-        "ANSIBLE_VERBOSITY": str(verbosity),
         "HOME": str(directory),
     }

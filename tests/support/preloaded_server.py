@@ -5,7 +5,8 @@
 """The preloaded process: it has the libraries of Ansible and of modules, and forks a process for each script.
 
 Nothing of Ansible itself is loaded, for that reads settings from the environment when it is imported. Nothing of the
-collection is, for scripts bring their own. It ends when its standard input does.
+collection is, for scripts bring their own: a module of Ansible comes with more than a hundred source files in an
+archive, and python compiles those anew each time. Here they are compiled once. It ends when its standard input does.
 Usage: preloaded_server.py SOCKET
 """
 
@@ -14,8 +15,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import hashlib
 import importlib
 import json
+import marshal
 import os
 import pathlib
 import runpy
@@ -25,7 +28,9 @@ import socket
 import sys
 import threading
 import traceback
+import types
 import typing as t
+import zipimport
 
 LIBRARIES = (
     "cryptography.fernet",
@@ -119,6 +124,7 @@ def main() -> None:
     for name in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    keep_compiled(pathlib.Path(sys.argv[1]).with_name("compiled"))
     # Memory that is not looked at again is not copied by those that are forked.
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -130,6 +136,26 @@ def main() -> None:
     if asked is not None:
         become(*asked)
         leave(run_script())
+
+
+def keep_compiled(folder: pathlib.Path) -> None:
+    """Let sources in archives be compiled once for all processes; what is in the folder already is only read."""
+    folder.mkdir(exist_ok=True)
+    compile_source = zipimport._compile_source  # type: ignore[attr-defined]
+
+    def find_or_compile(place: str, source: bytes) -> types.CodeType:
+        """The code of a source file; its name in the archive is part of it, the archive is another one each time."""
+        name = place.partition(".zip/")[2]
+        kept = folder / hashlib.sha256(name.encode() + b"\0" + source).hexdigest()
+        with contextlib.suppress(FileNotFoundError):
+            return t.cast("types.CodeType", marshal.loads(kept.read_bytes()))
+        code: types.CodeType = compile_source(place, source)
+        partial = kept.with_name(f"{kept.name}.{os.getpid()}")
+        partial.write_bytes(marshal.dumps(code))
+        partial.rename(kept)
+        return code
+
+    zipimport._compile_source = find_or_compile  # type: ignore[attr-defined]
 
 
 def run_script() -> int:

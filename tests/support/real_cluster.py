@@ -15,16 +15,16 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import read_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import ensure_present
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import find_host_programs
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import find_marked, find_process
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
-    ClusterRequest,
+from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import find_host_programs
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked, find_process
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    ClusterOptions,
     ClusterSpec,
     NodeGroup,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.real_node import network_name
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import network_name
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.tests.support import images
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory, running_cluster
@@ -72,7 +72,7 @@ class RealCluster:
         try:
             yield
         finally:
-            result = ensure_present(ClusterRequest(spec, cache_directory(), FILES, 120.0), lambda _text: None)
+            result = ensure_present(ClusterOptions(spec, cache_directory(), FILES, 120.0), lambda _text: None)
             self.live.components = result["components"]
 
     def base_image(self) -> str:
@@ -88,7 +88,7 @@ class RealCluster:
         return images.dnf_image(self.registry)
 
     def python_image(self) -> str:
-        """Only busybox and python3."""
+        """Only busybox and a python3 that can make virtual environments."""
         return images.python_image(self.registry)
 
     def busybox_image(self) -> str:
@@ -127,3 +127,5 @@ def running_real_cluster(name: str) -> t.Iterator[RealCluster]:
     """The cluster, for as long as the block lasts."""
     with running_cluster(name, nodes=(REAL, SIMULATED), registry=True) as live:
         yield RealCluster(live, live.result)
+    # Another one may get the same address for its registry.
+    images.forget_pushed()

@@ -11,9 +11,15 @@ import html.parser
 import pathlib
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Templates
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import draw_section
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import read_section
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 
-TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "roles" / "dispatcher" / "files" / "report.html"
+_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "extensions" / "report"
+TEMPLATE = _FOLDER / "page.html"
+SECTION_TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in _FOLDER.glob("*.j2")}
+TEMPLATES = Templates(SECTION_TEMPLATES)
 # 2026-11-16, 10:00:00 UTC
 START = 1_794_823_200
 Entry = dict[str, t.Any]
@@ -145,6 +151,11 @@ class _Reader(html.parser.HTMLParser):
     def handle_data(self, data: str) -> None:
         """Keep text."""
         self.open[-1].children.append(data)
+
+
+def draw_parsed(data: Entry) -> Element:
+    """What a section shows, with the collection's own templates."""
+    return parse_page(draw_section(TEMPLATES, 1, *read_section(data, "sections[0]"))).find("section")[0]
 
 
 def parse_page(text: str) -> Element:

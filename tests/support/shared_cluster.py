@@ -17,7 +17,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cl
     ensure_present,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest, ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    ClusterOptions,
+    ClusterSpec,
+)
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
 
 FILES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "local_cluster" / "files"
@@ -44,7 +47,7 @@ def cache_directory() -> pathlib.Path:
 @contextlib.contextmanager
 def running_cluster(name: str, **settings: t.Any) -> t.Iterator[LiveCluster]:
     """A cluster of this name for as long as the block lasts."""
-    request = ClusterRequest(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
+    request = ClusterOptions(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
     result = ensure_present(request, lambda text: print(text, file=sys.stderr))
     try:
         yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result)

@@ -20,7 +20,7 @@ if t.TYPE_CHECKING:
 # In the order in which a reader meets them.
 GUIDES = (
     *("first_gang", "fit", "recipes", "dispatch", "report", "inspect", "dockerfile", "hardware"),
-    *("from_mcad", "from_amun", "benchmarks"),
+    *("from_mcad", "from_amun", "benchmarks", "architecture", "protocol"),
 )
 NOTICE = """..
   Copyright (c) 2026, The muster.kube authors

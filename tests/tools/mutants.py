@@ -36,11 +36,20 @@ import time
 import typing
 
 ROOM = "plugins/module_utils"
-DISPATCH = f"{ROOM}/_flow/dispatch"
-DECISIONS = ("queue", "recover", "care", "promises", "retention", "finished", "pauses", "workers", "sight", "waiting")
-PATHS = (
-    *(f"{ROOM}/{name}" for name in ("_policy", "_engine", "_model", "_kube/lease.py", "_kube/settled_writes.py")),
-    *(f"{DISPATCH}/{name}.py" for name in (*DECISIONS, "decisions")),
+DISPATCH = (f"{ROOM}/_flow/dispatch", f"{ROOM}/_policy/dispatch")
+PATHS = tuple(
+    f"{ROOM}/{name}"
+    for name in (
+        "_policy",
+        "_engine",
+        "_model",
+        "_store/dispatch_lease.py",
+        "_store/state_writer.py",
+        "_kube/settled_writes.py",
+        "_flow/dispatch/steps",
+        "_flow/dispatch/pauses.py",
+        "_flow/dispatch/workers.py",
+    )
 )
 # Whole cycles of the dispatcher on a cluster in memory: they see all that it decides.
 WHOLE_CYCLES = ("tests/unit/test_hostile_gangs.py", "tests/unit/test_memory_dispatcher.py")

@@ -4,6 +4,8 @@
 
 """Run make targets as the steps of one test run: name and time of each, short output when green, all of it when red.
 
+Beside the seconds that a step took stand those of processors: on a busy machine only these can be compared.
+
 Steps after `main` take longest: they run one after the other from the beginning, with their output shown as it comes.
 Those after `beside` run at the same time, two at once and with low priority, so that no processor is ever idle; their
 output is kept back. Those after `after` follow, two at once as well, for they have clusters of their own. Those after
@@ -48,6 +50,7 @@ class Outcome:
     step: str
     code: int
     seconds: float
+    processor_seconds: float
     log: pathlib.Path
 
     def tests_passed(self) -> int:
@@ -73,25 +76,28 @@ class Runner:
 
     def run(self, step: str, live: bool = False, niceness: int = 0) -> Outcome:
         """Run `make STEP`; the log is kept, and shown as it grows when live."""
-        log = self.logs / f"{step}.log"
+        log, account = self.logs / f"{step}.log", self.logs / f"{step}.processor"
+        account.unlink(missing_ok=True)
         say(f"==> {step}")
         started = time.monotonic()
         with open(log, "wb") as stream:
-            code = self._follow(self._command(step, niceness), stream, live)
+            code = self._follow(self._command(step, niceness, account), stream, live)
             if time.monotonic() - started > self.limit:
                 stream.write(f"The step took longer than {self.limit:.0f} s and was ended.\n".encode())
-        outcome = Outcome(step, code, time.monotonic() - started, log)
+        outcome = Outcome(step, code, time.monotonic() - started, read_account(account), log)
         if code and not live:
             say(log.read_text(errors="replace"))
         verdict = "FAILED" if code else "ok"
-        say(f"<== {step}: {verdict}, {outcome.seconds:.0f} s{describe_tests(outcome.tests_passed())}")
+        times = f"{outcome.seconds:.0f} s, {outcome.processor_seconds:.0f} s of processors"
+        say(f"<== {step}: {verdict}, {times}{describe_tests(outcome.tests_passed())}")
         return outcome
 
     @staticmethod
-    def _command(step: str, niceness: int) -> list[str]:
-        """What to start."""
+    def _command(step: str, niceness: int, account: pathlib.Path) -> list[str]:
+        """What to start; its processor time goes to the account."""
+        measured = [sys.executable, str(pathlib.Path(__file__).with_name("processor_time.py")), str(account)]
         priority = ["nice", "-n", str(niceness)] if niceness else []
-        return [*priority, os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
+        return [*measured, *priority, os.environ.get("MAKE", "make"), "--no-print-directory", "-k", step]
 
     def _follow(self, command: list[str], stream: typing.BinaryIO, live: bool) -> int:
         """Start a program, in a process group of its own so that all of it can be ended, and keep what it prints."""
@@ -131,6 +137,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def read_account(account: pathlib.Path) -> float:
+    """The processor time of a step; 0 for one that was killed."""
+    return float(account.read_text()) if account.exists() else 0.0
+
+
 def describe_tests(count: int) -> str:
     """What to add to a line about a step that ran tests."""
     return f", {count} tests passed" if count else ""
@@ -151,17 +162,19 @@ def parse_steps(arguments: list[str]) -> dict[str, list[str]]:
 def summary(outcomes: list[Outcome], seconds: float) -> str:
     """The closing table and the number of tests that passed, each counted once."""
     width = max(len(outcome.step) for outcome in outcomes)
-    lines = ["", "step".ljust(width) + "  result  seconds  tests"]
+    lines = ["", "step".ljust(width) + "  result  seconds  processors  tests"]
     for outcome in outcomes:
         verdict = "FAILED" if outcome.code else "ok"
         tests = outcome.tests_passed() or ""
-        lines.append(f"{outcome.step.ljust(width)}  {verdict:6}  {outcome.seconds:7.0f}  {tests:>5}".rstrip())
+        times = f"{outcome.seconds:7.0f}  {outcome.processor_seconds:10.0f}"
+        lines.append(f"{outcome.step.ljust(width)}  {verdict:6}  {times}  {tests:>5}".rstrip())
     failed = [f"{outcome.step} (log: {outcome.log})" for outcome in outcomes if outcome.code]
     total = sum(outcome.tests_passed() for outcome in outcomes if outcome.step not in AGAIN)
     again = sum(outcome.tests_passed() for outcome in outcomes if outcome.step in AGAIN)
     twice = f" ({again} of them again with the oldest versions)" if again else ""
+    used = sum(outcome.processor_seconds for outcome in outcomes)
     green = f"{len(outcomes) - len(failed)} of {len(outcomes)} steps green"
-    lines.append(f"{total} tests passed{twice}, {green}, {seconds:.0f} s in all")
+    lines.append(f"{total} tests passed{twice}, {green}, {seconds:.0f} s in all, {used:.0f} s of processors")
     return "\n".join(lines + [f"FAILED: {step}" for step in failed])
 
 

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import run_contents, run_job
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import checked_identifier, plan_run
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
 from ansible_collections.muster.kube.tests.support.amun_requests import COUNT, Request, Zoo
 from ansible_collections.muster.kube.tests.support.image_contents import Step, image_contents
 from ansible_collections.muster.kube.tests.support.inspector import terms_of

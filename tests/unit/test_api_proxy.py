@@ -47,6 +47,7 @@ class Upstream:
 
     def __init__(self, certificate: Path | None = None) -> None:
         self.seen: list[tuple[str, str]] = []
+        self.peers: set[tuple[str, int]] = set()
         self.go_on = threading.Event()
         outer = self
 
@@ -57,6 +58,8 @@ class Upstream:
             def _serve(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 outer.seen.append((self.command, self.path))
+                outer.peers.add(self.client_address)
+                self.close_connection = self.close_connection or self.path.endswith("/last")
                 if "watch=true" in self.path:
                     self._stream()
                     return
@@ -134,6 +137,17 @@ def test_requests_pass_with_the_upstreams_token_and_are_recorded(proxy: ApiProxy
     [seen] = proxy.requests
     assert (seen.method, seen.path, seen.query, seen.status) == ("GET", PODS, {"limit": ["5"]}, 200)
     assert_no_writes(proxy)
+
+
+def test_requests_of_one_connection_share_one_to_the_server(client: KubeClient, upstream: Upstream) -> None:
+    for _number in range(3):
+        client.request("GET", PODS)
+        create(client, PODS, POD)
+    assert len(upstream.peers) == 1
+    # A server that has ended the connection is asked on another one.
+    client.request("GET", f"{PODS}/last")
+    client.request("GET", PODS)
+    assert len(upstream.peers) == 2
 
 
 def test_own_credentials_and_repeated_headers_pass(proxy: ApiProxy) -> None:

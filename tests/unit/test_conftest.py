@@ -24,8 +24,14 @@ def run(tmp_path):
     def run(body: str, strict: str, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "test_it.py").write_text(f"import pytest\n\ndef test_good():\n    assert True\n\n{body}\n")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
-        environment = {"PATH": "/usr/bin:/bin", "MUSTER_STRICT": strict, "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path)}
-        environment.update(settings)
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "MUSTER_STRICT": strict,
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path),
+            # To load plugins takes longer than all that happens here.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            **settings,
+        }
         return subprocess.run(
             [*command, *options, "test_it.py"],
             cwd=tmp_path,
@@ -40,16 +46,23 @@ def run(tmp_path):
 
 
 SURPRISE = "@pytest.mark.skip(reason='no time today')\ndef test_skipped():\n    assert False"
-EXPECTED_FAILURE = "@pytest.mark.xfail(reason='known to be wrong')\ndef test_skipped():\n    assert False"
+EXPECTED_FAILURE = "@pytest.mark.xfail(reason='known to be wrong')\ndef test_known():\n    assert False"
+IN_PARALLEL = ("-p", "xdist.plugin", "-n", "2")
 WHOLE_FILE = "pytest.skip('nothing works', allow_module_level=True)"
 
 
-@pytest.mark.parametrize(("body", "reason"), [(SURPRISE, "no time today"), (EXPECTED_FAILURE, "known to be wrong")])
-@pytest.mark.parametrize("options", [(), ("-n", "2")])
-def test_an_unexpected_skip_fails_a_strict_run(run, body, reason, options):
-    done = run(body, "1", *options)
+@pytest.mark.parametrize("options", [(), IN_PARALLEL])
+def test_an_unexpected_skip_fails_a_strict_run(run, options):
+    done = run(SURPRISE, "1", *options)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"UNEXPECTED: test_it.py::test_skipped: {reason}" in done.stdout
+    assert "UNEXPECTED: test_it.py::test_skipped: no time today" in done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_an_expected_failure_counts_as_a_skip(run):
+    done = run(EXPECTED_FAILURE, "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "UNEXPECTED: test_it.py::test_known: known to be wrong" in done.stdout
     assert "1 passed" in done.stdout
 
 
@@ -86,7 +99,7 @@ def test_a_run_that_is_not_strict_only_lists(run):
     assert "UNEXPECTED: test_it.py::test_skipped: no time today" in done.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")])
+@pytest.mark.parametrize("options", [(), IN_PARALLEL])
 def test_what_each_file_took_is_written_down(run, tmp_path, options):
     kept = tmp_path / "durations.json"
     done = run("import time\n\ndef test_slow():\n    time.sleep(0.2)", "0", *options, MUSTER_DURATIONS=str(kept))

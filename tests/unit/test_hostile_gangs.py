@@ -12,14 +12,20 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import care, memory, queue, recover
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Journal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Journal
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ServerFault
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import BATCH_ANNOTATION
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-from ansible_collections.muster.kube.plugins.module_utils._model import batch
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import UNFORESEEN
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import GANG_LABEL, TICKET_LABEL, ticket_name
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    GANG_LABEL,
+    TICKET_LABEL,
+    ticket_name,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import UNFORESEEN
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch import memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch import plan as plan_module
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue import walk as queue
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import BATCH_ANNOTATION
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryDispatcher, MemoryStage
@@ -490,7 +496,7 @@ def test_error_of_ours_while_one_gang_is_judged_harms_no_other(
     one.cycle()
     assert one.office is not None
     one.office.journal = Journal()
-    real = care.judge_health
+    real = plan_module.judge_health
 
     def judge(subject: t.Any, *more: t.Any) -> t.Any:
         """What nobody thought of."""
@@ -498,7 +504,7 @@ def test_error_of_ours_while_one_gang_is_judged_harms_no_other(
             raise KeyError("nobody thought of this")
         return real(subject, *more)
 
-    monkeypatch.setattr(care, "judge_health", judge)
+    monkeypatch.setattr(plan_module, "judge_health", judge)
     one.pass_time(2)
     one.cycle()
     assert phase(stage, "h", "b") == "running"
@@ -672,7 +678,7 @@ def test_error_of_ours_about_what_a_gang_has_harms_no_other(
     one.cycle()
     assert one.office is not None
     one.office.journal = Journal()
-    real = care.pods_of
+    real = plan_module.pods_of
 
     def pods_of(record: Record, *more: t.Any) -> t.Any:
         """What nobody thought of."""
@@ -680,7 +686,7 @@ def test_error_of_ours_about_what_a_gang_has_harms_no_other(
             raise KeyError("nobody thought of this")
         return real(record, *more)
 
-    monkeypatch.setattr(care, "pods_of", pods_of)
+    monkeypatch.setattr(plan_module, "pods_of", pods_of)
     one.pass_time(2)
     one.cycle()
     assert phase(stage, "h", "b") == "running"
@@ -802,7 +808,7 @@ def record_name(record: Record, *_more: t.Any, **_others: t.Any) -> str:
     [
         (memory, "sized_gang", record_name),
         (memory, "demand_class", lambda gang, _keys: gang.name),
-        (queue, "plan_of", record_name),
+        (memory, "steered_plan", record_name),
         (queue, "read_time", None),
         (queue, "steerable", record_name),
     ],
@@ -838,8 +844,7 @@ def test_error_of_ours_about_the_plan_of_a_start_that_waits_keeps_no_room(
     assert phase(stage, "g", "a") == "dispatching"
     assert one.office is not None
     one.office.journal = Journal()
-    for module in (recover, queue):
-        monkeypatch.setattr(module, "plan_of", unless_named(module.plan_of, record_name))
+    monkeypatch.setattr(memory, "steered_plan", unless_named(memory.steered_plan, record_name))
     submit(stage, "h", "b", cases.job("h-j", "p", 8))
     for _cycle in range(12):
         one.pass_time(5)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -117,6 +118,30 @@ def test_files_with_operators_are_one_group(folder):
     for path in paths:
         path.write_text("def cluster(operator_cluster): ...\n")
     assert [order.group_of(path) for path in paths] == ["operators", "operators"]
+
+
+def test_files_that_build_images_have_a_real_node_to_themselves(folder):
+    paths = [folder / f"test_{name}.py" for name in ("x", "y")]
+    for path in paths:
+        path.write_text("def site(real_cluster): return BuildSite(real_cluster)\n")
+    assert [order.group_of(path) for path in paths] == ["image-builds", "image-builds"]
+
+
+def test_files_of_a_group_share_one_cluster_and_the_next_group_gets_another():
+    started, ended = [], []
+
+    @contextlib.contextmanager
+    def start():
+        started.append(len(started))
+        yield started[-1]
+        ended.append(len(ended))
+
+    assert [order.cluster_of_group(start), order.cluster_of_group(start), started] == [0, 0, [0]]
+    order.GROUP.close()
+    assert ended == [0]
+    assert order.cluster_of_group(start) == 1
+    order.GROUP.close()
+    assert ended == [0, 1]
 
 
 def test_the_record_names_files_that_exist():

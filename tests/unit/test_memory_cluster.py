@@ -357,3 +357,42 @@ def test_ttl_after_finishing(cluster: MemoryCluster) -> None:
     cluster.clock.advance(5)
     assert cluster.get("jobs", "a", "j") is None
     assert cluster.all("pods") == []
+
+
+def add_job(cluster: MemoryCluster, name: str, pods: int, **settings: t.Any) -> Object:
+    """A Job in the namespace a."""
+    job = cases.job(name, "p", pods, **settings)
+    job["metadata"]["namespace"] = "a"
+    return cluster.add("jobs", job)
+
+
+def test_jobs_have_their_turns_one_pod_after_the_other(cluster: MemoryCluster) -> None:
+    Controllers(cluster, pace=Pace(pod=1.0))
+    cluster.add("nodes", cases.kwok_node("n", "p", cpu="40"))
+    add_job(cluster, "j", 10)
+    cluster.clock.advance(0.5)
+    add_job(cluster, "k", 10)
+    cluster.clock.advance(20.5)
+    assert len(cluster.all("pods")) == 20
+
+
+def test_job_waits_longer_after_each_failure(cluster: MemoryCluster) -> None:
+    Controllers(cluster)
+    cluster.add("nodes", cases.kwok_node("n", "p"))
+    # Without a time to run a pod ends at once.
+    add_job(cluster, "j", 1, exit_code=1, backoff_limit=6)
+    made = []
+    for _second in range(40):
+        cluster.clock.advance(1)
+        made.append(len(cluster.all("pods")))
+    assert [made.count(number) for number in (1, 2)] == [10, 20]
+
+
+def test_job_of_another_controller_has_no_pods(cluster: MemoryCluster) -> None:
+    Controllers(cluster)
+    cluster.add("nodes", cases.kwok_node("n", "p"))
+    job = cases.job("j", "p", 1)
+    job["metadata"]["namespace"], job["spec"]["managedBy"] = "a", "example.com/nobody"
+    cluster.add("jobs", job)
+    cluster.clock.advance(5)
+    assert cluster.all("pods") == []

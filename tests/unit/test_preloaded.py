@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import time
+import zipfile
 
 import pytest
 from ansible_collections.muster.kube.tests.support.preloaded import Preloaded, preloaded
@@ -93,6 +94,20 @@ def test_python_itself_where_there_is_nobody_to_ask(python, tmp_path):
     for environment in ({"MUSTER_PRELOADED": ""}, {"MUSTER_PRELOADED": str(tmp_path / "nothing")}):
         assert json.loads(run(python, script, input="", environment=environment).stdout)["loaded"] == []
     assert run(python, "-c", "print(6 * 7)").stdout == "42\n"
+
+
+def test_sources_in_an_archive_are_compiled_once_and_anew_when_they_change(python, tmp_path):
+    script = tmp_path / "with_archive.py"
+    script.write_text("import sys\nsys.path.insert(0, sys.argv[1])\nimport inside\nprint(inside.WORD)\n")
+    compiled = python.python.with_name("compiled")
+    counts = []
+    for number, word in enumerate(("one", "one", "two")):
+        archive = tmp_path / f"{number}.zip"
+        with zipfile.ZipFile(archive, "w") as content:
+            content.writestr("inside.py", f"WORD = '{word} of {tmp_path}'")
+        assert run(python, script, archive).stdout == f"{word} of {tmp_path}\n"
+        counts.append(len(list(compiled.iterdir())))
+    assert [count - counts[0] for count in counts] == [0, 0, 1]
 
 
 def test_several_at_once(python, tmp_path):

@@ -14,14 +14,14 @@ import functools
 import importlib
 import json
 import os
-import pathlib
 import random
 import types
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._face.face import Face
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Unreachable
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, unforeseen
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.modules import (
     dispatch,
     fit_info,
@@ -40,6 +40,7 @@ from ansible_collections.muster.kube.tests.support.inspection_cases import item
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 from ansible_collections.muster.kube.tests.support.random_size import examples
 from ansible_collections.muster.kube.tests.support.random_values import damage, encodable, odd_value
+from ansible_collections.muster.kube.tests.support.report_cases import SECTION_TEMPLATES, TEMPLATE
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
 TASKS = examples(1_000)
@@ -138,7 +139,6 @@ NODE = {
     **{"labels": {"a": "b"}, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]},
 }
 LEASE = {"namespace": "default", "name": "l", "seconds": 15}
-TEMPLATE = (pathlib.Path(__file__).parents[2] / "roles" / "dispatcher" / "files" / "report.html").read_text()
 
 GOOD: dict[str, list[dict[str, t.Any]]] = {
     "dispatch": [
@@ -200,7 +200,8 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
     "local_cluster_info": [{"name": "c", "cache": "/none"}],
     "report": [
         {
-            **{"dest": "/none/page.html", "title": "T", "template": TEMPLATE},
+            **{"dest": "/none/page.html", "title": "T", "template": TEMPLATE.read_text()},
+            "section_templates": SECTION_TEMPLATES,
             "sections": [
                 {"type": "gang_timeline", "title": "a", "gangs": [GANG_RESULT], "as_of": "2026-01-01T00:00:09Z"},
                 {
@@ -215,6 +216,11 @@ KINDS = ("Job", "RayCluster", "AppWrapper", "podset", "completion", "objects[", 
 AUTH = {"host": "https://127.0.0.1:9", "api_key": "sesame", "context": "c", "kubeconfig": {"users": []}, "proxy": "x"}
 
 
+def declared(face: types.ModuleType) -> types.ModuleType:
+    """The file that declares the face of a module."""
+    return importlib.import_module(face.__name__.replace(".modules.", ".module_utils._face.modules."))
+
+
 def nobody_there(*_args: t.Any, **_more: t.Any) -> t.NoReturn:
     raise Unreachable("reach", "the cluster", "nobody answers")
 
@@ -223,10 +229,13 @@ def nobody_there(*_args: t.Any, **_more: t.Any) -> t.NoReturn:
 def faces(monkeypatch, tmp_path):
     """The modules without a cluster, without programs to start and without a network."""
     for face in FACES:
-        if hasattr(face, "connect"):
-            monkeypatch.setattr(face, "connect", nobody_there)
-    monkeypatch.setattr(local_cluster, "run", lambda request, report: {"changed": False, "name": request.spec.name})
-    monkeypatch.setattr(inspection, "run_inspection", functools.partial(inspection.run_inspection, fetch=nobody_there))
+        if hasattr(declared(face), "connect"):
+            monkeypatch.setattr(declared(face), "connect", nobody_there)
+    monkeypatch.setattr(
+        declared(local_cluster), "run", lambda request, report: {"changed": False, "name": request.spec.name}
+    )
+    fetchless = functools.partial(declared(inspection).run_inspection, fetch=nobody_there)
+    monkeypatch.setattr(declared(inspection), "run_inspection", fetchless)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -267,17 +276,17 @@ def test_any_options_get_an_answer(faces, face):
     assert not problems, "\n".join(f"{problem}\n    {shown}" for problem, shown in problems.items())
 
 
-def accepted(face: types.ModuleType) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
-    """The specification and the rules by which the action plugin looks at options before the module sees them."""
+def accepted(face: types.ModuleType) -> Face[t.Any]:
+    """The face by which the action plugin looks at options before the module sees them."""
     action = importlib.import_module(face.__name__.replace(".modules.", ".action.")).ActionModule
-    return action.argument_spec(None), action.argument_rules(None)
+    return t.cast("Face[t.Any]", action.face)
 
 
 def trouble(face: types.ModuleType, options: dict[str, t.Any], wrong: list[str]) -> str | None:
     """What is wrong with the answer; None when it is a result or a failure that names what was wrong."""
     with pytest.MonkeyPatch.context() as patch:
         try:
-            validated(*accepted(face), encodable(options))
+            validated(accepted(face), encodable(options))
             answered = call_module(patch, face, {**encodable(options), "_ansible_check_mode": True}).result
             json.dumps(answered).encode()
         except BadInput as error:

@@ -12,24 +12,15 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildInfoOptions, answer_builds
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
+    InspectionInfoOptions,
     answer_inspections,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import new_record
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import record_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BUILD_LABEL, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json, parse_json
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, item_from_frame
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import RunState
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_KEY, build_record
-from ansible_collections.muster.kube.plugins.module_utils._model.run_result import checked_result, outcome_problem
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import Stack
-from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_KEY, build_record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
     STATE_BYTES,
     newer_state,
@@ -37,8 +28,20 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     state_problem,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import summarize
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BUILD_LABEL, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ItemFacts, item_from_frame
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_result import (
+    checked_result,
+    outcome_problem,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.build_outcome import build_outcome
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import summarize
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import new_record
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.gang_records import state_in
@@ -110,11 +113,11 @@ def test_frames_of_builds_become_outcomes_that_can_be_read(chance):
 
 
 def ask_runs(api: JobApi) -> list[dict[str, t.Any]]:
-    return answer_inspections(api.client(), InspectionQuestion(logs=True))["inspections"]
+    return answer_inspections(api.client(), InspectionInfoOptions(logs=True))["inspections"]
 
 
 def ask_builds(api: JobApi) -> list[dict[str, t.Any]]:
-    return answer_builds(api.client(), BuildQuestion())["builds"]
+    return answer_builds(api.client(), BuildInfoOptions())["builds"]
 
 
 OUTCOMES = {

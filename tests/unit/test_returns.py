@@ -23,12 +23,12 @@ USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
 # Which functions put the keys of a result together; those of one dictionary literal each.
 WRITERS: dict[str, list[tuple[str, str]]] = {
     "dispatch": [("_flow/dispatch/run.py", "as_result")],
-    "fit_info": [("_flow/fit.py", "as_result")],
+    "fit_info": [("_flow/fit/answer.py", "as_result")],
     "gang": [("_flow/gang/run.py", "as_result")],
-    "gang_info": [("_flow/gang_info.py", "answer_gangs")],
+    "gang_info": [("_flow/gang/info.py", "answer_gangs")],
     "image_build": [
-        ("_policy/build_outcome.py", "build_outcome"),
-        ("_policy/build_outcome.py", "build_times"),
+        ("_policy/image/build_outcome.py", "build_outcome"),
+        ("_policy/image/build_outcome.py", "build_times"),
         ("_flow/build/local.py", "_build"),
         ("_flow/build/written_context.py", "write_context"),
     ],

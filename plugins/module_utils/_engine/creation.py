@@ -10,12 +10,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import AddressedObject
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, stripped, taken
-from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     Allowance,
     Created,
@@ -23,15 +22,16 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     settle_create,
     settle_delete,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.live import conditions, is_finite, removes_itself
-from ansible_collections.muster.kube.plugins.module_utils._model.state import GangState, gone_unseen
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState, gone_unseen
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     from_older_attempt,
     owned_by_record,
     owned_by_ticket,
     owner_of,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import is_finite, removes_itself
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import conditions, describe_object
 
 Object = dict[str, t.Any]
 
@@ -58,7 +58,7 @@ class Creation:
         self.attempt = state.attempt
         self.ticket_uid = state.ticket_uid or ""
         self.waits_for: str | None = None
-        self.awaited: Placed | None = None
+        self.awaited: AddressedObject | None = None
         self._actor = actor
         self._allowance = allowance
         self._record = record
@@ -72,7 +72,7 @@ class Creation:
         """How many objects of the attempt were created, by whomever."""
         return max(self._made, self._begun)
 
-    def look_back(self, placed: t.Sequence[Placed]) -> None:
+    def look_back(self, placed: t.Sequence[AddressedObject]) -> None:
         """See how far somebody else came with this attempt: objects are created in order."""
         for place in range(len(placed), self._begun, -1):
             found = get_object(self._actor, placed[place - 1].path)
@@ -82,7 +82,7 @@ class Creation:
 
     def go_on(
         self,
-        placed: t.Sequence[Placed],
+        placed: t.Sequence[AddressedObject],
         succeeded: t.Collection[int] = (),
         announce: t.Callable[[int], None] = lambda _made: None,
     ) -> Refusal | NotYet | None:
@@ -110,7 +110,7 @@ class Creation:
             self._made = max(self._made, self._ready)
         return None
 
-    def _step(self, item: Placed) -> Refusal | NotYet | None:
+    def _step(self, item: AddressedObject) -> Refusal | NotYet | None:
         """Create one object unless that was done, and see whether the next one may follow."""
         if self._made == self._ready:
             outcome = self._create(item) if self._is_new(item) else self._find(item)
@@ -128,16 +128,16 @@ class Creation:
         self.awaited = None
         return None
 
-    def _is_new(self, item: Placed) -> bool:
+    def _is_new(self, item: AddressedObject) -> bool:
         """Whether the object to be looked at is to be created: what ends by itself only if nobody has begun that."""
         return self._made == self._ready and not (self._ready < self._begun and is_finite(item.object))
 
-    def _find(self, item: Placed) -> NotYet | None:
+    def _find(self, item: AddressedObject) -> NotYet | None:
         """See that an object is there which must not be created again."""
         found = get_object(self._actor, item.path)
         return None if found is not None and self._judge(item)(found) is Ownership.OURS else _gone(item)
 
-    def _create(self, item: Placed) -> Refusal | NotYet | None:
+    def _create(self, item: AddressedObject) -> Refusal | NotYet | None:
         """Create one object; what an earlier attempt of this record left in its place is removed first."""
         body = self._owned(item)
         for _round in range(_ROUNDS):
@@ -154,20 +154,20 @@ class Creation:
                 break
         return NotYet(f"an earlier attempt left {describe_object(item.object)} and it does not go; see its finalizers")
 
-    def _take_back_stripped(self, item: Placed, body: Object, made: Object) -> Refusal | None:
+    def _take_back_stripped(self, item: AddressedObject, body: Object, made: Object) -> Refusal | None:
         """Delete an object that was just made and would not be found again; None when it is as it should be."""
         refusal = stripped(body, made)
         if refusal is not None:
             settle_delete(self._actor, item.path, made["metadata"]["uid"], allowance=self._allowance)
         return refusal
 
-    def _owned(self, item: Placed) -> Object:
+    def _owned(self, item: AddressedObject) -> Object:
         """The object with its owner: the record for what is kept, else the ticket."""
         if item.keep:
             return owned_by_record(item.object, self._record.raw)
         return owned_by_ticket(item.object, self.ticket_uid)
 
-    def _judge(self, item: Placed) -> t.Callable[[Object], Ownership]:
+    def _judge(self, item: AddressedObject) -> t.Callable[[Object], Ownership]:
         """Says whose an object is that has the name already."""
 
         def judge(found: Object) -> Ownership:
@@ -196,12 +196,12 @@ class Creation:
         return any((entry.get("type"), entry.get("status")) == item.ready for entry in conditions(found))
 
 
-def _gone(item: Placed) -> NotYet:
+def _gone(item: AddressedObject) -> NotYet:
     """Said of what may have done its work; whoever looks after the gang knows how it ended, or fails the gang."""
     return NotYet(gone_unseen(describe_object(item.object)))
 
 
-def _unready(item: Placed) -> str:
+def _unready(item: AddressedObject) -> str:
     """What an item is waited for, in words."""
     kind, status = item.ready or ("", "")
     return f"{describe_object(item.object)} is not {kind}={status} yet"

@@ -15,13 +15,13 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import AddressedObject
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import (
     Refusal,
     owner_text,
     refusal_of,
     stripped,
 )
-from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     ApiError,
@@ -33,12 +33,13 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode, get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER, describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     from_older_attempt,
     owned_by_record,
     owner_of,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 Object = dict[str, t.Any]
 
@@ -56,38 +57,66 @@ class DryRun:
     taken: tuple[str, str] | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pretended:
+    """What pretending to create one object showed: how it would be stored, or one of the reasons why not."""
+
+    stored: Object | None = None
+    refusal: Refusal | None = None
+    not_checked: str | None = None
+    # Whose the object is that has the name.
+    taken_by: str | None = None
+
+
 def dry_run(
     actor: KubeClient,
     record: Object,
     attempt: int,
-    placed: tuple[Placed, ...],
+    placed: tuple[AddressedObject, ...],
     allowance: Allowance | None = None,
 ) -> DryRun:
     """Pretend to create the objects one by one; ends at the first that is refused or whose name is taken."""
     not_checked: list[str] = []
     earlier: list[str] = []
     for item in placed:
-        try:
-            refusal = _pretend(actor, record, item, allowance)
-            if refusal is not None:
-                return DryRun(refusal, tuple(not_checked))
-        except Conflict as error:
-            if not error.already_exists:
-                return DryRun(refusal_of(error, item.object), tuple(not_checked))
-            found = get_object(actor, item.path)
-            if found is not None and not _may_be_there(found, record, attempt, item):
-                return DryRun(None, tuple(not_checked), (describe_object(item.object), owner_text(found)))
-        except ApiError as error:
-            if not _unchecked(error, earlier):
-                return DryRun(refusal_of(error, item.object) or _trouble(item, error), tuple(not_checked))
-            not_checked.append(f"{describe_object(item.object)}: {error.message}")
-        except Unreachable as error:
-            return DryRun(_trouble(item, error), tuple(not_checked))
+        shown = pretend(actor, record, attempt, item, earlier, allowance)
+        if shown.refusal is not None:
+            return DryRun(shown.refusal, tuple(not_checked))
+        if shown.taken_by is not None:
+            return DryRun(None, tuple(not_checked), (describe_object(item.object), shown.taken_by))
+        if shown.not_checked is not None:
+            not_checked.append(shown.not_checked)
         earlier.append(item.object["metadata"]["name"])
     return DryRun(None, tuple(not_checked))
 
 
-def _pretend(actor: KubeClient, record: Object, item: Placed, allowance: Allowance | None) -> Refusal | None:
+def pretend(
+    actor: KubeClient,
+    record: Object,
+    attempt: int,
+    item: AddressedObject,
+    earlier: t.Sequence[str],
+    allowance: Allowance | None = None,
+) -> Pretended:
+    """Pretend to create one object of an attempt; earlier are the names of those that would be created before it."""
+    try:
+        return _pretend(actor, record, item, allowance)
+    except Conflict as error:
+        if not error.already_exists:
+            return Pretended(refusal=refusal_of(error, item.object))
+        found = get_object(actor, item.path)
+        if found is None or _may_be_there(found, record, attempt, item):
+            return Pretended(stored=found)
+        return Pretended(taken_by=owner_text(found))
+    except ApiError as error:
+        if _unchecked(error, earlier):
+            return Pretended(not_checked=f"{describe_object(item.object)}: {error.message}")
+        return Pretended(refusal=refusal_of(error, item.object) or _trouble(item, error))
+    except Unreachable as error:
+        return Pretended(refusal=_trouble(item, error))
+
+
+def _pretend(actor: KubeClient, record: Object, item: AddressedObject, allowance: Allowance | None) -> Pretended:
     """One creation that the server only pretends; nothing happens, so it may be tried again.
 
     There is no ticket yet, so the record stands for it as the owner that the object must keep.
@@ -106,7 +135,8 @@ def _pretend(actor: KubeClient, record: Object, item: Placed, allowance: Allowan
                 read_retries=False,
                 target=describe_object(body),
             )
-            return stripped(body, decode(item.collection, answer.body))
+            stored = decode(item.collection, answer.body)
+            return Pretended(stored, stripped(body, stored))
         except (ServerFault, TooManyRequests, Unreachable) as error:
             failures += 1
             if failures >= actor.retry.tries or (isinstance(error, Unreachable) and not error.retryable):
@@ -115,7 +145,7 @@ def _pretend(actor: KubeClient, record: Object, item: Placed, allowance: Allowan
             actor.sleep(max(asked, actor.retry.pause(failures)))
 
 
-def _may_be_there(found: Object, record: Object, attempt: int, item: Placed) -> bool:
+def _may_be_there(found: Object, record: Object, attempt: int, item: AddressedObject) -> bool:
     """Whether an object in the way is no obstacle: a kept one of this record, or one an earlier attempt left."""
     uid = record["metadata"]["uid"]
     if item.keep:
@@ -123,7 +153,7 @@ def _may_be_there(found: Object, record: Object, attempt: int, item: Placed) -> 
     return from_older_attempt(found, uid, attempt)
 
 
-def _unchecked(error: ApiError, earlier: list[str]) -> bool:
+def _unchecked(error: ApiError, earlier: t.Sequence[str]) -> bool:
     """Whether the answer tells only that the object cannot be checked alone."""
     if _UNSUPPORTED in error.message:
         return True
@@ -131,6 +161,6 @@ def _unchecked(error: ApiError, earlier: list[str]) -> bool:
     return missing and any(re.search(rf"(?<![-\w.]){re.escape(name)}(?![-\w.])", error.message) for name in earlier)
 
 
-def _trouble(item: Placed, error: KubeError) -> Refusal:
+def _trouble(item: AddressedObject, error: KubeError) -> Refusal:
     """The refusal of a server that is in no state to answer; the gang can wait for a better moment."""
     return Refusal("requeue", API_TROUBLE, f"{describe_object(item.object)}: {error.cause}")

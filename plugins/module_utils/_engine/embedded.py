@@ -17,9 +17,9 @@ import typing as t
 from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run as pretending
+from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import AddressedObject, address_objects
 from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation, NotYet
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, taken
-from ansible_collections.muster.kube.plugins.module_utils._engine.placing import Placed, place
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import (
     GoneRecord,
     Removal,
@@ -36,9 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Unreachable,
     is_final,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, put_state, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     Created,
     ObjectGone,
@@ -46,10 +44,10 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Superseded,
     settle_create,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.record import require_headroom
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
-from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     CHOSEN,
     OUTCOME_UNKNOWN,
     REFUSED,
@@ -59,20 +57,21 @@ from ansible_collections.muster.kube.plugins.module_utils._model.state import (
     Changes,
     GangState,
     Phase,
-    advance,
     gone_unseen,
-    new_state,
     state_text,
     why_undone,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
     Plan,
     adopts,
     build_ticket,
     made_by,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter
 
 Object = dict[str, t.Any]
 Data = dict[str, t.Any]
@@ -84,12 +83,11 @@ RETRY_SECONDS = 30.0
 
 # What an undo may lead to; anybody can write anything into an annotation.
 _ENDS: tuple[Phase, ...] = ("queued", "failed", "suspended", "complete")
-_REBASES = 5
 _UID_LENGTH = 36
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Claim:
+class StartGrant:
     """What the committed batch gives a gang: the batch's id, what is reserved, where it is steered, and why."""
 
     batch: str
@@ -110,13 +108,14 @@ class Embedded:
     """Starts and undoes gangs under one epoch of the ledger; may be used by several threads for different gangs."""
 
     def __init__(
-        self, client: KubeClient, ledger: Ledger, act_as: Callable[[str], KubeClient], now: Callable[[], str]
+        self, client: KubeClient, ledger: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
     ) -> None:
         """act_as gives the client for user objects of a namespace, now the server's time as RFC 3339 text."""
         self._client = client
         self._ledger = ledger
         self._act_as = act_as
         self._now = now
+        self._writer = StateWriter(client, ledger, now)
         # Records for which a request of an attempt may still be on its way to the server.
         self._doubtful: set[str] = set()
         # Starts of this holder that are not finished, by record.
@@ -126,17 +125,17 @@ class Embedded:
 
     def dry_run(self, record: Record, plan: Plan) -> DryRun:
         """What the server would refuse, asked before anything is decided; one request for each object."""
-        placed = place(self._client, plan)
+        placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
             return DryRun(placed)
         actor = self._act_as(record.namespace)
         return pretending.dry_run(actor, record.raw, record.attempt, placed, self._ledger.write_timeout)
 
-    def require_room(self, record: Record, claim: Claim) -> None:
+    def require_room(self, record: Record, claim: StartGrant) -> None:
         """Raise BadInput when the record cannot hold the state of this start; that would not change by itself."""
         self._chosen(record, claim)
 
-    def start(self, record: Record, plan: Plan, claim: Claim) -> Record:
+    def start(self, record: Record, plan: Plan, claim: StartGrant) -> Record:
         """Start a queued gang whose batch is committed: k objects take k + 3 requests.
 
         Returns it dispatched; dispatching, if it has to wait for something; undoing, if an object was refused; or
@@ -145,7 +144,7 @@ class Embedded:
         errors when nobody can tell: the record then stays as it is for the next cycle.
         """
         state = self._chosen(record, claim)
-        placed = place(self._client, plan)
+        placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
             return self._refuse_unstarted(record, placed, claim)
         self._doubtful.add(record.uid)
@@ -160,7 +159,7 @@ class Embedded:
             return self._refuse_unstarted(record, ticket, claim)
         uid = ticket["metadata"]["uid"]
         try:
-            record = self._put(record, dataclasses.replace(state, ticket_uid=uid), rebase=False)
+            record = self._writer.put(record, dataclasses.replace(state, ticket_uid=uid), "none")
         except ApiError as error:
             # Unless somebody goes on with it, nothing may follow a ticket that its record does not name.
             named = _names_ticket(error, uid)
@@ -174,11 +173,11 @@ class Embedded:
             raise
         return self._carry_out(record, placed, all_ours=True)
 
-    def _chosen(self, record: Record, claim: Claim) -> GangState:
+    def _chosen(self, record: Record, claim: StartGrant) -> GangState:
         """The state `dispatching`, proved to fit into the record before anything is created."""
         if record.spec is None:
             raise BadInput("start", f"gang {record.key}", record.spec_problem or "its record holds no gang")
-        state = self._next(
+        state = self._writer.next_state(
             record,
             "dispatching",
             CHOSEN,
@@ -232,7 +231,7 @@ class Embedded:
             self._drop_ticket(record, outcome.obj)
         return record, dataclasses.replace(taken(body, outcome.obj), kind="failed", reason=REFUSED)
 
-    def _carry_out(self, record: Record, placed: tuple[Placed, ...], *, all_ours: bool) -> Record:
+    def _carry_out(self, record: Record, placed: tuple[AddressedObject, ...], *, all_ours: bool) -> Record:
         """Create the objects of a record that is `dispatching` and names its ticket, as far as that can be done now.
 
         all_ours tells that nobody else ever sent a request for this attempt, so that none can be on its way.
@@ -250,7 +249,7 @@ class Embedded:
             """Whoever goes on with it must not create again what may have come and gone meanwhile."""
             nonlocal record
             if made > _state_of(record).made:
-                record = self._put(record, self._next(record, "dispatching", "", "", made=made))
+                record = self._put(record, "dispatching", "", "", made=made)
 
         try:
             outcome = creation.go_on(placed, succeeded, note_made)
@@ -265,9 +264,9 @@ class Embedded:
             if all_ours:
                 self._settled(record)
             return self._undo_refused(record, outcome)
-        started = self._next(record, "dispatched", STARTED, "", started_at=self._now())
+        started = self._writer.next_state(record, "dispatched", STARTED, "", started_at=self._now())
         try:
-            record = self._put(record, started)
+            record = self._writer.put(record, started, "any")
         except ObjectGone:
             self._try_removal(record, state.attempt)
             raise
@@ -302,7 +301,7 @@ class Embedded:
         """
         if record.spec is None or _state_of(record).digest != digest(record.spec):
             return self.undo(record, TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
-        placed = place(self._client, plan)
+        placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
             return self._undo_refused(record, placed)
         return self._carry_out(record, placed, all_ours=record.uid not in self._doubtful)
@@ -312,10 +311,10 @@ class Embedded:
         changes: Changes = {"then": refusal.then, "not_before": self._retry_time(refusal)}
         return self.undo(record, refusal.reason, refusal.message, **changes)
 
-    def _refuse_unstarted(self, record: Record, refusal: Refusal, claim: Claim) -> Record:
+    def _refuse_unstarted(self, record: Record, refusal: Refusal, claim: StartGrant) -> Record:
         """Settle the batch's entry of a gang of which nothing was created."""
         self._settled(record)
-        state = self._next(
+        state = self._writer.next_state(
             record,
             refusal.then,
             refusal.reason,
@@ -323,7 +322,7 @@ class Embedded:
             batch=claim.batch,
             not_before=self._retry_time(refusal),
         )
-        return self._put(record, state)
+        return self._writer.put(record, state, "any")
 
     def _retry_time(self, refusal: Refusal) -> str | None:
         """When a gang that was refused may be asked again; None when never, or when nobody knows the time."""
@@ -344,7 +343,7 @@ class Embedded:
         changes["left"] = started_keys(self._removal(record), record)
         attempt = record.attempt
         with contextlib.suppress(ObjectGone):
-            record = self._put(record, self._next(record, "undoing", reason, message, **changes))
+            record = self._put(record, "undoing", reason, message, **changes)
         self._try_removal(record, attempt)
         return record
 
@@ -372,7 +371,7 @@ class Embedded:
         if phase in ("queued", "suspended"):
             changes.update({"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None})
         try:
-            record = self._put(record, self._next(record, phase, reason, why.message if why else "", **changes))
+            record = self._put(record, phase, reason, why.message if why else "", **changes)
         except ObjectGone:
             return record
         self._settled(record)
@@ -429,13 +428,13 @@ class Embedded:
         The first PUT ends what the former holder could still write to the record. Raises as start does.
         """
         self._doubtful.add(record.uid)
-        record = self._put(record, self._next(record, "dispatching", "", ""))
+        record = self._put(record, "dispatching", "", "")
         state = _state_of(record)
         ticket = self._removal(record).find_ticket(state.attempt)
         problem = _no_adoption(record, state, ticket)
         if problem is not None:
             return self.undo(record, TAKEN_OVER, problem, then="queued")
-        placed = place(self._client, plan)
+        placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
             return self._undo_refused(record, placed)
         return self._carry_out(record, placed, all_ours=False)
@@ -467,7 +466,7 @@ class Embedded:
             "then": None,
         }
         message = f"the state was lost or changed after attempt {attempt} was started; it was restored from the ticket"
-        record = self._put(record, self._next(record, "dispatching", TAKEN_OVER, message, **changes))
+        record = self._put(record, "dispatching", TAKEN_OVER, message, **changes)
         if gone is not None:
             # It may have done its work; nobody does that again unasked.
             return self.undo(record, OUTCOME_UNKNOWN, gone_unseen(gone), then="failed")
@@ -478,30 +477,11 @@ class Embedded:
         """Put our write id, and the batch if given, into the record; nothing else changes."""
         self._doubtful.add(record.uid)
         changes: Changes = {} if batch is None else {"batch": batch}
-        return self._put(record, self._next(record, record.phase, "", "", **changes))
+        return self._put(record, record.phase, "", "", **changes)
 
-    # Writing the state.
-
-    def _next(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> GangState:
-        """The record's next state under a new write id; a record without one gets its first."""
-        write_id, now = self._ledger.next_write_id(), self._now()
-        state = record.state or new_state(time_text(record.submitted), write_id)
-        return advance(state, phase, now, reason, message, write_id, **changes)
-
-    def _put(self, record: Record, state: GangState, *, rebase: bool = True) -> Record:
-        """Write a state; a change that others made to the rest of the record is kept and does not stand in the way.
-
-        The state itself belongs to whoever wrote it last: when it is not the one we read, Superseded is raised.
-        """
-        rebases_left = _REBASES if rebase else 0
-        while True:
-            try:
-                return put_state(self._client, record, state, allowance=self._ledger.write_timeout)
-            except Superseded as error:
-                found = record_from_api(error.found)
-                if not rebases_left or _write_id(found) != _write_id(record):
-                    raise
-                record, rebases_left = found, rebases_left - 1
+    def _put(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
+        """Write the next state of an attempt; what its user changed in the record counts for the next one only."""
+        return self._writer.put(record, self._writer.next_state(record, phase, reason, message, **changes), "any")
 
     def _removal(self, record: Record) -> Removal:
         """The means to remove what belongs to a record."""
@@ -529,11 +509,6 @@ def _state_of(record: Record) -> GangState:
     if record.state is None:
         raise BadInput("read", f"the state of gang {record.key}", record.state_problem or "it is missing")
     return record.state
-
-
-def _write_id(record: Record) -> str | None:
-    """Which write made the record's state; None when it has none that can be read."""
-    return record.state.write_id if record.state is not None else None
 
 
 def _no_adoption(record: Record, state: GangState, ticket: Object | None) -> str | None:

@@ -20,9 +20,14 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._model.state import NAME_TAKEN, QUOTA_REFUSED, REFUSED, Phase
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ATTEMPT_LABEL, GANG_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    NAME_TAKEN,
+    QUOTA_REFUSED,
+    REFUSED,
+    Phase,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ATTEMPT_LABEL, GANG_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 Object = Mapping[str, t.Any]
 RefusalKind = t.Literal["failed", "requeue", "drop"]

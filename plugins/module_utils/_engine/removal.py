@@ -21,12 +21,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance, settle_delete
-from ansible_collections.muster.kube.plugins.module_utils._model.live import is_finite
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
-from ansible_collections.muster.kube.plugins.module_utils._model.state import MOST_LEFT, UNDOING
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import MOST_LEFT, UNDOING
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
     TICKET_LABEL,
     Key,
@@ -37,6 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     ticket_keys,
     ticket_name,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import is_finite
 
 Object = dict[str, t.Any]
 

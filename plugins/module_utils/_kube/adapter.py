@@ -31,7 +31,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.connection_words
     kubeconfig_words,
     missing_file,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection, MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary
 
 try:
     import urllib3

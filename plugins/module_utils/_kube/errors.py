@@ -11,7 +11,7 @@ import json
 import re
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 # What the API server writes when its authorizer refuses; the namespace is missing for cluster-wide requests.
 _FORBIDDEN = re.compile(
@@ -22,16 +22,6 @@ _FORBIDDEN = re.compile(
 
 class KubeError(MusterError):
     """Anything that went wrong between this process and the API server, its answer included."""
-
-
-class MissingLibrary(KubeError):
-    """A Python package is not installed; faces answer with missing_required_lib."""
-
-    def __init__(self, library: str, traceback: str) -> None:
-        """Keep the package's name and the failed import for the message of the face."""
-        super().__init__("use", f"the Python package {library}", "it is not installed")
-        self.library = library
-        self.traceback = traceback
 
 
 class BadConnection(KubeError):

@@ -29,7 +29,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER, describe_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 Object = dict[str, t.Any]
 Allowance = t.Callable[[], float]

@@ -46,7 +46,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(t.Generic[T]):
+class WatchStep(t.Generic[T]):
     """One step of list_and_watch: SYNC brings all items, any other type one object.
 
     item is what keep made of the object; None when the object is not (or no longer) wanted.
@@ -191,20 +191,20 @@ def list_and_watch(
     limit: int = 500,
     label_selector: str | None = None,
     field_selector: str | None = None,
-) -> t.Iterator[Change[T]]:
+) -> t.Iterator[WatchStep[T]]:
     """A SYNC with all items, then every change; after a gap that cannot be closed, SYNC again."""
     end = None if timeout is None else client.clock() + timeout
     selectors = {"label_selector": label_selector, "field_selector": field_selector}
     gaps = 0
     while True:
         listing = list_objects(client, path, keep=keep, limit=limit, **selectors)
-        yield Change("SYNC", items=tuple(listing.items))
+        yield WatchStep("SYNC", items=tuple(listing.items))
         left = None if end is None else end - client.clock()
         try:
             for event in watch(client, path, listing.resource_version, timeout=left, stop=stop, **selectors):
                 gaps = 0
                 metadata = event.object["metadata"]
-                yield Change(
+                yield WatchStep(
                     event.type,
                     item=keep(event.object),
                     namespace=metadata.get("namespace", ""),

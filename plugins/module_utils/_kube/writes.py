@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 Object = dict[str, t.Any]
 PatchType = t.Literal["merge", "strategic", "json", "apply"]
@@ -22,14 +23,6 @@ _PATCH_CONTENT: dict[str, str] = {
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-
-
-def describe_object(obj: t.Mapping[str, t.Any]) -> str:
-    """Kind and name of an object in words for messages: "Pod ns/name"."""
-    metadata = obj.get("metadata") or {}
-    name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
-    namespace = metadata.get("namespace")
-    return f"{obj.get('kind', 'object')} {namespace}/{name}" if namespace else f"{obj.get('kind', 'object')} {name}"
 
 
 def create(

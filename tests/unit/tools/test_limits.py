@@ -60,12 +60,45 @@ def test_empty_package_file_needs_no_notice(collection):
     assert collection("plugins/module_utils/_model/__init__.py", "") == []
 
 
-def test_options_read_below_the_face(collection):
-    text = limits.PRIVATE_NOTICE + "\n\n\ndef work(module):\n    return module.params['name']\n"
+@pytest.mark.parametrize("text", ["def work(module):\n    return module.params['name']\n", "\ndef work(params): ...\n"])
+def test_options_read_below_the_face(collection, text):
+    text = f"{limits.PRIVATE_NOTICE}\n\n\n{text}"
+    assert collection("plugins/module_utils/_face/thing.py", text) == []
     assert collection("plugins/module_utils/_flow/thing.py", text) == [
-        "plugins/module_utils/_flow/thing.py:5: module.params is read below the face"
+        "plugins/module_utils/_flow/thing.py:5: the options of a task are read below the face"
     ]
-    assert limits.params_reads(limits.ast.parse("x = other.params")) == []
+
+
+def test_options_of_others_may_be_read_anywhere(collection):
+    text = limits.PRIVATE_NOTICE + "\nx = other.params\n"
+    assert collection("plugins/module_utils/_flow/thing.py", text) == []
+
+
+@pytest.mark.parametrize("line", ["open('x')", "path.read_text()", "path.exists()", "tree.folder.write_bytes(b'')"])
+def test_values_and_decisions_touch_no_file(collection, line):
+    text = f"{limits.PRIVATE_NOTICE}\n{line}\n"
+    assert collection("plugins/module_utils/_host/thing.py", text) == []
+    assert collection("plugins/module_utils/_policy/gang/thing.py", text) == [
+        "plugins/module_utils/_policy/gang/thing.py:2: a file is touched where nothing but values is known"
+    ]
+
+
+def test_a_folder_holds_fifteen_files(collection):
+    collection("plugins/module_utils/_model/gang/__init__.py", "")
+    for number in range(14):
+        collection(f"plugins/module_utils/_model/gang/f{number}.py", limits.PRIVATE_NOTICE)
+    assert collection("plugins/module_utils/_model/gang/f14.py", limits.PRIVATE_NOTICE) == []
+    assert collection("plugins/module_utils/_model/gang/f15.py", limits.PRIVATE_NOTICE) == [
+        "plugins/module_utils/_model/gang: 16 files, 15 are allowed"
+    ]
+
+
+def test_a_class_name_stands_for_one_class(collection):
+    text = f"{limits.PRIVATE_NOTICE}\nclass Step: ...\n"
+    assert collection("plugins/module_utils/_flow/a.py", text) == []
+    assert collection("plugins/module_utils/_kube/b.py", text) == [
+        "plugins/module_utils/_flow/a.py:2: the class Step is also defined in plugins/module_utils/_kube/b.py:2"
+    ]
 
 
 def test_empty_names(collection):

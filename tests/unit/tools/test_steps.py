@@ -24,7 +24,10 @@ SPEC.loader.exec_module(steps)
 
 @pytest.fixture
 def fake_make(tmp_path, monkeypatch):
-    """A make whose steps are: bad, which fails; slow, which ends only by a signal; others, which pass five tests."""
+    """A make with one step that fails, some for what tests need, and others that pass five tests.
+
+    The step slow ends only by a signal, an orphan of works counts for a while, and meets-* wait for each other.
+    """
     program = tmp_path / "make"
     program.write_text(
         "#!/bin/sh\nfor step; do :; done\n"
@@ -32,6 +35,8 @@ def fake_make(tmp_path, monkeypatch):
         "case $step in\n"
         "bad) echo broken; exit 2;;\n"
         "slow) sleep 600 & echo $!; wait;;\n"
+        f"works) (sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done' & echo $! > {tmp_path}/orphan);\n"
+        f"  while kill -0 $(cat {tmp_path}/orphan) 2> /dev/null; do sleep 0.01; done;;\n"
         f"meets-*) touch {tmp_path}/$step; until [ -e {tmp_path}/meets-1 ] && [ -e {tmp_path}/meets-2 ] && "
         f"[ -e {tmp_path}/meets-3 ]; do sleep 0.01; done; echo niceness $(ps -o ni= -p $$);;\n"
         '*) echo noise; echo "5 passed, 1 skipped in 0.1s";; esac\n'
@@ -88,6 +93,15 @@ def test_two_steps_that_follow_run_at_the_same_time_with_the_priority_of_the_run
     assert b"niceness" not in capfdbinary.readouterr().out, "their output would be mixed"
 
 
+def test_processor_time_includes_processes_that_lost_their_parent(fake_make, capsys):
+    assert steps.main(str(fake_make), "main", "works", "beside", "unit") == 0
+    works, unit = (float((fake_make / f"{step}.processor").read_text()) for step in ("works", "unit"))
+    assert works > unit
+    printed = capsys.readouterr().out
+    assert f" s, {works:.0f} s of processors" in printed
+    assert printed.splitlines()[-1].endswith(f"{works + unit:.0f} s of processors")
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process runs; one that has ended stays known until whoever adopted it notices."""
     try:
@@ -132,4 +146,4 @@ def test_a_step_is_ended_with_all_it_started(fake_make, live):
 def test_only_the_closing_line_of_pytest_is_counted(tmp_path):
     log = tmp_path / "log"
     log.write_text("the 3 passed values\n=== 7 passed, 2 failed in 3.21s ===\n")
-    assert steps.Outcome("unit", 0, 1.0, log).tests_passed() == 7
+    assert steps.Outcome("unit", 0, 1.0, 1.0, log).tests_passed() == 7

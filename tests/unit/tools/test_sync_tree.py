@@ -52,3 +52,12 @@ def test_a_second_copy_follows_changes_and_removals_and_leaves_the_rest_alone(re
     assert files_of(copy) == {".gitignore", "kept", "other"}
     assert not (copy / "sub").exists()
     assert (copy / "kept").stat().st_mtime_ns == before
+
+
+def test_only_what_users_get_and_the_settings_of_ansible_test(repository, tmp_path):
+    (repository / "galaxy.yml").write_text('name: x\nbuild_ignore:\n  - tests\n  - "*.tar.gz"\n  - .gitignore\n')
+    (repository / "tests/unit").mkdir(parents=True)
+    for name in ("tests/unit/test_x.py", "tests/config.yml", "sub/old.tar.gz", "sub/tests"):
+        (repository / name).write_text(name)
+    sync_tree.sync(repository, tmp_path / "copy", shipped=True)
+    assert files_of(tmp_path / "copy") == {"galaxy.yml", "kept", "sub/new", "sub/tests", "tests/config.yml"}

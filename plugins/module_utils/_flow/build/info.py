@@ -10,29 +10,29 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
-    Damaged,
-    Record,
-    list_with_damaged,
-    read_outcome,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobReader
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobReader
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BUILD_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BUILD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     BUILD_FAILED,
     RunState,
     outcome_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import judge_run
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
+    Damaged,
+    RunRecord,
+    list_with_damaged,
+    read_outcome,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BuildQuestion:
+class BuildInfoOptions:
     """Which builds; None and an empty text mean all."""
 
     namespace: str | None = None
@@ -44,7 +44,7 @@ class BuildQuestion:
     images: frozenset[str] | None = None
 
 
-def answer_builds(client: KubeClient, question: BuildQuestion) -> Data:
+def answer_builds(client: KubeClient, question: BuildInfoOptions) -> Data:
     """The keys of the result of image_build_info; nothing is ever written."""
     selector = f"{BUILD_LABEL},{question.labels}" if question.labels else BUILD_LABEL
     records, damaged = list_with_damaged(client, question.namespace, selector)
@@ -61,7 +61,7 @@ def _unreadable(item: Damaged) -> Data:
     return {**told, "name": item.name, "namespace": item.namespace, "problem": item.problem}
 
 
-def _wanted(record: Record, question: BuildQuestion) -> bool:
+def _wanted(record: RunRecord, question: BuildInfoOptions) -> bool:
     """Whether a record is one of those asked for."""
     spec = record.spec
     return (
@@ -72,7 +72,7 @@ def _wanted(record: Record, question: BuildQuestion) -> bool:
     )
 
 
-def _entry(client: KubeClient, record: Record, question: BuildQuestion) -> Data:
+def _entry(client: KubeClient, record: RunRecord, question: BuildInfoOptions) -> Data:
     """One build: its specification, and its outcome or where it stands."""
     outcome = read_outcome(client, record)
     state = outcome_state(outcome) if outcome is not None else _running_state(client, record)
@@ -97,7 +97,7 @@ def _entry(client: KubeClient, record: Record, question: BuildQuestion) -> Data:
     return told
 
 
-def _running_state(client: KubeClient, record: Record) -> RunState:
+def _running_state(client: KubeClient, record: RunRecord) -> RunState:
     """Where a build stands that is not over; one without a Job waits for its task to be run again."""
     try:
         facts = JobReader(client, record.namespace, record.job_name).read()

@@ -15,16 +15,19 @@ import math
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
-from ansible_collections.muster.kube.plugins.module_utils._model.build import (
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import (
     IMAGE_LABEL,
     BuildSettings,
     BuildSpec,
     Tier,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import Context
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import gpu_requests, gpu_tolerations
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import (
+    gpu_requests,
+    gpu_tolerations,
+)
 
 CONTAINER = "build"
 PUSHER = "push"

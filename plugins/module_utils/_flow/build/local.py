@@ -17,18 +17,22 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import build_variables, context_files
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.kept_file import (
+from ansible_collections.muster.kube.plugins.module_utils._host.kept_file import (
     kept_folder,
     read_kept,
     write_kept,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, TIMEOUT, RunState
-from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome, build_times
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
+    BUILD_FAILED,
+    TIMEOUT,
+    RunState,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.build_outcome import build_outcome, build_times
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
 
 Program = t.Literal["buildah", "podman"]
 

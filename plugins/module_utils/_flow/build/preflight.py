@@ -24,18 +24,18 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Invalid
-from ansible_collections.muster.kube.plugins.module_utils._model.build import (
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import (
     AUTO_TIERS,
     PROBE_LABEL,
     BuildSettings,
     BuildSpec,
     Tier,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import BUILD_FAILED, CONFIG, REFUSED
-from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import build_outcome
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import BUILD_FAILED, CONFIG, REFUSED
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.build_outcome import build_outcome
 
 _PROBE_SECONDS = 300.0
 # Failures of a probe that are due to its tier; no room or no builder image says nothing about it.

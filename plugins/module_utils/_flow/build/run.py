@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.local import build_locally, remove_locally
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import choose_tier
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.written_context import write_context
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
     Ended,
     JobPlace,
@@ -34,40 +35,39 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.build import (
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import (
     BUILD_LABEL,
     BuildSettings,
     BuildSpec,
     Engine,
     Tier,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     BUILD_FAILED,
     UNSCHEDULABLE,
     PodFacts,
     RunState,
     digest_in,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.build_outcome import (
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.build_outcome import (
     build_outcome,
     build_times,
     joined_frames,
     without_frame,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import affinity_terms, match_nodes
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import affinity_terms, match_nodes
 
 Connect = t.Callable[[], KubeClient]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BuildTerms:
+class BuildOptions:
     """What a task of image_build asks for; image is a ready image for the engine none."""
 
     state: t.Literal["present", "absent"] = "present"
@@ -105,7 +105,7 @@ class BuildFailed(MusterError):
         return {**self.outcome, **super().as_result()}
 
 
-def run_build(connect: Connect, terms: BuildTerms, report: Report, *, listen: Listen = JobBell) -> Data:
+def run_build(connect: Connect, terms: BuildOptions, report: Report, *, listen: Listen = JobSignal) -> Data:
     """Do what the task asks; returns the keys of its result. BuildFailed when there is no image in the end."""
     engine = terms.engine_used
     if terms.context_dest is not None:
@@ -128,7 +128,7 @@ def run_build(connect: Connect, terms: BuildTerms, report: Report, *, listen: Li
     return result
 
 
-def build_in_job(client: KubeClient, terms: BuildTerms, spec: BuildSpec, report: Report, listen: Listen) -> Data:
+def build_in_job(client: KubeClient, terms: BuildOptions, spec: BuildSpec, report: Report, listen: Listen) -> Data:
     """The outcome of a build in the cluster, stored before or made now; a failed one is returned like any other."""
     script = _required_script(terms)
     stored = find_recorded(client, _recorded(terms, spec, script, "baseline", None))
@@ -146,7 +146,7 @@ def build_in_job(client: KubeClient, terms: BuildTerms, spec: BuildSpec, report:
     return {**answer, "tiers_refused": refused, "changed": answer["changed"] or probed}
 
 
-def _recorded(terms: BuildTerms, spec: BuildSpec, script: str, tier: Tier, affinity: Data | None) -> RecordedJob:
+def _recorded(terms: BuildOptions, spec: BuildSpec, script: str, tier: Tier, affinity: Data | None) -> RecordedJob:
     """The build as a recorded Job."""
     settings = terms.settings
 
@@ -225,7 +225,7 @@ class NoNode(MusterError):
         return {**super().as_result(), "reason": UNSCHEDULABLE}
 
 
-def _answer(terms: BuildTerms, spec: BuildSpec, found: Recorded) -> Data:
+def _answer(terms: BuildOptions, spec: BuildSpec, found: Recorded) -> Data:
     """The keys of the result for a build in the cluster."""
     empty = build_outcome(spec, RunState("pending"), read_frames(b""), None)
     outcome = found.outcome or {**empty, "reason": None, "message": found.state.message}
@@ -248,7 +248,7 @@ def _answer(terms: BuildTerms, spec: BuildSpec, found: Recorded) -> Data:
     }
 
 
-def _preview(client: KubeClient, terms: BuildTerms, spec: BuildSpec) -> Data:
+def _preview(client: KubeClient, terms: BuildOptions, spec: BuildSpec) -> Data:
     """What a run would return without building, or that it would build."""
     recorded = _recorded(terms, spec, _required_script(terms), terms.settings.tier or "baseline", None)
     found = find_recorded(client, recorded)
@@ -261,7 +261,7 @@ def _preview(client: KubeClient, terms: BuildTerms, spec: BuildSpec) -> Data:
     return {**answer, "tiers_refused": {}, "swept": swept, "changed": found.changed or bool(swept)}
 
 
-def _ready(terms: BuildTerms) -> Data:
+def _ready(terms: BuildOptions) -> Data:
     """A ready image: nothing is built."""
     if terms.image is None:
         raise BadInput("use", "image", "the engine none needs the name of a ready image")
@@ -287,7 +287,7 @@ def _ready(terms: BuildTerms) -> Data:
     }
 
 
-def _local(terms: BuildTerms, report: Report) -> Data:
+def _local(terms: BuildOptions, report: Report) -> Data:
     """Build with the programs of this machine."""
     spec = _required_spec(terms)
     if terms.state == "absent":
@@ -305,7 +305,7 @@ def _local(terms: BuildTerms, report: Report) -> Data:
     return result
 
 
-def _remove(client: KubeClient, terms: BuildTerms) -> Data:
+def _remove(client: KubeClient, terms: BuildOptions) -> Data:
     """Delete the record of a build; the image stays in its registry."""
     name = terms.name or _required_spec(terms).name
     removed = remove_recorded(client, terms.namespace, name, dry=terms.check_mode)
@@ -313,14 +313,14 @@ def _remove(client: KubeClient, terms: BuildTerms) -> Data:
     return {"changed": removed or bool(swept), "name": name, "namespace": terms.namespace, "swept": swept}
 
 
-def _required_spec(terms: BuildTerms) -> BuildSpec:
+def _required_spec(terms: BuildOptions) -> BuildSpec:
     """The specification, without which nothing can be built."""
     if terms.spec is None:
         raise BadInput("build", "stack", "it is missing; describe the stack and name the image")
     return terms.spec
 
 
-def _required_script(terms: BuildTerms) -> str:
+def _required_script(terms: BuildOptions) -> str:
     """The builder's script, which the action plugin brings along."""
     if not terms.script:
         cause = "it is missing; the action plugin of this collection reads it on the controller"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import pathlib
 
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import ContextFile, build_context
+from ansible_collections.muster.kube.plugins.module_utils._host.files import write_file
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import ContextFile, build_context
 
 _DOCKERFILE = "Dockerfile"
 
@@ -55,11 +56,4 @@ def _is_written(path: pathlib.Path, file: ContextFile) -> bool:
 
 def _write(path: pathlib.Path, file: ContextFile) -> None:
     """Write one file in one step, with its mode."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(file.content)
-        beside.chmod(int(file.mode, 8))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_file(path, file.content, int(file.mode, 8), folder_mode=0o777)

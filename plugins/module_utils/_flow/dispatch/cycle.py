@@ -13,56 +13,66 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun, Overtaken
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.care import look_after
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import ignore_edits, is_edited
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.finished import note_ends, set_aside
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.gangs import (
-    demand_of,
-    plan_of,
-    promise_of,
-    reserved_of,
-    spec_of,
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import NotBegun, Overtaken, StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Rehearsal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.finished import note_ends, set_aside
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import (
+    find_ticketless,
+    take_steps,
+    with_causes,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Rehearsal, Stop
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.promises import (
-    promised_elsewhere,
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import (
+    evidence_of,
+    recover,
     unknown_until,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import (
-    attended,
-    began,
-    open_batch,
-    recover,
-    usual_patience,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tell import (
     project_status,
     tell_events,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import note_waiting
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import (
-    STARTED,
-    Places,
-    World,
-    read_tickets,
-    read_world,
-    scopes,
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import note_waiting
+from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, Op, batch_text, pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED_PHASES, Changes
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
+    demand_of,
+    promise_of,
+    reserved_of,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, without_gc
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, Op, batch_text, pack
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.managers import foreign_status_writer
-from ansible_collections.muster.kube.plugins.module_utils._model.refusal import refuse_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import digest
-from ansible_collections.muster.kube.plugins.module_utils._model.start_size import require_start_fits
-from ansible_collections.muster.kube.plugins.module_utils._model.state import REFUSED, Changes
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.together import LabelKeys, label_keys
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
+    Evidence,
+    began,
+    usual_patience,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
+    CyclePlan,
+    Situation,
+    Stop,
+    plan_cycle,
+    walk_queue,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
+    FOREIGN_CONTROLLER,
+    foreign_message,
+    foreign_writers,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, World, scopes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
+    LabelKeys,
+    label_keys,
+)
+from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import Tolerance
 
 # What a dry run showed is asked again when it is older.
 REHEARSAL_SECONDS = 60.0
@@ -72,27 +82,32 @@ def run_cycle(cycle: Cycle) -> None:
     """One whole cycle; LostLeadership means that nothing more may be written."""
     office = cycle.office
     with cycle.timed("read"):
-        cycle.read_records()
-        places: Places = (None,) if cycle.sight.blind is None else scopes(office.terms)
-        seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
-        tickets = set_aside(cycle, read_tickets(office.client, seen, places))
-        _refuse_foreign(cycle)
-        ignore_edits(cycle, tickets)
-        records = [*cycle.records.values(), *cycle.elsewhere.values()]
-        world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
-        cycle.kinds = world.kinds
-        _tell_unforeseen(cycle, world.unforeseen)
+        world = _read(cycle)
     with cycle.timed("look_after"):
-        recover(cycle, world)
-        stops = look_after(cycle, world)
-        _refuse_broken(cycle, world)
-    carried = open_batch(cycle, world)
-    choices, starts = _choose(cycle, world, carried)
+        _recover(cycle, world)
+        ticketless = find_ticketless(cycle, world)
+    batch = office.batch().batch
+    evidence = evidence_of(cycle, world)
+    situation = _situation(cycle, world, evidence, ticketless)
+    with cycle.timed("decide"), without_gc():
+        plan = plan_cycle(situation, office.terms, office.memory)
+    for moment in (plan.next_check, evidence.next_look(batch)):
+        if moment is not None:
+            cycle.check_again(moment)
+    with cycle.timed("look_after"):
+        _follow_up(cycle, plan)
+    choices, starts = _try_choices(cycle, list(plan.choices))
     if starts.postponed:
         # Whoever the server would refuse now does not use the room it was given; others may.
-        choices, starts = _choose(cycle, world, carried)
+        with cycle.timed("decide"), without_gc():
+            present = dataclasses.replace(situation, troubled=office.pauses.resting())
+            again, troubles = walk_queue(present, office.terms, office.memory, cycle.records)
+        _tell_unforeseen(cycle, troubles, plan.stops)
+        choices, starts = _try_choices(cycle, again)
     with cycle.timed("carry_out"):
-        _commit(cycle, world, carried, starts.ready, stops)
+        # Without entries that ended in this cycle.
+        carried = evidence_of(cycle, world).open_batch(batch)
+        _commit(cycle, world, carried, starts.ready, with_causes(cycle, world, plan.stops))
     with cycle.timed("tell"):
         note_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
@@ -102,42 +117,101 @@ def run_cycle(cycle: Cycle) -> None:
         _tidy(cycle, world)
 
 
-class _Tried(t.NamedTuple):
+def _read(cycle: Cycle) -> World:
+    """Read records and cluster; leave alone what others look after, and go on with what was started, not edited."""
+    office = cycle.office
+    cycle.read_records()
+    places: Places = (None,) if cycle.sight.blind is None else scopes(office.terms)
+    seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
+    tickets = set_aside(cycle, read_tickets(office.client, seen, places))
+    _refuse_foreign(cycle)
+    ignore_edits(cycle, tickets)
+    records = [*cycle.records.values(), *cycle.elsewhere.values()]
+    world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
+    cycle.kinds = world.kinds
+    _tell_unforeseen(cycle, world.unforeseen)
+    return world
+
+
+def _recover(cycle: Cycle, world: World) -> None:
+    """Go on with what was left; a gang that its user changed meanwhile rests: the world was read for what it was."""
+    before = {uid: record.spec for uid, record in cycle.records.items()}
+    recover(cycle, world)
+    for uid, record in list(cycle.records.items()):
+        if record.spec is not before.get(uid) and record.spec != before.get(uid):
+            cycle.skip(record)
+
+
+def _situation(cycle: Cycle, world: World, evidence: Evidence, ticketless: set[str]) -> Situation:
+    """What this cycle decides on."""
+    office, records, batch = cycle.office, dict(cycle.records), cycle.office.batch().batch
+    return Situation(
+        world,
+        records,
+        tuple(evidence.attended(batch)),
+        promised_elsewhere(evidence.open_batch(batch), _trusted(cycle), world),
+        office.clock.now(),
+        office.clock.sure(),
+        search,
+        office.history.usual(),
+        office.pauses.resting(),
+        resting={uid for uid, record in records.items() if not cycle.at_rest(record)},
+        judged={uid for uid, record in records.items() if cycle.may_judge(record)},
+        lost=dict(cycle.lost),
+        ticketless=ticketless,
+    )
+
+
+def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
+    """Carry out what needs no room: refuse gangs, let started ones go on, and tell of those nobody can judge."""
+    for record, problem in plan.unjudged:
+        cycle.office.journal.warn(f"{record.key}: {problem}")
+    _tell_unforeseen(cycle, plan.unforeseen, plan.stops)
+    take_steps(cycle, plan.steps)
+    # A gang that was resumed first is another record by now.
+    waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
+    cycle.side_by_side(
+        [
+            (record, partial(_fail, cycle, record, message))
+            for record, message in waiting
+            if record is not None and record.phase == "queued" and cycle.at_rest(record)
+        ]
+    )
+
+
+class _DryRuns(t.NamedTuple):
     """The chosen gangs whose objects the server would accept, and those that have to wait after all."""
 
     ready: list[Choice]
     postponed: list[Choice]
 
 
-def _choose(cycle: Cycle, world: World, carried: Batch | None) -> tuple[list[Choice], _Tried]:
-    """Walk the queue and ask the server to pretend to create what was chosen."""
-    office = cycle.office
-    with cycle.timed("decide"), without_gc():
-        queue = Queue(
-            world,
-            list(cycle.records.values()),
-            elsewhere=attended(cycle),
-            promises=promised_elsewhere(carried, _trusted(cycle), world),
-            troubled=office.pauses.resting(),
-            terms=office.terms,
-            memory=office.memory,
-            now=office.clock.now(),
-            history=office.history.usual(),
-        )
-        choices = queue.decide()
-    _tell_unforeseen(cycle, queue.unforeseen)
+def _try_choices(cycle: Cycle, choices: list[Choice]) -> tuple[list[Choice], _DryRuns]:
+    """The choices about records as they are by now, and what the server says when it pretends to create them."""
+    there = [(item, cycle.records.get(item.record.uid)) for item in choices]
+    able = [dataclasses.replace(item, record=now) for item, now in there if now is not None and _still_waits(now)]
     if unknown_until(cycle) is not None:
         held = "a run that sees all namespaces ends the wait, or time does"
-        return [_postponed(item, "new_lease", held) if item.chosen else item for item in choices], _Tried([], [])
+        return [_postponed(item, "new_lease", held) if item.chosen else item for item in able], _DryRuns([], [])
     with cycle.timed("carry_out"):
-        return choices, _tried(cycle, [item for item in choices if item.chosen])
+        return able, _tried(cycle, [item for item in able if item.chosen])
 
 
-def _tell_unforeseen(cycle: Cycle, found: Mapping[str, str]) -> None:
-    """Leave gangs alone for a while that provoked an error of ours, and tell of it."""
+def _still_waits(record: Record) -> bool:
+    """Whether a record as it is by now may be started: what this cycle wrote can have failed, or met a deletion."""
+    return record.phase == "queued" and not record.terminating
+
+
+def _tell_unforeseen(cycle: Cycle, found: Mapping[str, str], stops: Iterable[Stop] = ()) -> None:
+    """Leave gangs alone for a while that provoked an error of ours, and tell of it; what has to be stopped is."""
+    stopped = {item.record.uid for item in stops}
     for uid, text in found.items():
         record = cycle.records.get(uid)
-        if record is not None and cycle.at_rest(record):
+        if record is None or not cycle.at_rest(record):
+            continue
+        if uid in stopped:
+            cycle.office.journal.warn(f"{record.key}: {text}")
+        else:
             cycle.skip(record, text)
 
 
@@ -152,60 +226,30 @@ def _refuse_foreign(cycle: Cycle) -> None:
 
     What we have started we look after all the same: it holds room, and nobody else can take it back.
     """
-    if cycle.office.terms.adopt:
-        return
-    now, said = cycle.office.clock.now(), cycle.office.foreign
-    for record in list(cycle.records.values()):
-        writer = foreign_status_writer(record.raw, now) if record.store == "appwrapper" else None
-        if writer is None:
-            said.pop(record.uid, None)
-            continue
-        if said.get(record.uid) != writer:
-            said[record.uid] = writer
-            message = f"{writer} writes its status; stop it or use adopt: true"
-            cycle.decide(record, "refuse", "ForeignController", message)
-        if record.phase not in STARTED:
-            cycle.aside[record.uid] = cycle.records.pop(record.uid)
+    said = cycle.office.foreign
+    writers = foreign_writers(cycle.records.values(), cycle.office.clock.now(), adopt=cycle.office.terms.adopt)
+    for uid in [uid for uid in cycle.records if uid not in writers]:
+        said.pop(uid, None)
+    for uid, writer in writers.items():
+        record = cycle.records[uid]
+        if said.get(uid) != writer:
+            said[uid] = writer
+            cycle.decide(record, "refuse", FOREIGN_CONTROLLER, foreign_message(writer))
+        if record.phase not in STARTED_PHASES:
+            cycle.aside[uid] = cycle.records.pop(uid)
 
 
-def _refuse_broken(cycle: Cycle, world: World) -> None:
-    """Fail waiting gangs that can never be started as they are written."""
-    calls = []
-    for record in list(cycle.records.values()):
-        if record.phase != "queued" or not cycle.office.terms.may_touch(record.uid) or not cycle.at_rest(record):
-            continue
-        problem = world.problems.get(record.uid) or cycle.office.memory.permitted(
-            record, partial(_forbidden, cycle, record)
-        )
-        if problem is not None:
-            calls.append((record, partial(_fail, cycle, record, problem)))
-    cycle.side_by_side(calls)
-
-
-def _forbidden(cycle: Cycle, record: Record) -> str | None:
-    """Why a gang may not be started whoever asks; records can be written without passing our modules."""
-
-    def namespaced(api_version: str, kind: str) -> bool | None:
-        """As far as the server tells."""
-        info = find_resource(cycle.office.client, api_version, kind)
-        return None if info is None else info.namespaced
-
-    try:
-        refuse_objects(spec_of(record), store=record.store, namespaced=namespaced)
-        require_start_fits(spec_of(record))
-    except BadInput as error:
-        return str(error)
-    return None
-
-
-def _fail(cycle: Cycle, record: Record, message: str) -> None:
-    """Give a gang up before it was started."""
-    failed = cycle.carry_out(record, lambda old: cycle.advance(old, "failed", REFUSED, message))
+def _fail(cycle: Cycle, record: Record, message: str, tolerance: Tolerance = "metadata") -> None:
+    """Give a gang up before it was started, unless its user changed what it is given up for."""
+    writer = cycle.office.writer
+    failed = cycle.carry_out(
+        record, lambda old: writer.put(old, writer.next_state(old, "failed", REFUSED, message), tolerance)
+    )
     if failed is not None:
         cycle.decide(failed, "fail", REFUSED, message)
 
 
-def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _Tried:
+def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
     """Those of the chosen gangs whose objects the server would accept; the others are refused or wait.
 
     A dry run that takes long is not waited for: what it showed counts when the gang is chosen again.
@@ -214,7 +258,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _Tried:
     ready = [choice for choice in choices if cycle.at_rest(choice.record)]
     fresh = [choice for choice in ready if not _holds(shown.get(choice.record.uid), choice, now)]
     cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
-    tried = _Tried([], [])
+    tried = _DryRuns([], [])
     for choice in ready:
         rehearsal = shown.get(choice.record.uid)
         if rehearsal is None or not _holds(rehearsal, choice, now) or choice.record.uid in cycle.skipped:
@@ -246,9 +290,10 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             write_id = office.ledger.next_write_id()
             office.engine.require_room(record, _claim(choice, write_id, choice.verdict.as_dict()))
         except BadInput as error:
-            _fail(cycle, record, str(error))
+            # Annotations that leave no room are part of what would be kept otherwise.
+            _fail(cycle, record, str(error), "none")
             return
-        outcome = office.engine.dry_run(record, plan_of(record, record.attempt, choice.verdict.steering))
+        outcome = office.engine.dry_run(record, office.memory.plan(record, choice.verdict.steering))
         if outcome.refusal is not None and outcome.refusal.kind == "failed":
             _fail(cycle, record, outcome.refusal.message)
             return
@@ -305,7 +350,8 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
 def _tidy(cycle: Cycle, world: World) -> None:
     """Let the Lease forget what is over by now: whoever may not read those records counts them by their entries."""
     ledger = cycle.office.ledger
-    before, present, carried = ledger.batch_text(), cycle.office.batch().batch, open_batch(cycle, world)
+    before, present = ledger.batch_text(), cycle.office.batch().batch
+    carried = evidence_of(cycle, world).open_batch(present)
     since = cycle.office.unlisted_since()
     if since is not None:
         batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id(), carried)
@@ -339,7 +385,8 @@ def _unlisted(
     An earlier version started them, or somebody deleted or emptied the Lease. Those of other namespaces are listed only
     under a new Lease: under any other they are, unless they belong to another one.
     """
-    others = attended(cycle) if cycle.office.unlisted_since() is not None else []
+    batch = cycle.office.batch().batch
+    others = evidence_of(cycle, world).attended(batch) if cycle.office.unlisted_since() is not None else []
     listed = {entry.uid for entry in carried.entries} if carried is not None else set()
     found = []
     for record in [*cycle.records.values(), *others]:
@@ -394,9 +441,9 @@ def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
     return {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
 
 
-def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> Claim:
+def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
     """What a batch gives a gang that was chosen, with the verdict written out."""
-    return Claim(batch, reserved_of(choice.gang), _steering(choice), verdict)
+    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), verdict)
 
 
 def _carry_out(cycle: Cycle, batch: str, item: Choice | Stop) -> None:
@@ -424,7 +471,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""
         try:
-            return cycle.office.engine.start(record, plan_of(record, record.attempt, claim.steering), claim)
+            return cycle.office.engine.start(record, cycle.office.memory.plan(record, claim.steering), claim)
         except Exception as error:
             if isinstance(error, NotBegun | Overtaken) or not isinstance(error, MusterError):
                 # Nobody goes on with it; what an error of ours came to is found by its ticket, or listed anew.

@@ -3,142 +3,200 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a cycle would do now: the same reading and the same decisions, without the Lease and without a write."""
+"""Check mode: the same reading and the same plan as those of a cycle, shown instead of carried out."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.care import ACTIONS, judge_gangs
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import Action, Decision
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.edits import is_edited
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.history import History
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.memory import Memory
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.promises import promised_elsewhere
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.queue import Choice, Queue
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.retention import (
-    RETENTION,
-    WHY_REMOVED,
-    foreseen,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.sight import Sight, read_records
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.waiting import NOT_ASKED
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.world import (
-    Places,
-    World,
-    read_tickets,
-    read_world,
-    scopes,
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import NEWER_VERSION
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import is_edited, read_edited
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import (
+    foreseen,
+    why_removed,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.wrapper_kind import wrapper_problem
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import NOT_ASKED
+from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import API_VERSION as LEASE_API
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, Records
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import (
     BATCH_ANNOTATION,
-    Batch,
+    BatchRead,
     Entry,
-    keep_entries,
     read_batch,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.state import REFUSED, STARTED
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import verdict_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.health import Advance, Expire, Undo
-from ansible_collections.muster.kube.plugins.module_utils._policy.open_entries import standing_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import Advance
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import Evidence, standing_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import CyclePlan, Situation, plan_cycle
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
+    FOREIGN_CONTROLLER,
+    foreign_message,
+    foreign_writers,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import (
+    Places,
+    misses_its_ticket,
+    scopes,
+)
+from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import API_VERSION as LEASE_API
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
+from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
 
 
-def preview_dispatch(client: KubeClient, terms: DispatchTerms) -> DispatchResult:
-    """The decisions of one cycle as far as they can be foreseen; later ones follow from what these bring about.
+class _Preview:
+    """One reading of the cluster and the plan that follows from it."""
+
+    def __init__(self, client: KubeClient, options: DispatchOptions) -> None:
+        """Read everything, as a cycle does, but for the Lease's holder; finished gangs too, which cycles see apart."""
+        self._client = client
+        self._options = options
+        self._memory = Memory()
+        self.sight = read_records(
+            Records(client, every_wrapper=wrapper_problem(client) is None), options, finished=True
+        )
+        self.now = ServerClock(client).now()
+        mine = {record.uid: record for record in self.sight.mine}
+        self._elsewhere = {record.uid: record for record in self.sight.elsewhere}
+        living = [record for record in mine.values() if not record.finished]
+        self.writers = foreign_writers(living, self.now, adopt=options.adopt)
+        self.left_alone = {uid: mine.pop(uid) for uid in self.writers if mine[uid].phase not in STARTED_PHASES}
+        self._aside = {*self.left_alone, *(record.uid for record in self.sight.newer)}
+        places: Places = (None,) if self.sight.blind is None else scopes(options)
+        tickets = read_tickets(client, [*mine.values(), *self._elsewhere.values()], places, finished=True)
+        edited = read_edited(client, self._memory, mine, tickets, {})
+        self._lost = {uid: found.lost for uid, found in edited.items() if found.lost is not None}
+        self.records = {**mine, **{uid: dataclasses.replace(mine[uid], spec=edited[uid].spec) for uid in edited}}
+        records = [*self.records.values(), *self._elsewhere.values()]
+        self.world = read_world(client, records, options, self._memory, tickets, places=places)
+        read = _read_batch(client, options)
+        self._batch, self.newer = read.batch, read.newer
+
+    def unsettled(self) -> list[Entry]:
+        """Entries of the batch that a cycle would give back to the queue: whoever committed them never began them."""
+        entries = self._batch.entries if self._batch is not None else ()
+        known = [(entry, self.records.get(entry.uid)) for entry in entries]
+        return [
+            entry for entry, record in known if record is not None and standing_of(entry, record.state) == "not_begun"
+        ]
+
+    def plan(self) -> CyclePlan:
+        """What a cycle would decide."""
+        evidence = Evidence(
+            self.records,
+            self._elsewhere,
+            self._aside,
+            self.sight,
+            self.world,
+            self._options,
+            self.now,
+            over={(entry.uid, entry.batch) for entry in self.unsettled()},
+        )
+        seen = {**self._elsewhere, **self.records}
+        trusted = {
+            uid: record for uid, record in seen.items() if uid in self.records or not is_edited(self._memory, record)
+        }
+        situation = Situation(
+            self.world,
+            self.records,
+            tuple(evidence.attended(self._batch)),
+            promised_elsewhere(evidence.open_batch(self._batch), trusted, self.world),
+            self.now,
+            self.now,
+            search,
+            History(self._client, self._options.lease.namespace).usual(),
+            lost=self._lost,
+            ticketless={uid for uid, record in self.records.items() if self._lost_its_ticket(record)},
+        )
+        return plan_cycle(situation, self._options, self._memory)
+
+    def _lost_its_ticket(self, record: Record) -> bool:
+        """Whether the ticket that a started gang names was not read, and the server knows none either."""
+        state = record.state
+        if state is None or not misses_its_ticket(record, self.world):
+            return False
+        path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
+        found = get_object(self._client, path)
+        return found is None or found["metadata"]["uid"] != state.ticket_uid
+
+
+def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:
+    """The decisions of one cycle; later ones follow from what these bring about.
 
     Server dry runs are left out: they are made with rights that the caller of a check may not have.
     """
     began, before = time.monotonic(), dict(client.requests)
-    records_here = Records(client, every_wrapper=wrapper_problem(client) is None)
-    sight = read_records(records_here, terms, finished=True)
-    records, elsewhere = sight.mine, sight.elsewhere
-    memory = Memory()
-    places: Places = (None,) if sight.blind is None else scopes(terms)
-    tickets = read_tickets(client, [*records, *elsewhere], places, finished=True)
-    world = read_world(client, [*records, *elsewhere], terms, memory, tickets, places=places)
-    now = ServerClock(client).now()
-    result = DispatchResult(decisions=[*_foreseen(records, world, terms, now)])
-    result.unseen = sight.unseen()
-    moved = {item.uid for item in result.decisions}
-    waiting = [record for record in records if record.uid not in moved or record.phase != "queued"]
-    seen = {record.uid: record for record in (*records, *elsewhere)}
-    queue = Queue(
-        world,
-        waiting,
-        elsewhere=elsewhere,
-        promises=promised_elsewhere(
-            _open_batch(client, terms, seen, sight),
-            {uid: record for uid, record in seen.items() if not is_edited(memory, record)},
-            world,
-        ),
-        terms=terms,
-        memory=memory,
-        now=now,
-        history=History(client, terms.lease.namespace).usual(),
-    )
-    choices = queue.decide()
-    for uid, text in {**world.unforeseen, **queue.unforeseen}.items():
-        result.warn(f"{seen[uid].key}: {text}")
-    result.decisions += [_of_choice(choice, now) for choice in choices]
-    result.phases = {record.uid: record.phase for record in records}
+    preview = _Preview(client, options)
+    plan = preview.plan()
+    if preview.newer is not None:
+        plan = dataclasses.replace(plan, stops=(), choices=plan.waiting)
+    result = DispatchResult(decisions=[*_decisions(preview, plan, options)])
+    result.unseen = preview.sight.unseen()
+    if preview.newer is not None:
+        result.warn(f"nothing is started or stopped: {preview.newer}")
+    for uid, text in {**preview.world.unforeseen, **plan.unforeseen}.items():
+        result.warn(f"{preview.records[uid].key}: {text}" if uid in preview.records else text)
+    for record, problem in plan.unjudged:
+        result.warn(f"{record.key}: {problem}")
+    result.phases = {uid: record.phase for uid, record in preview.records.items()}
     result.requests = {name: count - before.get(name, 0) for name, count in client.requests.items()}
     result.seconds["all"] = time.monotonic() - began
     return result
 
 
-def _foreseen(records: Sequence[Record], world: World, terms: DispatchTerms, now: float) -> list[Decision]:
-    """Steps of started gangs, and gangs that can never be started as they are written."""
-    found = []
-    for record, step in judge_gangs(records, world, terms, now):
-        if isinstance(step, Undo):
-            found.append(_decision(record, "stop", step.reason, step.message, now))
-        elif isinstance(step, Advance):
-            found.append(_decision(record, ACTIONS[step.phase], step.reason, step.message, now))
-        elif isinstance(step, Expire):
-            found.append(_decision(record, "expire", "Expired", "its time to live is over", now))
-        elif isinstance(step, BadInput):
-            found.append(_decision(record, "refuse", "Unreadable", str(step), now))
-    going = set(foreseen([item for item in records if item.spec is None or item.spec.ttl is None], terms, now))
-    found += [_decision(item, "expire", RETENTION, WHY_REMOVED, now) for item in records if item.uid in going]
-    for record in records:
-        problem = world.problems.get(record.uid)
-        if problem is not None and record.phase == "queued" and terms.may_touch(record.uid):
-            found.append(_decision(record, "fail", REFUSED, problem, now))
-    return found
+def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> Iterator[Decision]:
+    """The plan in the words of decisions, in the order in which a cycle carries it out."""
+    now = preview.now
+    for record in preview.sight.newer:
+        yield _decision(record, "refuse", NEWER_VERSION, record.newer or "", now)
+    for uid, writer in preview.writers.items():
+        record = preview.left_alone.get(uid) or preview.records[uid]
+        yield _decision(record, "refuse", FOREIGN_CONTROLLER, foreign_message(writer), now)
+    for entry in preview.unsettled():
+        message = f"the {entry.op} that was decided before was not begun"
+        yield _decision(preview.records[entry.uid], "recover", "Settled", message, now)
+    for item in plan.steps:
+        if isinstance(item.step, Advance):
+            step = item.step
+            yield _decision(item.record, ACTIONS[step.phase], step.reason, step.message, now)
+    for refused in plan.refusals:
+        yield _decision(refused.record, "fail", REFUSED, refused.message, now)
+    for stop in plan.stops:
+        yield _decision(stop.record, "stop", stop.reason, stop.message, now)
+    yield from (_of_choice(choice, now) for choice in plan.choices)
+    going = set(foreseen(preview.records.values(), options, now))
+    yield from (
+        _decision(item, "expire", *why_removed(item), now) for uid, item in preview.records.items() if uid in going
+    )
 
 
-def _open_batch(client: KubeClient, terms: DispatchTerms, records: Mapping[str, Record], sight: Sight) -> Batch | None:
-    """The entries of the batch that a cycle would go on with; those not begun it would settle and decide anew."""
-    path = resource_path(LEASE_API, "leases", terms.lease.namespace, terms.lease.name)
+def _read_batch(client: KubeClient, options: DispatchOptions) -> BatchRead:
+    """The batch in the Lease; nothing when there is none, or it may not be read."""
+    path = resource_path(LEASE_API, "leases", options.lease.namespace, options.lease.name)
     try:
         lease = get_object(client, path) or {}
     except Forbidden:
-        return None
-    batch = read_batch(((lease.get("metadata") or {}).get("annotations") or {}).get(BATCH_ANNOTATION)).batch
-    if batch is None:
-        return None
-    return keep_entries(batch, [entry for entry in batch.entries if _goes_on(entry, records, sight)])
-
-
-def _goes_on(entry: Entry, records: Mapping[str, Record], sight: Sight) -> bool:
-    """Whether a cycle would keep an entry."""
-    record = records.get(entry.uid)
-    if record is None:
-        return not sight.sees(entry.namespace)
-    return standing_of(entry, record.state) == "open"
+        return BatchRead()
+    return read_batch(((lease.get("metadata") or {}).get("annotations") or {}).get(BATCH_ANNOTATION))
 
 
 def _of_choice(choice: Choice, now: float) -> Decision:

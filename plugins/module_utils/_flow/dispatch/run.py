@@ -16,21 +16,13 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.bell import Bell
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decisions import (
-    MOST_DECISIONS,
-    Decision,
-    DecisionBook,
-    DecisionLog,
-    is_change,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.office import Cycle, Identity, Office
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import finish_undo
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.tell import tell_events
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import ACCOUNT, DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decision_log import DecisionLog
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import ChangeSignal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Identity, Session
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import finish_undo
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tell import tell_events
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import PATIENCE, Workers
-from ansible_collections.muster.kube.plugins.module_utils._flow.wrapper_kind import wrapper_problem, wrappers_served
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
@@ -43,9 +35,18 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LeaseTerms, Ledger, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import (
+    MOST_DECISIONS,
+    Decision,
+    DecisionBook,
+    is_change,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem, wrappers_served
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
 
 Coordination = t.Literal["cluster", "namespace"]
 Report = Callable[[str], None]
@@ -117,7 +118,7 @@ class DispatchResult:
 def run_dispatch(
     client: KubeClient,
     renewal_client: KubeClient,
-    terms: DispatchTerms,
+    terms: DispatchOptions,
     report: Report,
     *,
     until: Until | None = None,
@@ -145,7 +146,7 @@ class _Run:
         self,
         client: KubeClient,
         renewal_client: KubeClient,
-        terms: DispatchTerms,
+        terms: DispatchOptions,
         report: Report,
         until: Until | None,
         on_cycle: OnCycle | None,
@@ -161,7 +162,7 @@ class _Run:
         self.result = DispatchResult()
         self.book = DecisionBook()
         self.ended: dict[str, str] = {}
-        self.office: Office | None = None
+        self.office: Session | None = None
         self.began = time.monotonic()
         self.end = None if terms.duration is None else self.began + terms.duration
 
@@ -191,10 +192,10 @@ class _Run:
         if self.office is not None:
             self.office.history.save(at_once=True)
 
-    def _hold_office(self, ledger: Ledger, workers: Workers) -> None:
+    def _hold_office(self, ledger: DispatchLease, workers: Workers) -> None:
         """Cycle after cycle under one Lease."""
         client, terms = self.client, self.terms
-        office = Office(
+        office = Session(
             client,
             ledger,
             terms,
@@ -207,7 +208,7 @@ class _Run:
         if self.end is None:
             self._finish(self._one_cycle(office))
             return
-        with Bell(client, terms, ledger.identity) as bell:
+        with ChangeSignal(client, terms, ledger.identity) as bell:
             workers.on_late = bell.ring
             while True:
                 bell.silence()
@@ -220,7 +221,7 @@ class _Run:
                 spent = time.monotonic() - started
                 bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
 
-    def _wait_for_former_holders(self, office: Office) -> None:
+    def _wait_for_former_holders(self, office: Session) -> None:
         """Let the lease of whoever held a Lease that was deleted run out before anything is decided under a new one.
 
         It may not have noticed yet, and nobody can tell what it has promised.
@@ -242,7 +243,7 @@ class _Run:
             self.result.warn(problem)
         return problem is None
 
-    def _cycle_if_reachable(self, office: Office) -> Cycle | None:
+    def _cycle_if_reachable(self, office: Session) -> Cycle | None:
         """One cycle; None when the cluster did not answer: it may come back, and the time left decides."""
         try:
             return self._one_cycle(office)
@@ -251,7 +252,7 @@ class _Run:
                 self.report(f"trying again: {error}")
             return None
 
-    def _one_cycle(self, office: Office) -> Cycle:
+    def _one_cycle(self, office: Session) -> Cycle:
         """One cycle and what it adds to the result, however it ends."""
         cycle = Cycle(office, self.report)
         try:
@@ -311,13 +312,13 @@ class _Run:
         tell_events(cycle)
         self._collect(cycle)
 
-    def _take_lease(self) -> Ledger | None:
+    def _take_lease(self) -> DispatchLease | None:
         """Become the holder, in the cluster's Lease or, where this account may not, in the namespace's own."""
         patience = self.terms.lease_wait if self.end is None else max(0.0, self.end - time.monotonic())
         identity = f"{socket.gethostname()}_{os.getpid()}"
         lease = self.terms.lease
         while True:
-            ledger = Ledger(self.client, lease, identity, renewal_client=self.renewal_client)
+            ledger = DispatchLease(self.client, lease, identity, renewal_client=self.renewal_client)
             try:
                 epoch = ledger.acquire(
                     patience,
@@ -330,7 +331,7 @@ class _Run:
             self.result.holder = None if epoch is not None else ledger.holder
             return ledger if epoch is not None else None
 
-    def _other_lease(self, lease: LeaseTerms, error: KubeError) -> LeaseTerms:
+    def _other_lease(self, lease: LeaseOptions, error: KubeError) -> LeaseOptions:
         """The Lease to try after this one could not be had; the error itself when there is none."""
         if not _namespace_missing(error) and not isinstance(error, Forbidden):
             raise error
@@ -340,12 +341,12 @@ class _Run:
         if namespaces is None or len(namespaces) != 1 or self.result.coordination == "namespace":
             raise error
         self.result.coordination = "namespace"
-        own = LeaseTerms(namespaces[0], lease.name, lease.seconds)
+        own = LeaseOptions(namespaces[0], lease.name, lease.seconds)
         self.result.warn(f"coordinated by {own.target} only, others may start gangs elsewhere: {error}")
         return own
 
 
-def _rest(office: Office, cycle: Cycle | None, end: float) -> float:
+def _rest(office: Session, cycle: Cycle | None, end: float) -> float:
     """How long to wait if nothing rings: until the next time rule may apply."""
     rest = min(LONGEST_REST, end - time.monotonic())
     if cycle is None:
@@ -363,7 +364,7 @@ def _namespace_missing(error: KubeError) -> bool:
     return isinstance(error.__cause__, NotFound)
 
 
-def _make_namespace(client: KubeClient, lease: LeaseTerms) -> bool:
+def _make_namespace(client: KubeClient, lease: LeaseOptions) -> bool:
     """Create the Lease's namespace where this account may."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": lease.namespace}}
     try:
@@ -375,7 +376,7 @@ def _make_namespace(client: KubeClient, lease: LeaseTerms) -> bool:
     return True
 
 
-def _identity(client: KubeClient, terms: DispatchTerms) -> Identity:
+def _identity(client: KubeClient, terms: DispatchOptions) -> Identity:
     """With whose rights objects are created: the caller's, or those of an account of the gang's namespace."""
     if terms.namespaces is not None:
         return lambda _namespace: client

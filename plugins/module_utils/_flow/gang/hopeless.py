@@ -10,19 +10,20 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import decide, gang_of, rough_gangs
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import Outcome, words_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import decide, gang_of, rough_gangs
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of, read_snapshot
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOutcome
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._model.constraints import read_constraints
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import read_constraints
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 
 
-def with_warnings(client: KubeClient, outcomes: t.Sequence[Outcome]) -> list[Outcome]:
+def with_warnings(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
     """The outcomes; those of gangs that can never start as they are warn of it.
 
     A verdict that a dispatcher wrote counts. Gangs that were queued just now are judged by the nodes and the
@@ -33,17 +34,17 @@ def with_warnings(client: KubeClient, outcomes: t.Sequence[Outcome]) -> list[Out
     return [_warned(item, _told(item) or judged.get(id(item))) if _waits(item) else item for item in outcomes]
 
 
-def _waits(outcome: Outcome) -> bool:
+def _waits(outcome: GangOutcome) -> bool:
     """Whether the gang is in the queue and wants to start."""
     return outcome.record is not None and outcome.record.phase == "queued"
 
 
-def _told(outcome: Outcome) -> Data | None:
+def _told(outcome: GangOutcome) -> Data | None:
     """The verdict that a dispatcher wrote into the record."""
     return outcome.record.state.verdict if outcome.record is not None and outcome.record.state is not None else None
 
 
-def _warned(outcome: Outcome, verdict: Data | None) -> Outcome:
+def _warned(outcome: GangOutcome, verdict: Data | None) -> GangOutcome:
     """The outcome with a warning if its verdict is never."""
     if verdict is None or verdict.get("answer") != "never":
         return outcome
@@ -52,7 +53,7 @@ def _warned(outcome: Outcome, verdict: Data | None) -> Outcome:
     return dataclasses.replace(outcome, warnings=(*outcome.warnings, text))
 
 
-def _judged(client: KubeClient, outcomes: t.Sequence[Outcome]) -> dict[int, Data]:
+def _judged(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> dict[int, Data]:
     """Verdicts by the identity of the outcome; none where the cluster or the gang does not let itself be judged."""
     found = {}
     for outcome in outcomes:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Stores
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import Stores
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, Records
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-from ansible_collections.muster.kube.plugins.module_utils._policy.order import QueuedGang, ordered
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, ordered
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 
 Scope = t.Literal["cluster", "namespace"]
 

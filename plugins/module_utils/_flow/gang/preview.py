@@ -10,13 +10,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit
+from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import address_objects
+from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import Pretended, pretend
+from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import Action, GangOptions, GangOutcome
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
     list_records,
     positions,
     queued_gang,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import RequestedGang, check_objects
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
     Found,
     Step,
@@ -26,18 +30,22 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     left_alone,
     refusal,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import Action, GangTerms, Outcome, words_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Wanted, check_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import declared_podsets, infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import PlannedObject, plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._policy.order import QueuedGang
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
+    WRAPPER_API,
+    WRAPPER_KIND,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
 
 # Stands for the uid that a record gets when it is created.
 _NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -51,8 +59,8 @@ _ACTIONS: dict[Step, Action] = {
 
 
 def preview(
-    client: KubeClient, terms: GangTerms, wanted: t.Sequence[Wanted], found: t.Sequence[Found]
-) -> list[Outcome]:
+    client: KubeClient, terms: GangOptions, wanted: t.Sequence[RequestedGang], found: t.Sequence[Found]
+) -> list[GangOutcome]:
     """What a real run would do with each gang; dry runs are the only writes that are sent."""
     outcomes = [_predict(client, terms, item, place) for item, place in zip(wanted, found, strict=True)]
     missing = _missing_namespaces(client, outcomes)
@@ -68,7 +76,7 @@ def preview(
     ]
 
 
-def _predict(client: KubeClient, terms: GangTerms, wanted: Wanted, found: Found) -> Outcome:
+def _predict(client: KubeClient, terms: GangOptions, wanted: RequestedGang, found: Found) -> GangOutcome:
     """The action for one gang; what a real run refuses is refused here too."""
     spec = draft_gang(wanted, found, terms.state == "suspended").spec
     step = decide(found.record, spec, replace=terms.replace, rerun=terms.rerun)
@@ -80,7 +88,7 @@ def _predict(client: KubeClient, terms: GangTerms, wanted: Wanted, found: Found)
         warnings = check_objects(client, spec, found.store)
     if step == "later" and found.record is not None:
         message = f"the gang is {found.record.phase}; a real run waits until it is started or queued again"
-    return Outcome(
+    return GangOutcome(
         wanted.name,
         wanted.namespace,
         _ACTIONS[step],
@@ -94,7 +102,7 @@ def _predict(client: KubeClient, terms: GangTerms, wanted: Wanted, found: Found)
     )
 
 
-def _missing_namespaces(client: KubeClient, outcomes: t.Sequence[Outcome]) -> set[str]:
+def _missing_namespaces(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> set[str]:
     """Namespaces that are not there yet, perhaps because an earlier task only pretended to create them."""
     missing = set()
     for namespace in sorted({outcome.namespace for outcome in outcomes if outcome.record is None}):
@@ -107,26 +115,26 @@ def _missing_namespaces(client: KubeClient, outcomes: t.Sequence[Outcome]) -> se
     return missing
 
 
-def _without_namespace(outcome: Outcome) -> Outcome:
+def _without_namespace(outcome: GangOutcome) -> GangOutcome:
     """A gang of which nothing can be checked."""
     message = f"namespace {outcome.namespace} does not exist; a real run fails unless it is created before"
     extra = {"would_create": [], "not_checked": [message]}
     return dataclasses.replace(outcome, message=message, extra=extra)
 
 
-def _would_wait(outcome: Outcome) -> bool:
+def _would_wait(outcome: GangOutcome) -> bool:
     """Whether the gang would be in the queue after a real run."""
     fresh = outcome.action in ("created", "recreated")
     queued = outcome.record is not None and outcome.record.phase == "queued"
     return (fresh or queued) and outcome.after is not None and not outcome.after.suspended
 
 
-def _key(outcome: Outcome) -> str:
+def _key(outcome: GangOutcome) -> str:
     """What stands for the gang while it may have no uid."""
     return f"{outcome.namespace}/{outcome.name}"
 
 
-def _verdicts(client: KubeClient, waiting: t.Sequence[Outcome]) -> dict[str, Data]:
+def _verdicts(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, Data]:
     """The answers of fit_info, one gang after the other; a gang without pods needs none."""
     asked = {_key(item): _request(item.after) for item in waiting if item.after is not None and _has_pods(item.after)}
     if not asked:
@@ -149,7 +157,7 @@ def _has_pods(spec: GangSpec) -> bool:
     return any(podset.count for podset in podsets)
 
 
-def _places(client: KubeClient, waiting: t.Sequence[Outcome]) -> dict[str, tuple[int, str]]:
+def _places(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, tuple[int, str]]:
     """Place and scope of each gang among all records there are, new ones as if they were submitted now."""
     if not waiting:
         return {}
@@ -163,14 +171,14 @@ def _places(client: KubeClient, waiting: t.Sequence[Outcome]) -> dict[str, tuple
     return {key: (found[uid], scope) for key, uid in uids.items() if uid in found}
 
 
-def _uid(outcome: Outcome, turn: int) -> str:
+def _uid(outcome: GangOutcome, turn: int) -> str:
     """The uid of a record that stays; one that will be new sorts behind all of the same second, in its turn."""
     if outcome.record is not None and outcome.action != "recreated":
         return outcome.record.uid
     return f"~{turn:06}"
 
 
-def _as_queued(outcome: Outcome, uid: str, now: float) -> QueuedGang | None:
+def _as_queued(outcome: GangOutcome, uid: str, now: float) -> QueuedGang | None:
     """The gang as the order would see it after a real run."""
     spec = outcome.after
     if spec is None:
@@ -181,7 +189,9 @@ def _as_queued(outcome: Outcome, uid: str, now: float) -> QueuedGang | None:
     return QueuedGang(uid, spec.priority, spec.priority_slope, submitted, spec.queue)
 
 
-def _completed(client: KubeClient, outcome: Outcome, verdict: Data | None, place: tuple[int, str] | None) -> Outcome:
+def _completed(
+    client: KubeClient, outcome: GangOutcome, verdict: Data | None, place: tuple[int, str] | None
+) -> GangOutcome:
     """An outcome with everything a preview adds."""
     spec = outcome.after
     if spec is None:
@@ -189,7 +199,8 @@ def _completed(client: KubeClient, outcome: Outcome, verdict: Data | None, place
     fresh = outcome.action in ("created", "recreated") or outcome.record is None
     uid, attempt = (_NO_UID, 1) if fresh or outcome.record is None else (outcome.record.uid, outcome.record.attempt)
     plan = plan_objects(spec, uid, attempt)
-    tries = [_try_object(client, item) for item in plan]
+    owner = outcome.record.raw if outcome.record is not None and not fresh else _coming_record(outcome)
+    tries = _try_objects(client, owner, attempt, plan)
     extra: Data = {
         "verdict": verdict,
         "verdict_text": words_of(verdict),
@@ -203,32 +214,38 @@ def _completed(client: KubeClient, outcome: Outcome, verdict: Data | None, place
     return dataclasses.replace(outcome, extra={**outcome.extra, **extra})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Tried:
-    """One dry run: the object as the server would store it, or why it would not, or why that cannot be known."""
-
-    obj: Data | None = None
-    error: str | None = None
-    not_checked: str | None = None
-
-
-def _try_object(client: KubeClient, item: PlannedObject) -> _Tried:
-    """Ask the server to pretend to create an object with the caller's own rights."""
-    api_version, kind, namespace, name = item.key
-    info = find_resource(client, api_version, kind)
-    if info is None:
-        return _Tried(error=f"the server does not serve {api_version} {kind}")
-    if item.keep and get_object(client, info.path(namespace, name)) is not None:
-        return _Tried(not_checked=f"{kind} {name}: it exists and is kept")
-    try:
-        return _Tried(obj=create(client, info.path(namespace), item.object, dry_run=True))
-    except ApiError as error:
-        if "dry run" in error.message.lower() or "dryrun" in error.message.lower():
-            return _Tried(not_checked=f"{kind} {name}: {error.message}")
-        return _Tried(error=error.cause)
+def _coming_record(outcome: GangOutcome) -> Data:
+    """A record that does not exist yet, as far as it owns objects."""
+    metadata = {"name": outcome.name, "namespace": outcome.namespace, "uid": _NO_UID}
+    if outcome.store == "appwrapper":
+        return {"apiVersion": WRAPPER_API, "kind": WRAPPER_KIND, "metadata": metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def _entry(item: PlannedObject, tried: _Tried) -> Data:
-    """One object that would be created."""
+def _try_objects(client: KubeClient, owner: Data, attempt: int, plan: Plan) -> list[Pretended]:
+    """Ask the server to pretend to create each object, with the caller's own rights, as the engine asks."""
+    tries: list[Pretended] = []
+    earlier: list[str] = []
+    for item in plan:
+        addressed = address_objects(client, (item,))
+        if isinstance(addressed, Refusal):
+            tries.append(Pretended(refusal=addressed))
+        else:
+            tries.append(pretend(client, owner, attempt, addressed[0], earlier))
+        earlier.append(item.key[3])
+    return tries
+
+
+def _entry(item: PlannedObject, tried: Pretended) -> Data:
+    """One object that would be created; its owner is left out, since it may not exist yet."""
     names = dict(zip(("apiVersion", "kind", "namespace", "name"), item.key, strict=True))
-    return {**names, "object": tried.obj, "error": tried.error}
+    error = tried.refusal.message if tried.refusal is not None else None
+    if tried.taken_by is not None:
+        error = f"{describe_object(item.object)} belongs to {tried.taken_by}"
+    shown = None if tried.stored is None else _without_owner(tried.stored)
+    return {**names, "object": None if error else shown, "error": error}
+
+
+def _without_owner(obj: Data) -> Data:
+    """An object as it would be stored, without the owner that a real start gives it."""
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "ownerReferences"}}

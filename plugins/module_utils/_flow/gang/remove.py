@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import GangTerms, Report
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOptions, Report
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, delete_record, read_record
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import settle_delete
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
     TICKET_LABEL,
     Key,
@@ -26,6 +24,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.ticket import (
     plan_objects,
     ticket_keys,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import delete_record, read_record
 
 # The collector acts within a second; a definition installed moments ago may take it half a minute.
 _COLLECTOR_SECONDS = 10.0
@@ -54,7 +55,9 @@ class _Remains:
         return ", ".join(parts[:8]) + more
 
 
-def remove_record(client: KubeClient, record: Record, terms: GangTerms, end: float, report: Report) -> tuple[str, ...]:
+def remove_record(
+    client: KubeClient, record: Record, terms: GangOptions, end: float, report: Report
+) -> tuple[str, ...]:
     """Delete a record and, if the task waits, see that its ticket, objects and pods go too; returns warnings."""
     removal = _Removal(client, record)
     if terms.wait:

@@ -11,8 +11,15 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.hopeless import with_warnings
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import (
+    REACHED,
+    SETTLED,
+    GangOptions,
+    GangOutcome,
+    Report,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
     list_records,
     positions,
@@ -20,20 +27,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position im
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import RequestedGang, Stores, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Found, Submission, find_gang
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import (
-    REACHED,
-    SETTLED,
-    GangTerms,
-    Outcome,
-    Report,
-    words_of,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Stores, Wanted, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record, read_record
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import read_record
 
 Connect = t.Callable[[], KubeClient]
 Phases = t.Mapping[str, str]
@@ -58,7 +60,7 @@ class NotReached(MusterError):
 class GangAnswer:
     """What became of all gangs of a task."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[GangOutcome, ...]
     dispatched: DispatchResult | None = None
     started: frozenset[str] = frozenset()
 
@@ -71,7 +73,7 @@ class GangAnswer:
         """The gangs as the result shows them."""
         return [self._entry(outcome) for outcome in self.outcomes]
 
-    def _entry(self, outcome: Outcome) -> Data:
+    def _entry(self, outcome: GangOutcome) -> Data:
         """One gang; one that was started has changed though its record was left alone by the task itself."""
         told = outcome.as_result()
         return {**told, "changed": told["changed"] or told["uid"] in self.started}
@@ -103,9 +105,9 @@ class GangAnswer:
         return result
 
 
-def run_gangs(connect_again: Connect, terms: GangTerms, report: Report) -> GangAnswer:
+def run_gangs(connect_again: Connect, terms: GangOptions, report: Report) -> GangAnswer:
     """Do what the task asks; connect_again opens one more connection to the same cluster each time."""
-    wanted = read_wanted(terms)
+    wanted = read_wanted(terms, Runtimes(connect_again))
     client = connect_again()
     stores = Stores(client, terms.store)
     end = client.clock() + terms.wait_timeout
@@ -120,36 +122,36 @@ def run_gangs(connect_again: Connect, terms: GangTerms, report: Report) -> GangA
     return pursuit.follow(outcomes)
 
 
-def _finder(client: KubeClient, stores: Stores, wanted: Wanted) -> t.Callable[[], Found]:
+def _finder(client: KubeClient, stores: Stores, wanted: RequestedGang) -> t.Callable[[], Found]:
     """One search to be made in a thread."""
     return lambda: find_gang(client, stores, wanted)
 
 
 def _remove_all(
     client: KubeClient,
-    terms: GangTerms,
-    wanted: t.Sequence[Wanted],
+    terms: GangOptions,
+    wanted: t.Sequence[RequestedGang],
     found: t.Sequence[Found],
     end: float,
     report: Report,
-) -> t.Iterator[Outcome]:
+) -> t.Iterator[GangOutcome]:
     """Remove each gang that is there."""
     for item, place in zip(wanted, found, strict=True):
         if place.record is None:
-            yield Outcome(item.name, item.namespace, "unchanged", None, None)
+            yield GangOutcome(item.name, item.namespace, "unchanged", None, None)
             continue
         warnings: tuple[str, ...] = ()
         if not terms.check_mode:
             warnings = remove_record(client, place.record, terms, end, report)
         before = place.record.spec
-        yield Outcome(item.name, item.namespace, "deleted", None, place.store, before=before, warnings=warnings)
+        yield GangOutcome(item.name, item.namespace, "deleted", None, place.store, before=before, warnings=warnings)
 
 
 class _Pursuit:
     """What happens after the records are right: starting the gangs ourselves, or watching others do it."""
 
     def __init__(
-        self, client: KubeClient, connect_again: Connect, terms: GangTerms, end: float, report: Report
+        self, client: KubeClient, connect_again: Connect, terms: GangOptions, end: float, report: Report
     ) -> None:
         """Nothing is sent yet."""
         self._client = client
@@ -158,7 +160,7 @@ class _Pursuit:
         self._end = end
         self._report = report
 
-    def follow(self, outcomes: t.Sequence[Outcome]) -> GangAnswer:
+    def follow(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Wait for the goal if there is one; a gang that is there already costs nothing."""
         goal = self._terms.goal
         if self._terms.state == "suspended":
@@ -170,16 +172,16 @@ class _Pursuit:
         self._fail_early(GangAnswer(tuple(outcomes)))
         return self._start(goal, outcomes)
 
-    def _all_there(self, goal: str, outcomes: t.Sequence[Outcome]) -> bool:
+    def _all_there(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> bool:
         """Whether nothing is left to wait for; a failed gang is an error when somebody waits for it."""
         phases = [outcome.record.phase if outcome.record else "gone" for outcome in outcomes]
         return all(phase in REACHED.get(goal, (goal, "complete", "failed")) for phase in phases)
 
-    def _start(self, goal: str, outcomes: t.Sequence[Outcome]) -> GangAnswer:
+    def _start(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Run cycles for these gangs alone until they are where they should be or time is over."""
         before = {outcome.record.uid: outcome.record.phase for outcome in outcomes if outcome.record}
         left = max(0.0, self._end - self._client.clock())
-        terms = DispatchTerms(
+        terms = DispatchOptions(
             lease=self._terms.lease,
             lease_wait=left,
             namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
@@ -197,7 +199,7 @@ class _Pursuit:
             self._require(goal, answer)
         return answer
 
-    def _watch(self, goal: str, outcomes: t.Sequence[Outcome]) -> list[Outcome]:
+    def _watch(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
         """Look at the records until some dispatcher has brought them to the goal."""
         current = list(outcomes)
         shown: dict[str, str] = {}
@@ -216,7 +218,7 @@ class _Pursuit:
             self._client.sleep(self._terms.wait_sleep)
             current = [outcome if self._all_there(goal, [outcome]) else self._fresh(outcome) for outcome in current]
 
-    def _fresh(self, outcome: Outcome) -> Outcome:
+    def _fresh(self, outcome: GangOutcome) -> GangOutcome:
         """The outcome with the record as it is now; None when it was deleted or replaced meanwhile."""
         record = outcome.record
         if record is None:
@@ -224,7 +226,7 @@ class _Pursuit:
         found = read_record(self._client, record.store, record.namespace, record.name, every_wrapper=True)
         return dataclasses.replace(outcome, record=found if found and found.uid == record.uid else None)
 
-    def _with_places(self, outcomes: t.Sequence[Outcome]) -> list[Outcome]:
+    def _with_places(self, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
         """The outcomes with the places of those that still wait; the queue is read only if there are any."""
         waiting = [item for item in outcomes if item.record is not None and queued_gang(item.record) is not None]
         if not waiting:
@@ -267,7 +269,7 @@ class _Pursuit:
                 raise NotReached(_target(outcome), f"{cause}\n{words}" if words else cause, answer.entries())
 
 
-def _target(outcome: Outcome) -> str:
+def _target(outcome: GangOutcome) -> str:
     """The gang in words for messages."""
     return f"gang {outcome.namespace}/{outcome.name}"
 

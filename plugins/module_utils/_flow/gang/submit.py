@@ -10,49 +10,51 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import (
     FINISHED,
     MOVING,
     Action,
-    GangTerms,
-    Outcome,
+    GangOptions,
+    GangOutcome,
     Report,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import (
     Draft,
+    RequestedGang,
     Stores,
-    Wanted,
     check_objects,
     draft_record,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import (
-    Record,
-    RecordExists,
-    create_record,
-    read_record,
-    replace_record,
-)
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.podset import (
-    declared_podsets,
-    infer_podsets,
-    total_demand,
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
+    SUSPENDED_ANNOTATION,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.record import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
     QUEUE_LABEL,
     RECORD_LABEL,
     SUBMITTED_ANNOTATION,
     require_headroom,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.refusal import Store
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import GangSpec, spec_data
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import micro_time_text
-from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import SUSPENDED_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, spec_data
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
+    declared_podsets,
+    infer_podsets,
+    total_demand,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import (
+    RecordExists,
+    create_record,
+    read_record,
+    replace_record,
+)
 
 Step = t.Literal["create", "leave", "change", "recreate", "later", "refuse"]
 
@@ -72,7 +74,7 @@ class Found:
     store_reason: str | None
 
 
-def find_gang(client: KubeClient, stores: Stores, wanted: Wanted) -> Found:
+def find_gang(client: KubeClient, stores: Stores, wanted: RequestedGang) -> Found:
     """The gang's record if there is one; one request for a gang that is there or that a ConfigMap would hold."""
     if wanted.spec is None:
         return _find_by_name(client, stores, wanted)
@@ -85,7 +87,7 @@ def find_gang(client: KubeClient, stores: Stores, wanted: Wanted) -> Found:
     return Found(record, store, reason)
 
 
-def _find_by_name(client: KubeClient, stores: Stores, wanted: Wanted) -> Found:
+def _find_by_name(client: KubeClient, stores: Stores, wanted: RequestedGang) -> Found:
     """A gang of which only the name is given; its record may be of either kind."""
     record = read_record(client, "configmap", wanted.namespace, wanted.name)
     if record is None and stores.served():
@@ -136,7 +138,7 @@ def _demand(spec: GangSpec) -> t.Mapping[str, int]:
     return total_demand(infer_podsets(spec.objects, namespace=spec.namespace))
 
 
-def draft_gang(wanted: Wanted, found: Found, suspended: bool) -> Draft:
+def draft_gang(wanted: RequestedGang, found: Found, suspended: bool) -> Draft:
     """The record as it is to be; a gang known by name only keeps all but whether it is suspended."""
     record = found.record
     if wanted.spec is not None:
@@ -152,7 +154,7 @@ def draft_gang(wanted: Wanted, found: Found, suspended: bool) -> Draft:
 class Submission:
     """The submission of gangs under one deadline."""
 
-    def __init__(self, client: KubeClient, terms: GangTerms, stores: Stores, report: Report, end: float) -> None:
+    def __init__(self, client: KubeClient, terms: GangOptions, stores: Stores, report: Report, end: float) -> None:
         """Nothing is sent yet; end is on the client's clock."""
         self._client = client
         self._terms = terms
@@ -161,7 +163,7 @@ class Submission:
         self._end = end
         self._clock = ServerClock(client)
 
-    def submit(self, wanted: Wanted, found: Found) -> Outcome:
+    def submit(self, wanted: RequestedGang, found: Found) -> GangOutcome:
         """Bring one gang's record to what is wanted; whoever else writes it meanwhile makes us look again."""
         while True:
             draft = draft_gang(wanted, found, self._terms.state == "suspended")
@@ -178,7 +180,7 @@ class Submission:
                 self._client.sleep(self._terms.wait_sleep)
             found = find_gang(self._client, self._stores, wanted)
 
-    def _take(self, step: Step, wanted: Wanted, found: Found, draft: Draft) -> Outcome | None:
+    def _take(self, step: Step, wanted: RequestedGang, found: Found, draft: Draft) -> GangOutcome | None:
         """One step; None when the record has to be looked at again."""
         record = found.record
         if step == "later":
@@ -213,7 +215,7 @@ class Submission:
         annotations = {**(metadata.get("annotations") or {}), SUBMITTED_ANNOTATION: at}
         return {**body, "metadata": {**metadata, "annotations": annotations}}
 
-    def _change(self, wanted: Wanted, record: Record, draft: Draft) -> Record:
+    def _change(self, wanted: RequestedGang, record: Record, draft: Draft) -> Record:
         """Replace the specification of a record that is still as it was read; uid and place in the queue stay."""
         grown = demand_grew(record.spec, draft.spec)
         body = merged_body(record, self._dated(draft.body) if grown else draft.body)
@@ -222,15 +224,15 @@ class Submission:
 
 
 def _told(
-    wanted: Wanted,
+    wanted: RequestedGang,
     found: Found,
     action: Action,
     record: Record | None,
     spec: GangSpec,
     warnings: tuple[str, ...] = (),
-) -> Outcome:
+) -> GangOutcome:
     """The outcome, with what the user should know about a gang that was left alone."""
-    return Outcome(
+    return GangOutcome(
         wanted.name,
         wanted.namespace,
         action,
@@ -264,7 +266,7 @@ def left_alone(record: Record | None, spec: GangSpec) -> str | None:
     )
 
 
-def refusal(wanted: Wanted, record: Record | None) -> Refused:
+def refusal(wanted: RequestedGang, record: Record | None) -> Refused:
     """The error for a change of something that runs."""
     phase = record.phase if record else "gone"
     cause = f"it is {phase} and its definition changed; use replace: true to stop it and start the new one"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.terms import words_of
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import CANCELLED, RunState
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import CANCELLED, RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import (
     all_verified,
     last_words,
     summarize,

@@ -13,12 +13,32 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, is_usable
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobReader
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
-    Record,
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, share_of
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import LINE_BYTES, read_log
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded, settle_delete
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import RunSpec, result_lines
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
+    CANCELLED,
+    RunFacts,
+    RunState,
+    pod_that_counts,
+    with_numbers,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import is_result
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
+    RunRecord,
     drop_results,
     list_records,
     owner_uids,
@@ -28,26 +48,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     results_by_index,
     store_outcome,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, share_of
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
-from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobReader
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import LINE_BYTES, read_log
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded, settle_delete
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, Fields
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import hardware_from_data
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec, result_lines
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
-    CANCELLED,
-    RunFacts,
-    RunState,
-    pod_that_counts,
-    with_numbers,
-)
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import is_result
 
 Object = dict[str, t.Any]
 
@@ -57,7 +57,7 @@ _TRIES = 5
 _MOST = 1_000_000
 
 
-def names_of(client: KubeClient, terms: InspectTerms) -> list[str]:
+def names_of(client: KubeClient, terms: InspectionOptions) -> list[str]:
     """The inspections that a task names, by id and by identifier."""
     names = [terms.inspection_id] if terms.inspection_id else []
     if terms.identifier:
@@ -66,13 +66,13 @@ def names_of(client: KubeClient, terms: InspectTerms) -> list[str]:
     return names
 
 
-def cancel_inspections(client: KubeClient, terms: InspectTerms) -> Data:
+def cancel_inspections(client: KubeClient, terms: InspectionOptions) -> Data:
     """Cancel those that are not over; the others stay as they are."""
     cancelled = [name for name in names_of(client, terms) if _cancel(client, terms, name)]
     return {"changed": bool(cancelled), "cancelled": cancelled, "namespace": terms.namespace}
 
 
-def _cancel(client: KubeClient, terms: InspectTerms, name: str) -> bool:
+def _cancel(client: KubeClient, terms: InspectionOptions, name: str) -> bool:
     """End one inspection; whether there was something to end. The outcome is there before its Job is gone."""
     for last in (False,) * (_TRIES - 1) + (True,):
         record = read_record(client, terms.namespace, name)
@@ -93,7 +93,7 @@ def _cancel(client: KubeClient, terms: InspectTerms, name: str) -> bool:
     return False
 
 
-def _outcome(client: KubeClient, record: Record) -> Data:
+def _outcome(client: KubeClient, record: RunRecord) -> Data:
     """The results there are, and the rest as cancelled."""
     spec = _spec_of(record)
     harvester = Harvester(spec, hardware_from_data(dict(spec.hardware), "run: hardware"), Nodes(client), ())
@@ -110,7 +110,7 @@ def _outcome(client: KubeClient, record: Record) -> Data:
     return {**outcome, "reason": CANCELLED, "message": message}
 
 
-def _spec_of(record: Record) -> RunSpec:
+def _spec_of(record: RunRecord) -> RunSpec:
     """As much of the run as its results need, out of the record."""
     run = Fields(record.spec.get("run"), f"ConfigMap {record.namespace}/{record.name}: data.spec: run")
     return RunSpec(
@@ -125,7 +125,7 @@ def _spec_of(record: Record) -> RunSpec:
 
 
 def _ended_pods(
-    client: KubeClient, record: Record, harvester: Harvester, known: t.Mapping[int, Data]
+    client: KubeClient, record: RunRecord, harvester: Harvester, known: t.Mapping[int, Data]
 ) -> dict[int, Data]:
     """Results of pods that ended by themselves and that nobody has read yet, by repetition."""
     all_of_them = tuple(range(harvester.spec.repetitions))
@@ -140,7 +140,7 @@ def _ended_pods(
     return found
 
 
-def _log_of(client: KubeClient, record: Record, lines: int) -> Log:
+def _log_of(client: KubeClient, record: RunRecord, lines: int) -> Log:
     """Reads the end of a log once; one that cannot be had is lost."""
 
     def read(pod: str, container: str) -> bytes | None:
@@ -152,13 +152,13 @@ def _log_of(client: KubeClient, record: Record, lines: int) -> Log:
     return read
 
 
-def _find_job(client: KubeClient, record: Record) -> Object | None:
+def _find_job(client: KubeClient, record: RunRecord) -> Object | None:
     """The Job of the attempt; one of that name that is another's is none."""
     job = get_object(client, resource_path("batch/v1", "jobs", record.namespace, record.job_name))
     return job if job is not None and record.uid in owner_uids(job) else None
 
 
-def _end_job(client: KubeClient, record: Record) -> None:
+def _end_job(client: KubeClient, record: RunRecord) -> None:
     """Delete the Job with its pods."""
     job = _find_job(client, record)
     if job is not None:

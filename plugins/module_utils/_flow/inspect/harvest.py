@@ -14,11 +14,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import Frame, read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ItemFacts, RunSpec, item_from_frame
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import Frame, read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
+    ItemFacts,
+    RunSpec,
+    item_from_frame,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
     EVICTED,
     LOST_RESULT,
@@ -28,10 +31,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     digest_in,
     pod_that_counts,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import Placement, verify_placement
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import pod_failure
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of, is_result
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_result import outcome_problem
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import Placement, verify_placement
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import pod_failure
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import failure_of, is_result
 
 _DELETED = "its pod was deleted before the script ended"
 _WENT = "it ended, but its pod was deleted before its result was read"

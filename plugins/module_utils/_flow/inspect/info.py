@@ -11,7 +11,7 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildInfoOptions, answer_builds
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import (
     empty_answer,
     run_phase,
@@ -19,21 +19,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
-    Damaged,
-    Record,
-    labels_of,
-    list_with_damaged,
-    read_outcome,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobReader
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobReader
 from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import read_log
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import without_result
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import without_result
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     LOST_RESULT,
     SCRIPT_FAILED,
     PodFacts,
@@ -41,16 +33,24 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     RunState,
     outcome_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import judge_run
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_result import outcome_problem
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import judge_run
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
+    Damaged,
+    RunRecord,
+    labels_of,
+    list_with_damaged,
+    read_outcome,
+)
 
 # What only a task that inspects has to tell.
 _DROPPED = ("cached", "changed", "verdict", "verdict_text", "ignored", "matrix")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class InspectionQuestion:
+class InspectionInfoOptions:
     """Which inspections; None means all."""
 
     namespace: str | None = None
@@ -67,7 +67,7 @@ class InspectionQuestion:
 class _Known:
     """A record with what its outcome or its Job tells."""
 
-    record: Record
+    record: RunRecord
     outcome: Data | None
     facts: RunFacts
     state: RunState
@@ -79,7 +79,7 @@ class _Known:
         return _mapping(self.record.spec.get("build"))
 
 
-def answer_inspections(client: KubeClient, question: InspectionQuestion) -> Data:
+def answer_inspections(client: KubeClient, question: InspectionInfoOptions) -> Data:
     """The keys of the result of inspection_info."""
     own = f"{INSPECTION_LABEL}={question.inspection_id}" if question.inspection_id else INSPECTION_LABEL
     by_identifier = f"{IDENTIFIER_LABEL}={question.identifier}" if question.identifier else None
@@ -100,7 +100,7 @@ def _unreadable(item: Damaged) -> Data:
     return {key: value for key, value in answer.items() if key not in _DROPPED} | further
 
 
-def _chosen(client: KubeClient, records: list[Record], question: InspectionQuestion) -> list[_Known]:
+def _chosen(client: KubeClient, records: list[RunRecord], question: InspectionInfoOptions) -> list[_Known]:
     """The inspections of the phases asked for, of these the latest so many, by namespace and name."""
     found: list[_Known] = []
     for record in sorted(records, key=lambda record: record.created or "", reverse=True):
@@ -112,7 +112,7 @@ def _chosen(client: KubeClient, records: list[Record], question: InspectionQuest
     return sorted(found, key=lambda known: (known.record.namespace, known.record.name))
 
 
-def _known(client: KubeClient, record: Record) -> _Known:
+def _known(client: KubeClient, record: RunRecord) -> _Known:
     """One record with its outcome, or where it stands."""
     outcome = read_outcome(client, record)
     problem = None if outcome is None else outcome_problem(outcome)
@@ -124,13 +124,15 @@ def _known(client: KubeClient, record: Record) -> _Known:
     return _Known(record, outcome, facts, state, problem)
 
 
-def _builds(client: KubeClient, found: list[_Known], question: InspectionQuestion) -> dict[tuple[str, str, str], Data]:
+def _builds(
+    client: KubeClient, found: list[_Known], question: InspectionInfoOptions
+) -> dict[tuple[str, str, str], Data]:
     """What the records of the builds tell, by namespace, image and hash: all are read with one list."""
     wanted = [known for known in found if known.built.get("spec_hash") is not None]
     if not wanted:
         return {}
     spaces = {known.record.namespace for known in wanted}
-    asked = BuildQuestion(
+    asked = BuildInfoOptions(
         namespace=next(iter(spaces)) if len(spaces) == 1 else question.namespace,
         images=frozenset(str(known.built.get("image")) for known in wanted),
         log=question.logs,
@@ -140,7 +142,7 @@ def _builds(client: KubeClient, found: list[_Known], question: InspectionQuestio
 
 
 def _entry(
-    client: KubeClient, known: _Known, builds: t.Mapping[tuple[str, str, str], Data], question: InspectionQuestion
+    client: KubeClient, known: _Known, builds: t.Mapping[tuple[str, str, str], Data], question: InspectionInfoOptions
 ) -> Data:
     """One inspection, with the keys the module inspection returns, and what only this module tells."""
     record, outcome, built = known.record, known.outcome, known.built
@@ -177,7 +179,7 @@ def _stack(build: Data | None) -> Data | None:
     return None if build is None else build.get("specification")
 
 
-def _facts(client: KubeClient, record: Record) -> RunFacts:
+def _facts(client: KubeClient, record: RunRecord) -> RunFacts:
     """What can be read about the Job of an inspection that is not over."""
     try:
         return JobReader(client, record.namespace, record.job_name).read()
@@ -195,7 +197,7 @@ def _running_state(client: KubeClient, facts: RunFacts) -> RunState:
 
 
 def _item_logs(
-    client: KubeClient, record: Record, facts: RunFacts, outcome: Data | None, question: InspectionQuestion
+    client: KubeClient, record: RunRecord, facts: RunFacts, outcome: Data | None, question: InspectionInfoOptions
 ) -> list[Data]:
     """The output of each repetition: out of its result, or of pods that still run what they wrote so far."""
     if outcome is not None:
@@ -210,7 +212,7 @@ def _item_logs(
     ]
 
 
-def _live_log(client: KubeClient, record: Record, pod: PodFacts, question: InspectionQuestion) -> str:
+def _live_log(client: KubeClient, record: RunRecord, pod: PodFacts, question: InspectionInfoOptions) -> str:
     """The end of what a pod wrote so far; the frame with its result is no output of the script."""
     try:
         found = read_log(client, record.namespace, pod.name, CONTAINER)

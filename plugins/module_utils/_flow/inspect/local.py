@@ -29,33 +29,31 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects 
     CONTENT_FOLDER,
     OLD_HWINFO_FOLDER,
     WORK_FOLDER,
-    PodTerms,
+    PodOptions,
     run_contents,
     run_job,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions, Report
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
     RunPlan,
     identity_of,
     inspection_name,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.kept_file import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._host.kept_file import (
     kept_folder,
     read_kept,
     write_kept,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
     ItemFacts,
     RunSpec,
     item_from_frame,
     run_data,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
     IMAGE_PULL,
     OOM,
@@ -64,10 +62,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     RunState,
     outcome_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import NANO, parse_quantity
-from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import verify_placement
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import failure_of, worth_repeating
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_result import outcome_problem
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO, parse_quantity
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import verify_placement
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import (
+    failure_of,
+    worth_repeating,
+)
 
 PROGRAM = "podman"
 _STOP_SECONDS = 20
@@ -87,7 +90,7 @@ class _NoImage(MusterError):
     """The image cannot be had."""
 
 
-def run_locally(terms: InspectTerms, plan: RunPlan | None, report: Report) -> Data:
+def run_locally(terms: InspectionOptions, plan: RunPlan | None, report: Report) -> Data:
     """Build, run, answer, as in a cluster."""
     answer = empty_answer(None, terms.ignored)
     if terms.stack is not None:
@@ -103,7 +106,7 @@ def run_locally(terms: InspectTerms, plan: RunPlan | None, report: Report) -> Da
     return answer if plan is None else _run(terms, plan.with_image(str(answer["image"])), report, answer)
 
 
-def remove_local_results(terms: InspectTerms) -> Data:
+def remove_local_results(terms: InspectionOptions) -> Data:
     """Delete stored results by id, or by identifier."""
     folder = result_folder()
     names = {terms.inspection_id} if terms.inspection_id else set()
@@ -125,7 +128,7 @@ def _no_cluster() -> KubeClient:
     raise BadInput("build", "the stack", "with engine local the image is built by podman, too")
 
 
-def _run(terms: InspectTerms, plan: RunPlan, report: Report, answer: Data) -> Data:
+def _run(terms: InspectionOptions, plan: RunPlan, report: Report, answer: Data) -> Data:
     """Return stored results, or run all repetitions one after the other."""
     if shutil.which(PROGRAM) is None:
         raise MusterError("run on", "this machine", f"{PROGRAM} is not installed")
@@ -160,7 +163,7 @@ def _run(terms: InspectTerms, plan: RunPlan, report: Report, answer: Data) -> Da
     return with_outcome(told, outcome_state(outcome), outcome)
 
 
-def _measure(terms: InspectTerms, plan: RunPlan, image: _Image, name: str, report: Report) -> Data:
+def _measure(terms: InspectionOptions, plan: RunPlan, image: _Image, name: str, report: Report) -> Data:
     """All repetitions; those after too many failures are left out, as a Job does it."""
     items: list[Data] = []
     placements: list[Data] = []
@@ -184,7 +187,7 @@ def _repetition(spec: RunSpec, collector: str, image: _Image, name: str, index: 
     """One repetition in a container of its own, which is removed whatever happens."""
     contents = run_contents(spec, collector)
     place = JobPlace(name, 1, {}, {content.key: content.key for content in contents})
-    pod = run_job(spec, PodTerms(home=home), contents, place)["spec"]["template"]["spec"]
+    pod = run_job(spec, PodOptions(home=home), contents, place)["spec"]["template"]["spec"]
     container = f"{name}-{index}-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="muster-inspect-") as place_name:
         folder = pathlib.Path(place_name)

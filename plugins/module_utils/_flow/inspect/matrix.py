@@ -12,31 +12,31 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import empty_answer, has_failed
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import finished_answer as finished
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions, Report
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import CANCELLED, REFUSED
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import CANCELLED, REFUSED
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 
-Inspect = t.Callable[[InspectTerms], Data]
+Inspect = t.Callable[[InspectionOptions], Data]
 
 _LEFT_OUT = "it was left out, since another cell failed"
 
 
-def run_cells(terms: InspectTerms, inspect: Inspect, report: Report) -> Data:
+def run_cells(terms: InspectionOptions, inspect: Inspect, report: Report) -> Data:
     """Inspect every cell; one that fails is no reason to leave out the others, unless the task says so."""
-    cells: list[Data] = []
-    for number, (name, axes, values) in enumerate(terms.cells, 1):
-        if terms.fail_fast and any(has_failed(cell) for cell in cells):
+    answers: list[Data] = []
+    for number, cell in enumerate(terms.cells, 1):
+        if terms.fail_fast and any(map(has_failed, answers)):
             answer = _without_result(terms, "Cancelled", CANCELLED, _LEFT_OUT)
         else:
-            report(f"{name}: {number} of {len(terms.cells)}")
-            answer = _inspected(terms, InspectTerms(**values), inspect)
-        cells.append({**answer, "name": name, "axes": dict(axes)})
-    return finished(_whole(terms, cells), fail_when_failed=terms.fail_when_failed)
+            report(f"{cell.name}: {number} of {len(terms.cells)}")
+            answer = _inspected(terms, cell.options, inspect)
+        answers.append({**answer, "name": cell.name, "axes": dict(cell.axes)})
+    return finished(_whole(terms, answers), fail_when_failed=terms.fail_when_failed)
 
 
-def _inspected(terms: InspectTerms, cell: InspectTerms, inspect: Inspect) -> Data:
+def _inspected(terms: InspectionOptions, cell: InspectionOptions, inspect: Inspect) -> Data:
     """The answer of one cell; what is wrong with it alone is told as its own failure, an absent cluster is not."""
     try:
         return inspect(dataclasses.replace(cell, fail_when_failed=False))
@@ -46,14 +46,14 @@ def _inspected(terms: InspectTerms, cell: InspectTerms, inspect: Inspect) -> Dat
         return _without_result(terms, "Failed", REFUSED, str(error))
 
 
-def _without_result(terms: InspectTerms, phase: str, reason: str, message: str) -> Data:
+def _without_result(terms: InspectionOptions, phase: str, reason: str, message: str) -> Data:
     """The answer of a cell that was not inspected."""
     namespace = None if terms.engine == "local" else terms.namespace
     answer = empty_answer(namespace) | {"phase": phase, "reason": reason, "message": message}
     return {**answer, "would_run": False} if terms.check_mode else answer
 
 
-def _whole(terms: InspectTerms, cells: t.Sequence[Data]) -> Data:
+def _whole(terms: InspectionOptions, cells: t.Sequence[Data]) -> Data:
     """The answer of the matrix: that of each cell, and what is to be said of all of them."""
     namespace = None if terms.engine == "local" else terms.namespace
     failed = [cell for cell in cells if has_failed(cell)]

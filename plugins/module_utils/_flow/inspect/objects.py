@@ -13,9 +13,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec, kept_bytes
-from ansible_collections.muster.kube.plugins.module_utils._model.run_security import security_context
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import RunSpec, kept_bytes
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import security_context
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 Object = dict[str, t.Any]
 
@@ -41,7 +41,7 @@ _ABSOLUTE = re.compile(r"(?:/[^/]+)+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PodTerms:
+class PodOptions:
     """What a cluster needs to know to run the pods, besides the run itself; none of it shapes the results.
 
     affinity is a pod's affinity, labels go on the Job and its pods (a queue's name for example); suspend leaves the
@@ -79,7 +79,7 @@ def run_contents(spec: RunSpec, collector: str) -> tuple[Content, ...]:
     return tuple(Content(_map_key(number), binary=held) for number, held in enumerate(maps))
 
 
-def run_job(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: JobPlace) -> Object:
+def run_job(spec: RunSpec, terms: PodOptions, contents: Sequence[Content], place: JobPlace) -> Object:
     """The Job: one index for each repetition, none of them tried twice unless the cluster itself broke it off."""
     labels = {**terms.labels, **place.labels}
     count = spec.repetitions if place.indexes is None else len(place.indexes)
@@ -102,7 +102,7 @@ def run_job(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: 
     }
 
 
-def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: JobPlace) -> Object:
+def _pod(spec: RunSpec, terms: PodOptions, contents: Sequence[Content], place: JobPlace) -> Object:
     """The pod of one repetition; its deadline is the timeout, so that its log outlives it."""
     pod: Object = {
         "restartPolicy": "Never",
@@ -131,7 +131,7 @@ def _pod(spec: RunSpec, terms: PodTerms, contents: Sequence[Content], place: Job
     return pod | {key: value for key, value in optional.items() if value}
 
 
-def _container(spec: RunSpec, terms: PodTerms, place: JobPlace) -> Object:
+def _container(spec: RunSpec, terms: PodOptions, place: JobPlace) -> Object:
     """The container: the collector as its program, the script's arguments as its own."""
     container: Object = {
         "name": CONTAINER,
@@ -174,7 +174,7 @@ def _user_entry(entry: Mapping[str, t.Any]) -> Object:
     return {**entry, **literal}
 
 
-def _environment(spec: RunSpec, terms: PodTerms, place: JobPlace) -> list[Object]:
+def _environment(spec: RunSpec, terms: PodOptions, place: JobPlace) -> list[Object]:
     """What the collector is told."""
     plain = {
         "MUSTER_SCRIPT": f"{CONTENT_FOLDER}/script",

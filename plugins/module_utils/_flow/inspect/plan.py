@@ -15,25 +15,25 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import PodTerms
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import INT32, Data, Fields
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import PodOptions
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import (
     HardwareAsk,
     hardware_data,
     hardware_from_data,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
     OUTPUT_BYTES,
     RunFile,
     RunSpec,
     run_hash,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.quantity import parse_quantity
-from ansible_collections.muster.kube.plugins.module_utils._model.run_security import read_security
-from ansible_collections.muster.kube.plugins.module_utils._model.run_volumes import read_volumes
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import read_security
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_volumes import read_volumes
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, given_fields
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import (
     affinity_terms,
     gpu_requests,
     gpu_tolerations,
@@ -41,12 +41,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.hardware impor
 
 INSPECTION_LABEL = "muster.kube/inspection"
 IDENTIFIER_LABEL = "muster.kube/identifier"
-RUN_KEYS = (
-    *("interpreter", "args", "env", "files", "workdir", "requests", "hardware"),
-    *("repetitions", "parallelism", "warmup", "allowed_failures", "output_bytes"),
-    *("service_account", "pull_secrets", "tolerations", "priority_class", "runtime_class", "security", "home"),
-    "volumes",
-)
 
 _IDENTIFIER = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,20}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -73,10 +67,10 @@ class RunPlan:
         """The same run in another image."""
         return dataclasses.replace(self, spec=dataclasses.replace(self.spec, image=image))
 
-    def pod_terms(self, nodes: t.Sequence[Data] | None) -> PodTerms:
+    def pod_terms(self, nodes: t.Sequence[Data] | None) -> PodOptions:
         """What the pods need to know, with the affinity for the hardware on these nodes."""
         affinity = affinity_terms(self.ask, nodes)
-        return PodTerms(
+        return PodOptions(
             affinity={"nodeAffinity": affinity} if affinity else None,
             tolerations=(*self.tolerations, *gpu_tolerations(self.ask)),
             pull_secrets=self.pull_secrets,
@@ -87,24 +81,24 @@ class RunPlan:
         )
 
 
-def label_keys(terms: PodTerms) -> tuple[str, ...]:
+def label_keys(terms: PodOptions) -> tuple[str, ...]:
     """The labels by which nodes are chosen, worth keeping with the results."""
     affinity = ((terms.affinity or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     choices = (affinity or {}).get("nodeSelectorTerms") or ()
     return tuple(sorted({item["key"] for choice in choices for item in choice["matchExpressions"]}))
 
 
-def plan_run(terms: InspectTerms, script: bytes, image: str) -> RunPlan:
+def plan_run(terms: InspectionOptions, script: bytes, image: str) -> RunPlan:
     """Read the options of the run; the first thing that is wrong is named with its option."""
-    fields = Fields(terms.run, "run")
-    fields.only(RUN_KEYS)
-    ask = hardware_from_data(fields.get("hardware"), "run: hardware")
-    files = _files(fields)
+    run = terms.run
+    fields = Fields(given_fields(run), "run")
+    ask = hardware_from_data(run.hardware, "run: hardware")
+    files = _files(fields, run.files)
     taken = {item.path for item in files} | {fields.text("home") or ""}
     spec = RunSpec(
         image=image,
         script=script,
-        args=tuple(str(item) for item in fields.sequence("args")),
+        args=tuple(str(item) for item in run.args),
         interpreter=fields.text("interpreter"),
         environment=_environment(fields),
         files=files,
@@ -118,14 +112,14 @@ def plan_run(terms: InspectTerms, script: bytes, image: str) -> RunPlan:
         resources={**_amounts(fields), **gpu_requests(ask)},
         hardware=hardware_data(ask),
         runtime_class=fields.text("runtime_class"),
-        security=read_security(fields.get("security"), "run: security"),
-        volumes=read_volumes(fields.sequence("volumes"), "run: volumes", taken),
+        security=read_security(run.security, "run: security"),
+        volumes=read_volumes(run.volumes, "run: volumes", taken),
     )
     return RunPlan(
         spec=spec,
         ask=ask,
-        tolerations=tuple(dict(item) for item in fields.sequence("tolerations")),
-        pull_secrets=tuple(fields.sequence("pull_secrets")),
+        tolerations=tuple(dict(item) for item in run.tolerations),
+        pull_secrets=run.pull_secrets,
         service_account=fields.text("service_account"),
         priority_class=fields.text("priority_class"),
         home=fields.text("home"),
@@ -181,10 +175,10 @@ def _environment(fields: Fields) -> tuple[Data, ...]:
     return tuple(entries)
 
 
-def _files(fields: Fields) -> tuple[RunFile, ...]:
+def _files(fields: Fields, files: t.Iterable[Data]) -> tuple[RunFile, ...]:
     """Files for the script."""
     found = []
-    for index, data in enumerate(fields.sequence("files")):
+    for index, data in enumerate(files):
         inner = Fields(data, f"run: files[{index}]")
         inner.only(("path", "content", "content_base64", "mode"))
         mode = inner.text("mode") or "0444"

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.definitions import GangRequest
-from ansible_collections.muster.kube.plugins.module_utils._flow.fit import answer_fit
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
-from ansible_collections.muster.kube.plugins.module_utils._policy.hardware import Match, match_nodes
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import Match, match_nodes
 
 Object = dict[str, t.Any]
 

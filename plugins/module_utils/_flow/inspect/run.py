@@ -36,6 +36,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects 
     run_contents,
     run_job,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import (
+    InspectionOptions,
+    Report,
+    checked,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
     IDENTIFIER_LABEL,
     INSPECTION_LABEL,
@@ -54,8 +59,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room imp
     room_for,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.terms import InspectTerms, Report, checked
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import read_record
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
     Cancelled,
     JobPlace,
@@ -70,11 +74,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
-from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import JobBell
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunSpec, result_lines, run_data
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
+    RunSpec,
+    result_lines,
+    run_data,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
     IMAGE_PULL,
     SCRIPT_FAILED,
@@ -82,9 +87,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.job_run import 
     RunState,
     digest_in,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.run_result import outcome_problem
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import HANG_SECONDS
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_summary import is_result, worth_repeating
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_result import outcome_problem
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import HANG_SECONDS
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import (
+    is_result,
+    worth_repeating,
+)
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import read_record
 
 Connect = t.Callable[[], KubeClient]
 
@@ -93,7 +104,7 @@ _GONE = re.compile(r"(?i)not found|manifest unknown|name unknown|no such (image|
 
 
 def run_inspection(
-    connect: Connect, terms: InspectTerms, report: Report, *, listen: Listen = JobBell, fetch: Fetch = fetch_url
+    connect: Connect, terms: InspectionOptions, report: Report, *, listen: Listen = JobSignal, fetch: Fetch = fetch_url
 ) -> Data:
     """Do what the task asks; returns the keys of its result, with failed among them when the inspection failed."""
     if terms.cells:
@@ -106,8 +117,7 @@ def run_inspection(
     if terms.state == "absent":
         return remove_local_results(terms) if terms.engine == "local" else _remove(connect(), terms)
     wanted = checked(terms)
-    given = [wanted.sources.get(name) for name in ("script", "src", "url", "checksum")]
-    script = read_script(*given, fetch=fetch)
+    script = read_script(wanted.source, fetch=fetch)
     plan = None if script is None else plan_run(wanted, script, wanted.image or "")
     if wanted.engine == "local":
         answer = run_locally(wanted, plan, report)
@@ -116,7 +126,7 @@ def run_inspection(
     return finished_answer(answer, fail_when_failed=wanted.fail_when_failed)
 
 
-def _remove(client: KubeClient, terms: InspectTerms) -> Data:
+def _remove(client: KubeClient, terms: InspectionOptions) -> Data:
     """Remove inspections with their results; those whose time is over go as well."""
     dry = terms.check_mode
     removed = [name for name in names_of(client, terms) if remove_recorded(client, terms.namespace, name, dry=dry)]
@@ -129,7 +139,7 @@ class _Inspection:
     """One inspection in a cluster, from wherever it stands to its answer."""
 
     def __init__(
-        self, client: KubeClient, terms: InspectTerms, plan: RunPlan | None, report: Report, listen: Listen
+        self, client: KubeClient, terms: InspectionOptions, plan: RunPlan | None, report: Report, listen: Listen
     ) -> None:
         """Nothing is read yet."""
         self._client = client

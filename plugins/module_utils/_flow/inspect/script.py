@@ -16,7 +16,8 @@ from urllib.error import URLError
 
 from ansible.module_utils.urls import ConnectionError as UrlConnectionError
 from ansible.module_utils.urls import open_url
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import ScriptSource
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
 # What fits a ConfigMap together with the collector and some files.
 MOST_BYTES = 768 * 1024
@@ -43,20 +44,18 @@ def fetch_url(url: str) -> Answer:
     return answer
 
 
-def read_script(
-    script: str | None, src: str | None, url: str | None, checksum: str | None, *, fetch: Fetch = fetch_url
-) -> bytes | None:
+def read_script(source: ScriptSource | None, *, fetch: Fetch = fetch_url) -> bytes | None:
     """The bytes of the script; None when none was given, so that there is nothing to run."""
-    if script is not None:
-        return _bounded(script.encode(), "script")
-    if src is not None:
+    if source is None:
+        return None
+    if source.script is not None:
+        return _bounded(source.script.encode(), "script")
+    if source.src is not None:
         try:
-            return _bounded(pathlib.Path(src).read_bytes(), f"src {src}")
+            return _bounded(pathlib.Path(source.src).read_bytes(), f"src {source.src}")
         except OSError as error:
-            raise BadInput("read", f"src {src}", error.strerror or str(error)) from error
-    if url is not None:
-        return _fetched(url, checksum, fetch)
-    return None
+            raise BadInput("read", f"src {source.src}", error.strerror or str(error)) from error
+    return None if source.url is None else _fetched(source.url, source.checksum, fetch)
 
 
 def _fetched(url: str, checksum: str | None, fetch: Fetch) -> bytes:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.yaml_text import load_yaml
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     Catalogue,
-    Component,
+    ProcessSpec,
     Program,
     ServingCertificate,
     Webhook,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
 CATALOGUE_FILE = "programs.yml"
 _COMPONENT_KEYS = frozenset(
@@ -73,13 +73,13 @@ def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
     return catalogue
 
 
-def _build_component(name: str, entry: dict[str, t.Any]) -> Component:
+def _build_component(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
     """One component of the catalogue."""
     unknown = sorted(set(entry) - _COMPONENT_KEYS)
     if unknown:
         raise ValueError(f"{name} has the unknown key {unknown[0]!r}")
     identity = entry.get("identity", {})
-    return Component(
+    return ProcessSpec(
         name=name,
         program="" if "package" in entry else entry["program"],
         binary=entry["binary"],

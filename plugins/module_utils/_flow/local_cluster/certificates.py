@@ -15,9 +15,10 @@ import json
 import pathlib
 import traceback
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, write_file
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import Component
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
+from ansible_collections.muster.kube.plugins.module_utils._host.files import write_file
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ProcessSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 CRYPTOGRAPHY_IMPORT_ERROR: str | None = None
 try:
@@ -93,7 +94,7 @@ class Authority:
         write_file(certificate_file, _certificate_text(builder.sign(self.key, hashes.SHA256())))
 
 
-def ensure_certificates(layout: Layout, components: collections.abc.Iterable[Component]) -> None:
+def ensure_certificates(layout: Layout, components: collections.abc.Iterable[ProcessSpec]) -> None:
     """Everything the components need to trust and be trusted; existing files are kept."""
     directory = layout.certificates
     authority = Authority.ensure(directory, f"muster-{layout.name}")

@@ -27,10 +27,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.co
     deadline_in,
     stop_in_order,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import (
-    HostPrograms,
-    find_host_programs,
-)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.nodes import (
     NodePlan,
     apply_plan,
@@ -50,10 +46,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.op
     wanted_crds,
     wanted_objects,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import (
-    Process,
-    find_marked,
-)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import (
     BuiltProgram,
     ensure_programs,
@@ -71,31 +63,46 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
     ClusterState,
     Layout,
     Report,
-    exclusive,
     find_clusters,
     read_state,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.yaml_text import YAML_IMPORT_ERROR
+from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import (
+    HostPrograms,
+    find_host_programs,
+)
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import (
+    Process,
+    find_marked,
+)
+from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import YAML_IMPORT_ERROR
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import (
     IMPORT_TRACEBACK as KUBERNETES_IMPORT_ERROR,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, MissingLibrary
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     PAUSE_PROGRAM,
     Catalogue,
     ClusterSpec,
-    Component,
+    ProcessSpec,
     build_nodes,
     check_flags,
     check_spec,
     is_real,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterRequest as Request
-from ansible_collections.muster.kube.plugins.module_utils._model.real_node import check_data_path, node_address
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterOptions as Request
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
+    check_data_path,
+    node_address,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import (
+    BadInput,
+    MissingLibrary,
+    MusterError,
+)
 
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 REGISTRY = "registry"
@@ -270,7 +277,7 @@ class _Change:
         programs = {name: item.as_result() for name, item in self.programs.items()}
         return {**result, "changed": bool(self.actions), "actions": self.actions, "programs": programs}
 
-    def _directory(self, component: Component) -> pathlib.Path:
+    def _directory(self, component: ProcessSpec) -> pathlib.Path:
         """Where the program of a component lies."""
         if component.package:
             return self.host.components[component.name].parent
@@ -280,7 +287,7 @@ class _Change:
         """Where a built program lies."""
         return self.programs[name].directory
 
-    def _start(self, components: collections.abc.Iterable[Component], lost: bool = False) -> None:
+    def _start(self, components: collections.abc.Iterable[ProcessSpec], lost: bool = False) -> None:
         """Start those that do not run as wanted; a second look finds clients that could not bear a restarted server.
 
         With `lost`, what runs is started anew: the kubelet registers its node only then.
@@ -416,7 +423,7 @@ class _Prediction:
         shown = {item.program.name: item.as_result() for item in programs}
         return {**result, "changed": bool(actions + more), "actions": actions + more, "programs": shown}
 
-    def _condition(self, component: Component, directories: dict[str, pathlib.Path], plan: NodePlan) -> str:
+    def _condition(self, component: ProcessSpec, directories: dict[str, pathlib.Path], plan: NodePlan) -> str:
         """How a component would be found by a real run."""
         if component.name in _dropped(self.state, self.request.spec):
             return "absent"
@@ -451,7 +458,7 @@ class _Prediction:
         return live, plan, actions + plan.actions()
 
 
-def _resolve(catalogue: Catalogue, spec: ClusterSpec, host: HostPrograms) -> tuple[Component, ...]:
+def _resolve(catalogue: Catalogue, spec: ClusterSpec, host: HostPrograms) -> tuple[ProcessSpec, ...]:
     """The components of a cluster, with the names that programs have on this machine and the name of the real node."""
     resolved = []
     for component in catalogue.components(spec):

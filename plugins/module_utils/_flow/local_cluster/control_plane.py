@@ -17,7 +17,16 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_kubeconfig
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
+    ClusterState,
+    Layout,
+    ProcessRecord,
+    Report,
+    used_ports,
+    write_state,
+)
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive, write_file
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import (
     Process,
     choose_ports,
     find_marked,
@@ -29,25 +38,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
     wait_free,
     wait_healthy,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
-    ClusterState,
-    Layout,
-    ProcessRecord,
-    Report,
-    exclusive,
-    used_ports,
-    write_file,
-    write_state,
-)
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     ClusterSpec,
-    Component,
     Placeholders,
+    ProcessSpec,
     build_command,
     expand,
     switches_text,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 STOP_SECONDS = 10.0
 # How long a port of ours may stay in use after its process ended; the kernel needs a moment under load.
@@ -61,7 +60,7 @@ Condition = t.Literal["running", "outdated", "stopped", "absent"]
 class Prepared:
     """A component with everything filled in for one cluster."""
 
-    component: Component
+    component: ProcessSpec
     command: list[str]
     environment: dict[str, str]
     files: dict[str, str]
@@ -88,7 +87,7 @@ class Components:
         self.report = report
         self.node_values: dict[str, str] = {}
 
-    def assign_ports(self, components: collections.abc.Iterable[Component]) -> None:
+    def assign_ports(self, components: collections.abc.Iterable[ProcessSpec]) -> None:
         """Choose the ports that are not chosen yet, and remember them."""
         missing = [
             component
@@ -106,7 +105,7 @@ class Components:
                 self.state.ports[component.name] = dict(zip(component.ports, chosen, strict=True))
             write_state(self.layout, self.state)
 
-    def placeholders(self, component: Component) -> Placeholders:
+    def placeholders(self, component: ProcessSpec) -> Placeholders:
         """What the placeholders of a component stand for here."""
         layout = self.layout
         return Placeholders(
@@ -125,7 +124,7 @@ class Components:
             lambda name: (layout.certificates / name).read_bytes(),
         )
 
-    def prepare(self, component: Component, directory: pathlib.Path) -> Prepared:
+    def prepare(self, component: ProcessSpec, directory: pathlib.Path) -> Prepared:
         """Fill in everything; the ports must have been assigned."""
         values = self.placeholders(component)
         files = {name: expand(content, values) for name, content in component.files}
@@ -148,7 +147,7 @@ class Components:
         process = Process(record.pid, record.born)
         return process if is_running(process) else None
 
-    def condition(self, component: Component, directory: pathlib.Path) -> Condition:
+    def condition(self, component: ProcessSpec, directory: pathlib.Path) -> Condition:
         """How a component is compared to how it is wanted."""
         record = self.state.processes.get(component.name)
         if record is None or set(component.ports) - set(self.state.ports.get(component.name, {})):

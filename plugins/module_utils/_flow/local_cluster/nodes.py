@@ -17,8 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     FAKE_NODE_ANNOTATION,
     NODE_GROUP_LABEL,
     NodeChange,
@@ -26,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster i
     is_ready,
     is_real,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 NODES = "/api/v1/nodes"
 BATCH = 500

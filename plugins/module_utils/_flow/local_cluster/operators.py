@@ -21,15 +21,16 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, describe_object, replace
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
-    Component,
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, replace
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     Placeholders,
+    ProcessSpec,
     covers,
     expand_object,
     rewrite_webhooks,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DIGEST_ANNOTATION = "muster.kube/digest"
@@ -44,7 +45,7 @@ Object = dict[str, t.Any]
 
 
 def wanted_crds(
-    operators: collections.abc.Iterable[Component], directories: collections.abc.Mapping[str, pathlib.Path]
+    operators: collections.abc.Iterable[ProcessSpec], directories: collections.abc.Mapping[str, pathlib.Path]
 ) -> dict[str, Object]:
     """The CRDs of the operators by name, each with a digest of its content so that a new version is noticed."""
     found: dict[str, Object] = {}
@@ -128,7 +129,9 @@ def _bind(call: collections.abc.Callable[[str], None], name: str) -> collections
     return lambda: call(name)
 
 
-def wanted_objects(operator: Component, directory: pathlib.Path, layout: Layout, values: Placeholders) -> list[Object]:
+def wanted_objects(
+    operator: ProcessSpec, directory: pathlib.Path, layout: Layout, values: Placeholders
+) -> list[Object]:
     """The objects an operator needs, in the order in which they must be created; webhooks come last."""
     objects: list[Object] = [expand_object(item, values) for item in operator.objects]
     for webhook in operator.webhooks:
@@ -171,7 +174,7 @@ def ensure_objects(client: KubeClient, objects: collections.abc.Iterable[Object]
     return written
 
 
-def delete_webhooks(client: KubeClient, operator: Component) -> None:
+def delete_webhooks(client: KubeClient, operator: ProcessSpec) -> None:
     """Remove the webhooks of an operator that is no longer wanted; its CRDs stay, for they hold the user's objects."""
     for webhook in operator.webhooks:
         try:

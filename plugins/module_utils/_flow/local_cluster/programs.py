@@ -22,9 +22,10 @@ import tempfile
 import time
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import load_documents
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Report, exclusive
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import Catalogue, Program
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Report
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import Catalogue, Program
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 BUILD_LOCK_SECONDS = 3600.0
 REPORT_SECONDS = 10.0

@@ -21,25 +21,23 @@ import time
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import (
     ensure_node_certificate,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host import Host
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import (
-    HostPrograms,
-    find_tool,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import find_marked
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
     Layout,
     Report,
-    exclusive,
     used_subnets,
-    write_file,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.image_archive import ArchiveFile, build_image
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import NodeGroup
-from ansible_collections.muster.kube.plugins.module_utils._model.real_node import (
+from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import (
+    HostPrograms,
+    find_tool,
+)
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive, write_file
+from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import Host
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked
+from ansible_collections.muster.kube.plugins.module_utils._model.image.image_archive import ArchiveFile, build_image
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
     cgroup_directories,
     check_data_path,
     choose_subnet,
@@ -51,6 +49,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.real_node impor
     sandbox_ids,
     sandbox_image,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 CONTAINERD = "containerd"
 KUBELET = "kubelet"

@@ -10,15 +10,12 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import dataclasses
-import fcntl
 import json
-import os
 import pathlib
-import time
-import typing as t
 import uuid
 
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._host.files import write_file
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 STATE_VERSION = 1
 
@@ -136,19 +133,6 @@ def write_state(layout: Layout, state: ClusterState) -> None:
     write_file(layout.state, json.dumps({"state_version": STATE_VERSION, **dataclasses.asdict(state)}, indent=2) + "\n")
 
 
-def write_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600) -> None:
-    """Write a private file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    data = content.encode() if isinstance(content, str) else content
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-
-
 def find_clusters(cache: pathlib.Path) -> list[str]:
     """Names of all clusters that have a state file."""
     folder = cache / "clusters"
@@ -182,35 +166,3 @@ def used_subnets(cache: pathlib.Path, except_for: str = "") -> set[str]:
             if state is not None and state.subnet:
                 taken.add(state.subnet)
     return taken
-
-
-@contextlib.contextmanager
-def exclusive(path: pathlib.Path, what: str, timeout: float, report: Report) -> t.Iterator[None]:
-    """Hold a lock file; a second run waits and says who holds it, and gives up after the timeout."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + timeout
-        waiting = False
-        while not _try_lock(descriptor):
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-            if time.monotonic() > deadline:
-                raise MusterError("use", what, f"it is held by {holder}; waited {timeout:.0f} s")
-            if not waiting:
-                report(f"waiting for {what}, held by {holder}")
-                waiting = True
-            time.sleep(0.1)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Take the lock if it is free."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

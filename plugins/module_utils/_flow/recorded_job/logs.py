@@ -14,8 +14,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Ap
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import LINE_BYTES, is_gone, read_log
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import PodFacts
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import HANG_SECONDS
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import PodFacts
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import HANG_SECONDS
 
 Log = t.Callable[[str, str], "bytes | None"]
 

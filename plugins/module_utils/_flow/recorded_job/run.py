@@ -18,12 +18,51 @@ import functools
 import hashlib
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import (
+    JobReader,
+    JobSignal,
+    Signal,
+    follow_job,
+    is_node_gone,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log, NotNow, PodLogs
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_passing
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import TAIL_LINES, may_read_logs
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    ObjectGone,
+    Ownership,
+    Superseded,
+    settle_delete,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
+    CANCELLED,
+    TIMEOUT,
+    PodFacts,
+    PodLimits,
+    RunFacts,
+    RunState,
+    outcome_state,
+    pod_that_counts,
+    with_numbers,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import (
+    HANG_SECONDS,
+    judge_run,
+    next_loss,
+    overdue_nodes,
+    with_lost_pods,
+)
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
     EXPIRES_LABEL,
     MANAGED_LABEL,
     MANAGER,
-    Record,
+    RunRecord,
     change_record,
     chunks_of,
     create_owned,
@@ -47,48 +86,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.rec
     store_outcome,
     store_results,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_passing
-from ansible_collections.muster.kube.plugins.module_utils._kube.job_watch import (
-    Bell,
-    JobBell,
-    JobReader,
-    follow_job,
-    is_node_gone,
-)
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import TAIL_LINES, may_read_logs
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
-    ObjectGone,
-    Ownership,
-    Superseded,
-    settle_delete,
-)
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import Data, canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
-    CANCELLED,
-    TIMEOUT,
-    PodFacts,
-    PodLimits,
-    RunFacts,
-    RunState,
-    outcome_state,
-    pod_that_counts,
-    with_numbers,
-)
-from ansible_collections.muster.kube.plugins.module_utils._policy.run_failure import (
-    HANG_SECONDS,
-    judge_run,
-    overdue_nodes,
-    with_lost_pods,
-)
 
 Object = dict[str, t.Any]
 Report = t.Callable[[str], None]
-Listen = t.Callable[[KubeClient, str, str], Bell]
+Listen = t.Callable[[KubeClient, str, str], Signal]
 T = t.TypeVar("T")
 
 # The repetitions that a Job is for; without it the Job is for all that its record does not keep.
@@ -227,7 +228,7 @@ def find_recorded(client: KubeClient, terms: RecordedJob) -> Recorded | None:
     return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
 
 
-def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, listen: Listen = JobBell) -> Recorded:
+def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, listen: Listen = JobSignal) -> Recorded:
     """Have the Job run once for the specification; returns its outcome, stored before or now."""
     record = read_record(client, terms.namespace, terms.name)
     changed = False
@@ -248,10 +249,10 @@ def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, list
         raise Cancelled(terms.namespace, terms.name) from error
 
 
-def _update(client: KubeClient, record: Record, terms: RecordedJob) -> None:
+def _update(client: KubeClient, record: RunRecord, terms: RecordedJob) -> None:
     """Note for how long and with which labels the task wants the record; who changed it meanwhile has his say, too."""
     ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
-    found: Record | None = record
+    found: RunRecord | None = record
     while found is not None and found.uid == record.uid and _outdated(found, terms):
         with contextlib.suppress(Superseded):
             change_record(client, found, ttl, labels=terms.labels)
@@ -259,7 +260,7 @@ def _update(client: KubeClient, record: Record, terms: RecordedJob) -> None:
         found = read_record(client, terms.namespace, terms.name)
 
 
-def _outdated(record: Record, terms: RecordedJob) -> bool:
+def _outdated(record: RunRecord, terms: RecordedJob) -> bool:
     """Whether the task wants the record kept for another time or found by other labels; those of others stay."""
     return record.ttl != terms.ttl or not terms.labels.items() <= labels_of(record).items()
 
@@ -287,7 +288,7 @@ def sweep_records(client: KubeClient, namespace: str, selector: str, *, dry: boo
     return [record.name for record in old]
 
 
-def _good_outcome(client: KubeClient, terms: RecordedJob, record: Record | None) -> Data | None:
+def _good_outcome(client: KubeClient, terms: RecordedJob, record: RunRecord | None) -> Data | None:
     """A stored outcome that answers this task."""
     if record is None:
         return None
@@ -300,7 +301,7 @@ def _good_outcome(client: KubeClient, terms: RecordedJob, record: Record | None)
     return None if outcome is None or terms.repeat(outcome) else outcome
 
 
-def _begin(client: KubeClient, terms: RecordedJob, record: Record | None) -> Record:
+def _begin(client: KubeClient, terms: RecordedJob, record: RunRecord | None) -> RunRecord:
     """The record of an attempt that is not over: the one that goes on, the first, or the next."""
     if record is None:
         raw = new_record(terms.namespace, terms.name, terms.labels, terms.spec, terms.identity, terms.ttl)
@@ -331,7 +332,7 @@ def _begin(client: KubeClient, terms: RecordedJob, record: Record | None) -> Rec
         return found
 
 
-def _kept(client: KubeClient, terms: RecordedJob, record: Record) -> dict[int, Data]:
+def _kept(client: KubeClient, terms: RecordedJob, record: RunRecord) -> dict[int, Data]:
     """The results of the last attempt that count for the next one."""
     if terms.repetitions is None or terms.force:
         return {}
@@ -344,7 +345,7 @@ def _kept_document(results: t.Mapping[int, Data]) -> Data:
     return {"results": {str(index): results[index] for index in sorted(results)}}
 
 
-def _end_job(client: KubeClient, record: Record, attempt: int | None = None) -> bool:
+def _end_job(client: KubeClient, record: RunRecord, attempt: int | None = None) -> bool:
     """Delete the Job of an attempt, the record's unless told otherwise, with its pods; whether there was one."""
     name = record.job_name if attempt is None else job_name(record.name, attempt)
     path = resource_path("batch/v1", "jobs", record.namespace, name)
@@ -360,7 +361,9 @@ def _end_job(client: KubeClient, record: Record, attempt: int | None = None) -> 
 class _Attempt:
     """One attempt of a record, from wherever it stands to its stored outcome."""
 
-    def __init__(self, client: KubeClient, terms: RecordedJob, record: Record, report: Report, listen: Listen) -> None:
+    def __init__(
+        self, client: KubeClient, terms: RecordedJob, record: RunRecord, report: Report, listen: Listen
+    ) -> None:
         """Nothing is written yet."""
         self._client = client
         self._terms = terms
@@ -368,11 +371,12 @@ class _Attempt:
         self._report = report
         self._listen = listen
         self._facts = RunFacts(None)
+        self._due: float | None = None
         self._results: dict[int, Data] = {}
         self._unsaved: set[int] = set()
         self._planned: tuple[int, ...] = ()
         self._spare: set[str] = set()
-        self._past: Record | None = None
+        self._past: RunRecord | None = None
         self._said: set[str] = set()
         self._logs = PodLogs(client, record.namespace, terms.log_lines, self._say_once)
 
@@ -459,7 +463,7 @@ class _Attempt:
         """Results count for the attempt they were made in; what it hands on stands in the record."""
         self._results, self._unsaved = {}, set()
 
-    def _changed(self, change: t.Callable[[Record], Record]) -> bool:
+    def _changed(self, change: t.Callable[[RunRecord], RunRecord]) -> bool:
         """Change the record; False when another process ended or left this attempt first, and then nothing is changed.
 
         Who only labeled the record, for example, is no obstacle.
@@ -477,7 +481,7 @@ class _Attempt:
         before = self._record
         results = self._results
 
-        def change(record: Record) -> Record:
+        def change(record: RunRecord) -> RunRecord:
             """The record of the next attempt."""
             kept = pack_document(self._client, record, _kept_document(results))
             return change_record(self._client, record, {"attempt": str(record.attempt + 1), "kept": kept})
@@ -519,6 +523,7 @@ class _Attempt:
             report=self._report,
             listen=self._listen,
             patience=self._terms.patience,
+            due=lambda: self._due,
         ).state
 
     def _find_job(self) -> Object | None:
@@ -552,7 +557,7 @@ class _Attempt:
         _end_job(self._client, record)
         return False
 
-    def _described(self, record: Record, contents: t.Mapping[str, str]) -> Object:
+    def _described(self, record: RunRecord, contents: t.Mapping[str, str]) -> Object:
         """The Job of this attempt, owned by the record."""
         labels = {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL}
         indexes, failed = self._share()
@@ -613,7 +618,9 @@ class _Attempt:
         facts = with_numbers(facts, self._planned)
         late = overdue_nodes(facts, now=now, limits=wanted.limits)
         gone = frozenset(name for name in late if is_node_gone(self._client, name))
-        return with_lost_pods(facts, now=now, limits=wanted.limits, gone=gone)
+        facts = with_lost_pods(facts, now=now, limits=wanted.limits, gone=gone)
+        self._due = next_loss(facts, now=now, limits=wanted.limits)
+        return facts
 
     def _gather(self, wanted: Repetitions) -> None:
         """Keep the results of repetitions that ended, so that nothing that happens to their pods harms them."""

@@ -3,113 +3,117 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The axis of time: round ticks in UTC, places in percent of the width, and moments and durations in words."""
+"""The axis of a chart: round ticks and places in percent of the width, for moments and for numbers."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import itertools
 import math
+from collections.abc import Callable, Iterable
 
-MOST_TICKS = 10
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import Unit, clock_text, day_text
+
+MOST_MOMENTS, MOST_NUMBERS = 10, 8
 SHORTEST = 10.0
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_STEPS = (
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 364 * 86_400
+_TIME_STEPS = (
     *(1, 2, 5, 10, 15, 30),
     *(count * _MINUTE for count in (1, 2, 5, 10, 15, 30)),
     *(count * _HOUR for count in (1, 2, 3, 6, 12)),
-    *(count * _DAY for count in (1, 2, 7, 14, 28, 91, 182, 364)),
+    *(count * _DAY for count in (1, 2, 7, 14, 28, 91, 182)),
 )
-# Room before the first and after the last moment, so that marks at the ends are not cut.
-_BEFORE, _AFTER = 0.01, 0.025
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+# Room before the first and after the last moment, so that marks at the ends are not cut; the same for numbers.
+_BEFORE, _AFTER, _MARGIN = 0.01, 0.025, 0.04
+# An axis that could begin at 0 does so when little room is lost.
+_ZERO_SHARE = 0.35
+# An axis spans at least this share of its numbers.
+_NARROWEST = 0.02
+# Beyond this there is nothing left to reckon with: a span of two such numbers would have no end.
+_LARGEST = 1e300
+# A tick that only the last digits of a division put outside is inside.
+_SLACK = 1e-9
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tick:
-    """A round moment: where it is, what to write below, and the day where it changes."""
+    """A round moment or number: where it is, what to write below, and the day where it changes."""
 
-    at: int
+    at: float
     place: float
     label: str
-    day: str
+    day: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Which part of the label stands at the place; at an end of the axis it would be cut if it were centered."""
+        return "start" if self.place < 3 else "end" if self.place > 97 else "middle"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of time laid out from 0 to 100 percent."""
+    """A stretch of time or of numbers laid out from 0 to 100 percent."""
 
     start: float
     end: float
-    ticks: tuple[Tick, ...]
+    ticks: tuple[Tick, ...] = ()
 
-    def place(self, moment: float) -> float:
-        """Where a moment lies, in percent; what is outside is moved to the nearer end."""
-        return 100 * min(1.0, max(0.0, (moment - self.start) / (self.end - self.start)))
+    def place(self, value: float) -> float:
+        """Where a value lies, in percent; what is outside is moved to the nearer end."""
+        return 100 * min(1.0, max(0.0, (value - self.start) / (self.end - self.start)))
 
 
-def build_axis(first: float, last: float) -> Axis:
+def time_axis(first: float, last: float) -> Axis:
     """The axis for everything between two moments; a very short stretch gets some room to the right."""
     last = max(last, first + SHORTEST)
-    span = last - first
-    start, end = first - _BEFORE * span, last + _AFTER * span
-    bare = Axis(start, end, ())
-    step = round_step(end - start)
-    moments = range(math.ceil(start / step) * step, math.floor(end) + 1, step)
-    days = [day_text(moment) for moment in moments]
-    ticks = tuple(
-        Tick(
-            at=moment,
-            place=bare.place(moment),
-            label=days[index] if step >= _DAY else clock_text(moment, seconds=step < _MINUTE),
-            day=days[index] if step < _DAY and (index == 0 or days[index] != days[index - 1]) else "",
-        )
-        for index, moment in enumerate(moments)
+    start, end = first - _BEFORE * (last - first), last + _AFTER * (last - first)
+    step = time_step(end - start)
+    if step >= _DAY:
+        return _lay(start, end, step, day_text)
+    axis = _lay(start, end, step, lambda moment: clock_text(moment, seconds=step < _MINUTE))
+    days = [day_text(tick.at) for tick in axis.ticks]
+    ticks = zip(axis.ticks, days, ["", *days], strict=False)
+    return dataclasses.replace(
+        axis, ticks=tuple(dataclasses.replace(tick, day="" if day == before else day) for tick, day, before in ticks)
     )
+
+
+def number_axis(least: float, most: float, unit: Unit) -> Axis:
+    """The axis for everything between two values, with ticks that are round in their unit."""
+    low, high = (max(-_LARGEST, min(value / unit.factor, _LARGEST)) for value in (least, most))
+    if low >= 0 and low <= _ZERO_SHARE * high:
+        low = 0.0
+    # Differences that do not matter shall not look large.
+    room = (_NARROWEST * max(abs(low), abs(high)) - (high - low)) / 2 or (0.0 if high > low else 1.0)
+    if room > 0:
+        low, high = low - room, high + room
+    margin = _MARGIN * (high - low)
+    start, end = low if low == 0 else low - margin, high + margin
+    power = 10.0 ** math.floor(math.log10((end - start) / MOST_NUMBERS))
+    step = round_step(end - start, (power * times for times in (1, 2, 2.5, 5, 10)), MOST_NUMBERS)
+    places = _decimals(step)
+    return _lay(start, end, step, lambda number: f"{number:.{places}f}", unit.factor)
+
+
+def time_step(span: float) -> float:
+    """The distance between moments that people expect; a span of many years has steps of many years."""
+    return round_step(span, itertools.chain(_TIME_STEPS, itertools.count(_YEAR, _YEAR)), MOST_MOMENTS)
+
+
+def round_step(span: float, steps: Iterable[float], most: int) -> float:
+    """The first of the round distances, given in their order, that does not give too many ticks."""
+    return next(step for step in steps if span <= step * most)
+
+
+def _lay(start: float, end: float, step: float, label: Callable[[float], str], factor: float = 1) -> Axis:
+    """The axis with its ticks; start, end and step are told in units of the factor, and so are labels."""
+    bare = Axis(start * factor, end * factor)
+    counts = range(math.ceil(start / step - _SLACK), math.floor(end / step + _SLACK) + 1)
+    numbers = [count * step for count in counts]
+    ticks = tuple(Tick(number * factor, bare.place(number * factor), label(number)) for number in numbers)
     return dataclasses.replace(bare, ticks=ticks)
 
 
-def round_step(span: float) -> int:
-    """The smallest round distance between ticks that does not give too many."""
-    for step in _STEPS:
-        if span <= step * MOST_TICKS:
-            return step
-    return _STEPS[-1] * math.ceil(span / (_STEPS[-1] * MOST_TICKS))
-
-
-def clock_text(moment: float, *, seconds: bool = True) -> str:
-    """The time of day in UTC."""
-    return f"{_moment(moment):{'%H:%M:%S' if seconds else '%H:%M'}}"
-
-
-def day_text(moment: float, *, year: bool = False) -> str:
-    """The day in UTC, in English whatever the machine speaks."""
-    day = _moment(moment)
-    return f"{day.day} {_MONTHS[day.month - 1]}{f' {day.year}' if year else ''}"
-
-
-def moment_text(moment: float) -> str:
-    """Day and time in UTC."""
-    return f"{day_text(moment, year=True)}, {clock_text(moment)}"
-
-
-def duration_text(seconds: float) -> str:
-    """A duration for people: its largest unit and the next smaller one."""
-    whole = round(seconds)
-    if whole < _MINUTE:
-        return f"{whole} s"
-    for unit, name, smaller, smaller_name in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", 1, "s"),
-    ):
-        if whole >= unit:
-            rest = whole % unit // smaller
-            return f"{whole // unit} {name}" + (f" {rest} {smaller_name}" if rest else "")
-    return f"{whole} s"
-
-
-def _moment(moment: float) -> datetime.datetime:
-    """A moment cut to whole seconds, in UTC."""
-    return _START + datetime.timedelta(seconds=math.floor(moment))
+def _decimals(step: float) -> int:
+    """How many digits behind the point tell ticks of this distance apart."""
+    return next(count for count in range(16) if math.isclose(step * 10**count, round(step * 10**count)))

@@ -15,23 +15,24 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.gang_timeline import draw_gang_timeline
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspection_section import draw_inspections
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Html, element, joined, safe
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.report import GangTimeline
-from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import Inspections
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Templates, safe
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.registry import SECTIONS
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.section import Titled
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 GENERATOR = "muster.kube report"
 MARKERS = ("title", "policy", "sections")
+_NOTHING_TO_SHOW = '<p class="empty">Nothing to report.</p>'
+_USUAL_TEMPLATE = "section.html.j2"
 _MARKER = re.compile(r"%%([a-z]+)%%")
 _BLOCK = {name: re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script")}
 _SECTION = re.compile(r'<section class="section" data-type="([a-z_]+)" data-title="([^"]*)" data-digest="([0-9a-f]+)"')
 
 
-def build_page(template: str, title: str, sections: tuple[GangTimeline | Inspections, ...]) -> str:
-    """The whole page."""
+def build_page(template: str, templates: Templates, title: str, sections: Sequence[tuple[str, Titled]]) -> str:
+    """The whole page; each section comes with its type."""
     start = template.find("<!doctype html>")
     markers = _MARKER.findall(template)
     for name in MARKERS:
@@ -43,20 +44,20 @@ def build_page(template: str, title: str, sections: tuple[GangTimeline | Inspect
     if start < 0:
         raise BadInput("use", "template", "it has no line <!doctype html>")
     page = template[start:]
-    drawn = joined((draw_section(section, index) for index, section in enumerate(sections)), "\n")
-    nothing = element("p", {"class": "empty"}, "Nothing to report.")
-    parts: dict[str, Html] = {"title": safe(title), "policy": safe(_policy(page)), "sections": drawn or nothing}
+    drawn = "\n".join(draw_section(templates, index, *section) for index, section in enumerate(sections, 1))
+    parts = {"title": safe(title), "policy": safe(_policy(page)), "sections": drawn or _NOTHING_TO_SHOW}
     # In one pass: markers that come with the data stay text.
     return _MARKER.sub(lambda found: parts[found.group(1)], page)
 
 
-def draw_section(section: GangTimeline | Inspections, index: int) -> Html:
+def draw_section(templates: Templates, index: int, kind: str, section: Titled) -> str:
     """One section, with a digest of what it shows so that the next run can tell whether it changed."""
-    name = f"section-{index + 1}"
-    body = draw_gang_timeline(section, name) if isinstance(section, GangTimeline) else draw_inspections(section, name)
+    heading = f"section-{index}-title"
+    values = {"title": section.title, "heading": heading, **SECTIONS[kind].draw(section)}
+    body = templates.render([f"{kind}.html.j2", _USUAL_TEMPLATE], values)
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
-    marks = {"class": "section", "data-type": section.type, "data-title": section.title, "data-digest": digest}
-    return element("section", {**marks, "aria-labelledby": f"{name}-title"}, body)
+    marks = f'data-type="{kind}" data-title="{safe(section.title)}" data-digest="{digest}"'
+    return f'<section class="section" {marks} aria-labelledby="{heading}">{body}</section>'
 
 
 def sections_of_page(page: str) -> list[tuple[str, str, str]] | None:

@@ -7,33 +7,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import stat
-import tempfile
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.entries import read_timeline
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspections import read_inspections
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Templates
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import (
     build_page,
     sections_of_page,
     title_of_page,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.report import GangTimeline, ReportRequest
-from ansible_collections.muster.kube.plugins.module_utils._model.report_inspections import Inspections
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.registry import SECTIONS
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.section import Titled
+from ansible_collections.muster.kube.plugins.module_utils._host.files import replace_file
+from ansible_collections.muster.kube.plugins.module_utils._model.report.page import ReportOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
 _MODE = 0o644
 
 
-def write_report(request: ReportRequest) -> dict[str, t.Any]:
+def write_report(request: ReportOptions) -> dict[str, t.Any]:
     """Bring the file to what the data say; the result has the keys of the module."""
-    if not request.template:
-        raise BadInput("use", "template", "it is empty; the action plugin of muster.kube.report reads the usual one")
-    sections = tuple(read_section(data, f"sections[{index}]") for index, data in enumerate(request.sections))
-    page = build_page(request.template, request.title, sections)
+    for name, given in (("template", request.template), ("section_templates", request.section_templates)):
+        if not given:
+            raise BadInput("use", name, "it is empty; the action plugin of muster.kube.report reads the usual one")
+    sections = [read_section(data, f"sections[{index}]") for index, data in enumerate(request.sections)]
+    page = build_page(request.template or "", Templates(request.section_templates or {}), request.title, sections)
     target = pathlib.Path(os.path.realpath(request.dest))
     wanted = page.encode()
     present = _read(target)
@@ -47,7 +47,7 @@ def write_report(request: ReportRequest) -> dict[str, t.Any]:
         "changed": changed,
         "dest": str(request.dest),
         "size": len(wanted),
-        "sections": [_summary(section) for section in sections],
+        "sections": [_summary(*section) for section in sections],
         "changed_sections": _changed_titles(before or [], after or []),
         "diff": {
             "before_header": str(request.dest),
@@ -58,20 +58,19 @@ def write_report(request: ReportRequest) -> dict[str, t.Any]:
     }
 
 
-def read_section(data: t.Mapping[str, t.Any], where: str) -> GangTimeline | Inspections:
-    """A section of any type; data of another type than its own are refused, since nobody would see them."""
-    kind, other = ("inspections", "gangs") if data["type"] == Inspections.type else ("gangs", "inspections")
-    if data.get(other):
-        raise BadInput("read", f"{where}: {other}", f"a section of type {data['type']} shows {kind}")
-    return read_inspections(data, where) if data["type"] == Inspections.type else read_timeline(data, where)
+def read_section(data: t.Mapping[str, t.Any], where: str) -> tuple[str, Titled]:
+    """A section with its type; data of another type than its own are refused, since nobody would see them."""
+    kind = data["type"]
+    section = SECTIONS[kind]
+    for other in SECTIONS.values():
+        if data.get(other.shows) and other.shows not in section.options:
+            raise BadInput("read", f"{where}: {other.shows}", f"a section of type {kind} shows {section.shows}")
+    return kind, section.read(data, where)
 
 
-def _summary(section: GangTimeline | Inspections) -> dict[str, t.Any]:
+def _summary(kind: str, section: Titled) -> dict[str, t.Any]:
     """What a section holds, in numbers."""
-    common = {"type": section.type, "title": section.title}
-    if isinstance(section, GangTimeline):
-        return {**common, "gangs": len(section.gangs), "transitions": section.transitions}
-    return {**common, "inspections": len(section.results), "runs": section.runs, "failed_runs": section.failed_runs}
+    return {"type": kind, "title": section.title, **SECTIONS[kind].summary(section)}
 
 
 def _changed_titles(before: list[tuple[str, str, str]], after: list[tuple[str, str, str]]) -> list[str]:
@@ -99,18 +98,10 @@ def _read(target: pathlib.Path) -> bytes | None:
 
 def _replace(target: pathlib.Path, content: bytes) -> None:
     """Put a new file in place of the old one in one step, so that nobody ever reads half of it."""
-    temporary = None
     try:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else _MODE
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-        with open(descriptor, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
+        replace_file(target, content, mode)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
         raise _file_error("write", target, error) from error
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.muster.kube.plugins.action.local_cluster import FILES
+from ansible_collections.muster.kube.plugins.action.local_cluster import ActionModule
 
 PLAYBOOK = """
 - hosts: localhost
@@ -59,7 +59,9 @@ def results(tmp_path_factory):
 
 
 def test_the_files_of_the_role_are_the_default():
-    assert (FILES / "programs.yml").is_file()
+    action = object.__new__(ActionModule)
+    assert (pathlib.Path(action.default_args({})["files"]) / "programs.yml").is_file()
+    assert action.default_args({"files": "/own"}) == {"files": "/own"}
 
 
 def test_the_task_runs_in_place_with_its_environment(results):

@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+import types
+
 import pytest
-from ansible_collections.muster.kube.plugins.action.report import TEMPLATE
+from ansible_collections.muster.kube.plugins.action.report import ActionModule
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 from ansible_collections.muster.kube.tests.support.report_cases import two_gangs
 
@@ -19,19 +23,45 @@ def played(tmp_path_factory):
     """The results of one playbook."""
     root = tmp_path_factory.mktemp("play")
     page = {"dest": str(root / "page.html"), "title": "Played", "sections": SECTIONS}
+    (root / "mine.html.j2").write_text("<p>{{ title }}: {{ 7 * 7 }}</p>")
+    own = {"gang_timeline.html.j2": "{{ lookup('ansible.builtin.file', 'mine.html.j2') }}"}
     tasks = {
         "predicted": {"muster.kube.report": page, "check_mode": True},
         "written": {"muster.kube.report": page, "diff": True},
         "again": {"muster.kube.report": page},
         "by_module": {"muster.kube.report": page, "async": 60, "poll": 1},
         "own": {"muster.kube.report": {**page, "dest": str(root / "own.html"), "template": "no page"}},
+        "other_look": {"muster.kube.report": {**page, "dest": str(root / "look.html"), "section_templates": own}},
+        "no_templates": {"muster.kube.report": {**page, "section_templates": "none"}},
         "wrong": {"muster.kube.report": {**page, "sections": [{"type": "gang_timeline", "gangs": [{}]}]}},
     }
     return play_tasks(root, tasks, variables={"ansible_async_dir": str(root / "async")})
 
 
-def test_the_template_lies_in_the_role():
-    assert TEMPLATE.is_file()
+def test_the_templates_lie_in_a_folder_of_their_own():
+    filled = object.__new__(ActionModule).default_args({"template": "", "section_templates": {"mine.html.j2": "x"}})
+    assert "%%title%%" in filled["template"]
+    assert set(filled["section_templates"]) == {
+        "elements.html.j2",
+        "gang_timeline.html.j2",
+        "inspections.html.j2",
+        "mine.html.j2",
+        "section.html.j2",
+    }
+
+
+def test_one_template_of_a_section_can_be_replaced(played):
+    page = pathlib.Path(played["other_look"]["dest"]).read_text(encoding="utf-8")
+    assert "<p>Gangs: 49</p></section>" in page
+
+
+def test_the_result_does_not_repeat_the_collections_templates():
+    action = object.__new__(ActionModule)
+    action._task = types.SimpleNamespace(args={"title": "t"})
+    shown = action._shown(action.default_args({"title": "t" * 2000}))
+    assert shown["title"] == "t" * 2000
+    for name in ("template", "section_templates"):
+        assert re.fullmatch(r"\(\d{5} characters of the collection's own\)", shown[name])
 
 
 def test_the_template_is_read_without_being_asked_for(played):
@@ -55,4 +85,5 @@ def test_the_difference_on_the_screen_holds_no_html(played):
 
 def test_failures_say_what_is_wrong(played):
     assert "the marker %%title%% is missing" in played["own"]["msg"]
+    assert "'section_templates' is of type" in played["no_templates"]["msg"]
     assert "sections[0].gangs[0]: name: it is missing" in played["wrong"]["msg"]

@@ -13,8 +13,8 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.muster.kube.plugins.filter.dockerfile import FilterModule, dockerfile
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import stack_from_data
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import stack_from_data
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
 
 STACK = {"base": "debian", "files": [{"path": "/a", "content": "né", "mode": "0600"}]}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.muster.kube.plugins.filter.verdict_text import FilterModule
-from ansible_collections.muster.kube.plugins.module_utils._policy.fit import judge
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import judge
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, room
 
 to_text = FilterModule().filters()["verdict_text"]

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import dispatch as face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import dispatch
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -33,9 +33,9 @@ def call(monkeypatch):
                 raise trouble
             return Answer()
 
-        monkeypatch.setattr(dispatch, "connect", lambda auth: [auth])
-        monkeypatch.setattr(dispatch, "run_dispatch", work)
-        monkeypatch.setattr(dispatch, "preview_dispatch", lambda client, terms: work(client, "no Lease", terms, None))
+        monkeypatch.setattr(face, "connect", lambda auth: [auth])
+        monkeypatch.setattr(face, "run_dispatch", work)
+        monkeypatch.setattr(face, "preview_dispatch", lambda client, terms: work(client, "no Lease", terms, None))
         return call_module(monkeypatch, dispatch, options).result, calls
 
     return run

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import fit_info as face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import fit_info
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -40,8 +40,8 @@ def call(monkeypatch):
                 raise work
             return Result()
 
-        monkeypatch.setattr(fit_info, "connect", lambda auth: ("client", auth))
-        monkeypatch.setattr(fit_info, "answer_fit", answer)
+        monkeypatch.setattr(face, "connect", lambda auth: ("client", auth))
+        monkeypatch.setattr(face, "answer_fit", answer)
         answered = call_module(monkeypatch, fit_info, {"_ansible_check_mode": check_mode, **options})
         return answered.result, calls, answered.module
 

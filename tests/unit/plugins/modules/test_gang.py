@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import gang as face
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangAsk
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import gang
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -34,8 +36,8 @@ def call(monkeypatch):
                 raise trouble
             return Answer()
 
-        monkeypatch.setattr(gang, "connect", lambda auth: ("client", auth))
-        monkeypatch.setattr(gang, "run_gangs", work)
+        monkeypatch.setattr(face, "connect", lambda auth: ("client", auth))
+        monkeypatch.setattr(face, "run_gangs", work)
         answered = call_module(monkeypatch, gang, options)
         return answered.result, calls, answered.module
 
@@ -49,7 +51,7 @@ def test_options_reach_the_flow_and_its_result_is_returned(call, check_mode):
     assert answer == {"changed": True, "gangs": [], "ran": "module"}
     ((client, terms),) = calls
     assert client == ("client", {"host": "https://x"})
-    assert (terms.state, terms.gangs, terms.check_mode) == ("absent", ({"name": "g"},), check_mode)
+    assert (terms.state, terms.gangs, terms.check_mode) == ("absent", (GangAsk(GangSource("g")),), check_mode)
 
 
 def test_the_difference_is_asked_for_in_diff_mode(call):

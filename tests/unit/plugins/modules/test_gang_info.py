@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import gang_info as face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import gang_info
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -26,8 +26,8 @@ def call(monkeypatch):
                 raise trouble
             return {"gangs": []}
 
-        monkeypatch.setattr(gang_info, "connect", lambda auth: ("client", auth))
-        monkeypatch.setattr(gang_info, "answer_gangs", work)
+        monkeypatch.setattr(face, "connect", lambda auth: ("client", auth))
+        monkeypatch.setattr(face, "answer_gangs", work)
         return call_module(monkeypatch, gang_info, options).result, calls
 
     return run

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import image_build as face
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.build import TIERS
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import REASONS, SCRIPT_FAILED
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import TIERS
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import REASONS, SCRIPT_FAILED
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary
 from ansible_collections.muster.kube.plugins.modules import image_build
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -19,7 +20,7 @@ OPTIONS = {"image": "r.example.com/x", "stack": {"base": "debian:12"}, "build_sc
 
 
 def called(monkeypatch, options, work):
-    monkeypatch.setattr(image_build, "run_build", work)
+    monkeypatch.setattr(face, "run_build", work)
     return call_module(monkeypatch, image_build, options).result
 
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import image_build_info as face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import image_build_info
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -15,7 +15,7 @@ OPTIONS = {"host": "http://127.0.0.1:1", "api_key": "sesame", "namespace": "team
 
 
 def called(monkeypatch, answer):
-    monkeypatch.setattr(image_build_info, "answer_builds", answer)
+    monkeypatch.setattr(face, "answer_builds", answer)
     return call_module(monkeypatch, image_build_info, OPTIONS).result
 
 

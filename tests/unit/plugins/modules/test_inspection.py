@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import inspection as face
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import ScriptSource
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import inspection
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -29,8 +30,8 @@ def call(monkeypatch):
                 raise trouble
             return dict(answer or {"changed": True, "phase": "Succeeded"})
 
-        monkeypatch.setattr(inspection, "connect", lambda auth: ("client", auth))
-        monkeypatch.setattr(inspection, "run_inspection", work)
+        monkeypatch.setattr(face, "connect", lambda auth: ("client", auth))
+        monkeypatch.setattr(face, "run_inspection", work)
         answered = call_module(monkeypatch, inspection, options)
         return answered.result, calls, answered.module
 
@@ -43,7 +44,7 @@ def test_options_reach_the_flow_and_its_result_is_returned(call, check_mode):
     assert answer == {"changed": True, "phase": "Succeeded", "ran": "module"}
     ((client, terms),) = calls
     assert client == ("client", {"host": "https://x"})
-    assert (terms.image, terms.sources, terms.check_mode) == ("i:1", {"script": "true"}, check_mode)
+    assert (terms.image, terms.source, terms.check_mode) == ("i:1", ScriptSource("true"), check_mode)
 
 
 def test_a_failed_inspection_fails_with_its_results(call):

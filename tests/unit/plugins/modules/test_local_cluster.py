@@ -9,8 +9,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import local_cluster as face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import local_cluster
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -20,7 +20,7 @@ def call(monkeypatch):
     """Runs the module with the flow replaced by a function."""
 
     def run(options: dict[str, t.Any], work: t.Callable[..., t.Any]) -> dict[str, t.Any]:
-        monkeypatch.setattr(local_cluster, "run", work)
+        monkeypatch.setattr(face, "run", work)
         return call_module(monkeypatch, local_cluster, options).result
 
     return run

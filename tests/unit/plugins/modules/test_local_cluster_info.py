@@ -9,8 +9,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import local_cluster_info as face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import local_cluster_info
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -20,7 +20,7 @@ def call(monkeypatch):
     """Runs the module with the flow replaced by a function."""
 
     def run(options, work):
-        monkeypatch.setattr(local_cluster_info, "describe_clusters", work)
+        monkeypatch.setattr(face, "describe_clusters", work)
         return call_module(monkeypatch, local_cluster_info, options).result
 
     return run

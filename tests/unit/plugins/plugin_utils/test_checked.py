@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._face.face import Face
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import validated
 
 SPEC = {
@@ -15,6 +16,7 @@ SPEC = {
     "lease": {"type": "dict", "options": {"seconds": {"type": "float"}}},
     "limit": {"type": "int"},
 }
+FACE = Face(name="thing", spec=SPEC, options=lambda params, _check_mode: params, work=lambda options, _call: options)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ SPEC = {
 def test_the_option_is_named(option, value, kind):
     # Some versions of Ansible refuse such a number by themselves.
     try:
-        told = "; ".join(validated(SPEC, {}, {"name": "x", option: value}).error_messages)
+        told = "; ".join(validated(FACE, {"name": "x", option: value}).error_messages)
     except BadInput as error:
         told = str(error)
         assert f"option {option}: this cannot be made a {kind}" in told
@@ -32,5 +34,5 @@ def test_the_option_is_named(option, value, kind):
 
 
 def test_what_ansible_refuses_by_itself_is_left_to_it():
-    assert validated(SPEC, {}, {"lease": "text", "limit": "soon"}).error_messages
-    assert validated(SPEC, {}, {"name": "x", "lease": {"seconds": 3}}).validated_parameters["lease"] == {"seconds": 3.0}
+    assert validated(FACE, {"lease": "text", "limit": "soon"}).error_messages
+    assert validated(FACE, {"name": "x", "lease": {"seconds": 3}}).validated_parameters["lease"] == {"seconds": 3.0}

@@ -17,54 +17,7 @@ import typing as t
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import plain
-
-ACTION = """
-import json, os
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.plugin_utils._in_process import InProcessAction
-
-class ActionModule(InProcessAction):
-    def argument_spec(self):
-        return {"text": {"type": "str", "default": "none"}, "token": {"type": "str", "no_log": True},
-                "more": {"type": "dict"}, "number": {"type": "int"}, "fail": {"type": "bool"},
-                "other": {"type": "str"}, "hidden": {"type": "str"}, "program": {"type": "str"},
-                "src": {"type": "path"},
-                "kubeconfig": {"type": "raw"},
-                "gangs": {"type": "list", "elements": "dict", "options": {"src": {"type": "path"}}}}
-    def argument_rules(self):
-        return {"mutually_exclusive": [["number", "other"]]}
-    def check_libraries(self):
-        if os.environ.get("WITHOUT_LIBRARY"):
-            raise MissingLibrary("thing", "trace")
-    def secrets(self, params):
-        return [params["hidden"]] if params["hidden"] else []
-    def default_args(self, args):
-        return {"text": "from the controller", "program": "p" * 5000, **args}
-    def work(self, params, report):
-        report(f"working on {params['text']} with {params['token']}")
-        if params["fail"]:
-            raise MusterError("do", "it", f"not with {params['token']}")
-        json.dumps(params)
-        read = lambda path: open(path).read() if path else None
-        if params["src"] or params["gangs"]:
-            return {"src": read(params["src"]), "gangs": [read(gang["src"]) for gang in params["gangs"] or ()],
-                    "kubeconfig": params["kubeconfig"] if isinstance(params["kubeconfig"], dict) else
-                    [read(path) for path in (params["kubeconfig"] or "").split(":") if path]}
-        types = sorted({type(params["text"]).__name__, *(type(v).__name__ for v in (params["more"] or {}).values())})
-        return {"changed": True, "text": params["text"], "seen": f"{params['token']} {params['hidden']}",
-                "types": types, "checked": bool(self._task.check_mode), "variable": os.environ.get("TASK_VARIABLE")}
-"""
-
-MODULE = """#!/usr/bin/python
-from __future__ import annotations
-from ansible.module_utils.basic import AnsibleModule
-def main():
-    module = AnsibleModule({"text": {"type": "str"}, "program": {"type": "str"}}, supports_check_mode=True)
-    module.exit_json(changed=False, ran="module", text=module.params["text"])
-if __name__ == "__main__":
-    main()
-"""
+from ansible_collections.muster.kube.tests.support.trial_action import write_trial
 
 PLAYBOOK = """
 - hosts: localhost
@@ -76,6 +29,13 @@ PLAYBOOK = """
     - name: Default
       trial:
       register: default
+    - name: Own part
+      trial: {parts: {two.txt: mine}, folder: /own}
+      register: own_part
+    - name: Odd part
+      trial: {parts: odd}
+      ignore_errors: true
+      register: odd_part
     - name: Environment
       trial: {}
       environment: {TASK_VARIABLE: "{{ greeting }}"}
@@ -86,6 +46,7 @@ PLAYBOOK = """
     - name: Check
       trial: {}
       check_mode: true
+      diff: true
       register: check
     - name: Failure
       trial: {fail: true, token: s3cr3t-value}
@@ -147,7 +108,8 @@ PLAYBOOK = """
     - name: Keep
       ansible.builtin.copy:
         dest: "{{ out }}"
-        content: "{{ {'plain': plain, 'default': default, 'with_variable': with_variable, 'afterwards': afterwards,
+        content: "{{ {'plain': plain, 'default': default, 'own_part': own_part,
+          'odd_part': odd_part, 'with_variable': with_variable, 'afterwards': afterwards,
           'check': check, 'failure': failure, 'bad': bad, 'rule': rule, 'silent': silent, 'become': become,
           'files': files, 'mapping': mapping, 'missing': missing, 'missing_config': missing_config,
           'bad_module': bad_module, 'background': background, 'delegated': delegated,
@@ -182,9 +144,7 @@ def write_files(root: pathlib.Path) -> None:
 def played(tmp_path_factory) -> tuple[dict[str, t.Any], str]:
     """The results of one playbook and what it showed."""
     root = tmp_path_factory.mktemp("play")
-    for folder, content in (("action_plugins", ACTION), ("library", MODULE)):
-        (root / folder).mkdir()
-        (root / folder / "trial.py").write_text(content)
+    write_trial(root)
     (root / "site.yml").write_text(PLAYBOOK)
     # Nobody answers at the address of the other machine.
     hosts = {
@@ -258,7 +218,16 @@ def test_progress_is_shown_with_the_host(played):
 
 
 def test_options_only_the_controller_knows_are_added(played):
-    assert played[0]["default"]["text"] == "from the controller"
+    default = played[0]["default"]
+    assert default["text"] == "from the controller"
+    assert default["parts"] == {"one.txt": "own one.txt", "two.txt": "own two.txt"}
+    assert pathlib.Path(default["folder"]).name == "parts"
+
+
+def test_a_task_may_bring_its_own_for_each_of_them(played):
+    own = played[0]["own_part"]
+    assert (own["folder"], own["parts"]) == ("/own", {"one.txt": "own one.txt", "two.txt": "mine"})
+    assert "parts" in played[0]["odd_part"]["msg"]
 
 
 def test_the_environment_of_the_task_is_set_and_taken_back(played):
@@ -267,8 +236,12 @@ def test_the_environment_of_the_task_is_set_and_taken_back(played):
 
 
 def test_check_mode_is_passed_on(played):
-    assert played[0]["check"]["checked"] is True
-    assert played[0]["plain"]["checked"] is False
+    assert (played[0]["check"]["checked"], played[0]["check"]["called"]) == (True, True)
+    assert (played[0]["plain"]["checked"], played[0]["plain"]["called"]) == (False, False)
+
+
+def test_diff_mode_is_passed_on(played):
+    assert (played[0]["check"]["diff"], played[0]["plain"]["diff"]) == (True, False)
 
 
 def test_errors_of_our_family_become_failures(played):

@@ -16,9 +16,9 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import context_files
-from ansible_collections.muster.kube.plugins.module_utils._model.frame import read_frames
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import Context, ContextFile
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context, ContextFile
 from ansible_collections.muster.kube.tests.support.fake_builder import SCRIPT, FakeBuilder
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 

@@ -14,7 +14,7 @@ import re
 import signal
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS, USAGE_KEYS
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ITEM_KEYS, USAGE_KEYS
 from ansible_collections.muster.kube.tests.support.collector_run import (
     COLLECTOR,
     SHELLS,

@@ -14,8 +14,8 @@ import pytest
 
 if t.TYPE_CHECKING:
     from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
-    from ansible_collections.muster.kube.plugins.module_utils._kube.records import Record
-    from ansible_collections.muster.kube.plugins.module_utils._model.ticket import Plan
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
 
 Object = dict[str, t.Any]
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
@@ -34,7 +34,7 @@ class Office:
         self._numbers = itertools.count(1)
 
     def write_timeout(self) -> float:
-        from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
+        from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
         if self.lost:
             raise LostLeadership("write under", "Lease x", "somebody else holds it")
@@ -66,7 +66,7 @@ class Bench:
         return Embedded(self.client, t.cast(t.Any, office), lambda _ns: self.client, self.now)
 
     def now(self) -> str:
-        from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import time_text
+        from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 
         return time_text(self.seconds)
 
@@ -83,9 +83,9 @@ class Bench:
         }
 
     def queue(self, *objects: Object, name: str = "gang", **settings: t.Any) -> Record:
-        from ansible_collections.muster.kube.plugins.module_utils._kube.records import create_record
-        from ansible_collections.muster.kube.plugins.module_utils._model.record import build_record
-        from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
+        from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import build_record
+        from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+        from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import create_record
 
         wanted = objects or (self.config("a"), self.job("b"))
         spec = read_spec({"name": name, "namespace": "team", "objects": list(wanted), **settings}, name)
@@ -94,23 +94,24 @@ class Bench:
         return record
 
     def plan(self, record: Record) -> Plan:
-        from ansible_collections.muster.kube.plugins.module_utils._model.ticket import plan_objects
+        from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import plan_objects
 
         assert record.spec is not None
         return plan_objects(record.spec, record.uid, record.attempt)
 
     def start(self, record: Record) -> Record:
-        from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
+        from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import StartGrant
 
-        return self.engine.start(record, self.plan(record), Claim("b1"))
+        return self.engine.start(record, self.plan(record), StartGrant("b1"))
 
     def again(self, record: Record) -> Record:
-        from ansible_collections.muster.kube.plugins.module_utils._kube.records import record_from_api
+        from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
+        from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of
 
-        return record_from_api(self.api.objects[record.path])
+        return record_from_api(self.api.objects[path_of(record)])
 
     def ticket_path(self, record: Record) -> str:
-        from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ticket_name
+        from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
 
         return f"{CONFIGMAPS}/{ticket_name(record.uid, record.attempt)}"
 

@@ -10,10 +10,11 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import READY_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import CHANGED_MEANWHILE
-from ansible_collections.muster.kube.plugins.module_utils._engine.placing import READY_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import OutcomeUnknown
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -33,10 +34,10 @@ def test_objects_are_created_in_order_after_the_record_was_written(bench: t.Any)
     assert bench.start(record).phase == "dispatched"
     assert bench.api.writes == [
         ("POST", CONFIGMAPS),
-        ("PUT", record.path),
+        ("PUT", path_of(record)),
         ("POST", CONFIGMAPS),
         ("POST", JOBS),
-        ("PUT", record.path),
+        ("PUT", path_of(record)),
     ]
 
 
@@ -93,7 +94,7 @@ def test_condition_is_looked_for_without_waiting_and_each_object_is_sent_once(be
     bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
     bench.api.asked.clear()
     assert bench.engine.go_on(waiting, bench.plan(waiting)).phase == "dispatched"
-    assert bench.api.writes == [("POST", CONFIGMAPS), ("PUT", record.path)]
+    assert bench.api.writes == [("POST", CONFIGMAPS), ("PUT", path_of(record))]
     assert bench.names() == ["a", "b"]
 
 
@@ -165,7 +166,7 @@ def test_start_after_trouble_goes_on_where_it_stopped(bench: t.Any) -> None:
     bench.api.asked.clear()
     assert bench.engine.goes_on(left)
     assert bench.engine.go_on(left, bench.plan(left)).phase == "dispatched"
-    assert bench.api.writes == [("POST", JOBS), ("PUT", record.path)]
+    assert bench.api.writes == [("POST", JOBS), ("PUT", path_of(record))]
 
 
 def test_lost_leadership_ends_a_start_that_waits(bench: t.Any) -> None:

@@ -12,22 +12,23 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim, NotBegun
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import NotBegun, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, OutcomeUnknown
-from ansible_collections.muster.kube.plugins.module_utils._kube.lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     ObjectGone,
     Superseded,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.record import RECORD_KEY
-from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_KEY
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
     advance,
     new_state,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import build_ticket
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import build_ticket
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -35,7 +36,7 @@ JOBS = "/apis/batch/v1/namespaces/team/jobs"
 
 def test_state_of_a_start(bench: t.Any) -> None:
     record = bench.queue()
-    claim = Claim("b1", ({"name": "b", "count": 1, "requests": {"cpu": 1}},), {"b": ("n1",)}, {"answer": "fits"})
+    claim = StartGrant("b1", ({"name": "b", "count": 1, "requests": {"cpu": 1}},), {"b": ("n1",)}, {"answer": "fits"})
     state = bench.engine.start(record, bench.plan(record), claim).state
     assert (state.phase, state.batch, state.attempt, state.reserved) == ("dispatched", "b1", 1, claim.reserved)
     assert (state.steering, state.verdict, state.started_at) == ({"b": ("n1",)}, {"answer": "fits"}, bench.now())
@@ -45,7 +46,7 @@ def test_state_of_a_start(bench: t.Any) -> None:
         ("dispatching", "Chosen"),
         ("dispatched", "Started"),
     ]
-    assert state.transitions[0].at == "2026-11-16T03:00:00Z"
+    assert state.transitions[0].at == "2026-11-16T03:00:00.000000Z"
 
 
 def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.Any) -> None:
@@ -53,7 +54,7 @@ def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.
     letters = random.Random(1)
     reserved = tuple({"name": f"{letters.getrandbits(300):x}", "count": 1, "requests": {}} for _n in range(1000))
     with pytest.raises(BadInput, match="fewer podsets"):
-        bench.engine.start(record, bench.plan(record), Claim("b1", reserved))
+        bench.engine.start(record, bench.plan(record), StartGrant("b1", reserved))
     crowded = dataclasses.replace(
         record, raw={**record.raw, "metadata": {**record.raw["metadata"], "annotations": {"x": "y" * 250_000}}}
     )
@@ -61,13 +62,13 @@ def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.
         bench.start(crowded)
     broken = dataclasses.replace(record, spec=None, spec_problem="it is broken")
     with pytest.raises(BadInput, match="it is broken"):
-        bench.engine.start(broken, (), Claim("b1"))
+        bench.engine.start(broken, (), StartGrant("b1"))
     assert bench.api.writes == []
 
 
 def test_record_changed_before_the_start_drops_the_ticket(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.before("PUT", record.path, lambda: bench.api.put(record.path, record.raw))
+    bench.api.before("PUT", path_of(record), lambda: bench.api.put(path_of(record), record.raw))
     with pytest.raises(Superseded):
         bench.start(record)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
@@ -76,7 +77,7 @@ def test_record_changed_before_the_start_drops_the_ticket(bench: t.Any) -> None:
 
 def test_record_deleted_before_the_start_drops_the_ticket(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.before("PUT", record.path, lambda: bench.api.objects.pop(record.path))
+    bench.api.before("PUT", path_of(record), lambda: bench.api.objects.pop(path_of(record)))
     with pytest.raises(ObjectGone):
         bench.start(record)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
@@ -84,7 +85,7 @@ def test_record_deleted_before_the_start_drops_the_ticket(bench: t.Any) -> None:
 
 def test_record_that_cannot_be_written_gets_no_children(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.fail("PUT", record.path, 403, "you may not")
+    bench.api.fail("PUT", path_of(record), 403, "you may not")
     with pytest.raises(NotBegun, match="you may not"):
         bench.start(record)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
@@ -92,7 +93,7 @@ def test_record_that_cannot_be_written_gets_no_children(bench: t.Any) -> None:
 
 def test_record_deleted_at_the_end_takes_all_along_even_without_a_collector(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.before("POST", JOBS, lambda: bench.api.objects.pop(record.path))
+    bench.api.before("POST", JOBS, lambda: bench.api.objects.pop(path_of(record)))
     with pytest.raises(ObjectGone):
         bench.start(record)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
@@ -133,12 +134,12 @@ def test_ticket_of_a_dead_holder_is_replaced_after_a_write_to_the_record(bench: 
         bench.start(record)
     orphan = bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
     bench.api.asked.clear()
-    started = bench.other_engine().start(record, bench.plan(record), Claim("b1"))
+    started = bench.other_engine().start(record, bench.plan(record), StartGrant("b1"))
     assert started.phase == "dispatched"
     assert started.state.ticket_uid == bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"] != orphan
     assert bench.api.writes[:4] == [
         ("POST", CONFIGMAPS),
-        ("PUT", record.path),
+        ("PUT", path_of(record)),
         ("DELETE", bench.ticket_path(record)),
         ("POST", CONFIGMAPS),
     ]
@@ -150,7 +151,7 @@ def test_stale_holder_leaves_the_ticket_of_the_new_one_alone(bench: t.Any) -> No
     started: list[t.Any] = []
 
     def other_holder_starts() -> None:
-        started.append(bench.other_engine().start(record, bench.plan(record), Claim("b2")))
+        started.append(bench.other_engine().start(record, bench.plan(record), StartGrant("b2")))
 
     bench.api.before("POST", CONFIGMAPS, other_holder_starts)
     with pytest.raises(Superseded):
@@ -171,9 +172,9 @@ def test_ticket_that_the_record_names_after_all_is_not_deleted(bench: t.Any) -> 
             **record.raw,
             "metadata": {**record.raw["metadata"], "annotations": {STATE_ANNOTATION: state_text(state)}},
         }
-        bench.api.put(record.path, raw)
+        bench.api.put(path_of(record), raw)
 
-    bench.api.before("PUT", record.path, named_by_somebody)
+    bench.api.before("PUT", path_of(record), named_by_somebody)
     with pytest.raises(Superseded):
         bench.start(record)
     assert bench.ticket_path(record) in bench.api.objects
@@ -193,7 +194,7 @@ def test_undo_writes_first_and_keeps_what_it_is_told(bench: t.Any) -> None:
     undone = bench.engine.undo(
         record, "BelowMinimum", "too few", batch=None, then="failed", requeues=3, not_before="2030-01-01T00:00:00Z"
     )
-    assert bench.api.writes[0] == ("PUT", record.path)
+    assert bench.api.writes[0] == ("PUT", path_of(record))
     state = undone.state
     assert (state.phase, state.then, state.batch, state.requeues) == ("undoing", "failed", "b1", 3)
     assert bench.names() == []
@@ -206,7 +207,7 @@ def test_undo_writes_first_and_keeps_what_it_is_told(bench: t.Any) -> None:
 
 def edit(bench: t.Any, record: t.Any, *objects: t.Any) -> t.Any:
     """The record after its user has replaced the objects."""
-    raw = bench.api.objects[record.path]
+    raw = bench.api.objects[path_of(record)]
     raw["data"][RECORD_KEY] = json.dumps({**json.loads(raw["data"][RECORD_KEY]), "objects": list(objects)})
     return bench.again(record)
 
@@ -275,7 +276,7 @@ def test_undo_of_ours_does_not_wait(bench: t.Any) -> None:
 def test_record_deleted_while_undone_is_no_error(bench: t.Any) -> None:
     record = bench.start(bench.queue())
     undone = bench.engine.undo(record, "LostRace", "")
-    del bench.api.objects[record.path]
+    del bench.api.objects[path_of(record)]
     assert bench.engine.finish_undo(undone, bench.plan(record)) is undone
     assert bench.engine.undo(record, "LostRace", "") is record
 
@@ -290,7 +291,7 @@ def test_unknown_outcome_then_resume(bench: t.Any) -> None:
     bench.api.asked.clear()
     resumed = bench.engine.resume(bench.again(record), bench.plan(record))
     assert (resumed.phase, resumed.attempt, bench.names()) == ("dispatched", 1, ["a", "b"])
-    assert bench.api.writes[0] == ("PUT", record.path)
+    assert bench.api.writes[0] == ("PUT", path_of(record))
 
 
 def test_resume_without_the_ticket_undoes(bench: t.Any) -> None:
@@ -333,7 +334,7 @@ def test_resume_that_somebody_else_was_faster_with_is_given_up(bench: t.Any) -> 
     bench.api.asked.clear()
     with pytest.raises(Superseded):
         bench.engine.resume(stuck, bench.plan(record))
-    assert bench.api.writes == [("PUT", record.path)]
+    assert bench.api.writes == [("PUT", path_of(record))]
 
 
 def test_what_a_deleted_record_left_is_removed_without_a_collector(bench: t.Any) -> None:
@@ -342,7 +343,7 @@ def test_what_a_deleted_record_left_is_removed_without_a_collector(bench: t.Any)
     ticket = bench.api.objects[bench.ticket_path(started)]
     assert not bench.engine.remove_bereaved(ticket)
     assert len(bench.names()) == 2
-    bench.api.objects.pop(record.path)
+    bench.api.objects.pop(path_of(record))
     assert bench.engine.remove_bereaved(ticket)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
     assert not bench.engine.remove_bereaved(ticket)
@@ -351,7 +352,7 @@ def test_what_a_deleted_record_left_is_removed_without_a_collector(bench: t.Any)
 def test_another_record_of_the_same_name_does_not_keep_them(bench: t.Any) -> None:
     started = bench.start(bench.queue())
     ticket = bench.api.objects[bench.ticket_path(started)]
-    bench.api.objects[started.path]["metadata"]["uid"] = "another"
+    bench.api.objects[path_of(started)]["metadata"]["uid"] = "another"
     assert bench.engine.remove_bereaved(ticket)
     assert bench.names() == []
 
@@ -359,7 +360,7 @@ def test_another_record_of_the_same_name_does_not_keep_them(bench: t.Any) -> Non
 def test_a_ticket_that_only_looks_like_one_is_left_alone(bench: t.Any) -> None:
     started = bench.start(bench.queue())
     ticket = bench.api.objects[bench.ticket_path(started)]
-    bench.api.objects.pop(started.path)
+    bench.api.objects.pop(path_of(started))
     forged = {**ticket, "metadata": {**ticket["metadata"], "name": "forged"}}
     assert not bench.engine.remove_bereaved(forged)
     assert len(bench.names()) == 2
@@ -375,10 +376,10 @@ def test_orphan_ticket_is_deleted_rather_than_rebuilt_from(bench: t.Any) -> None
 def test_rebuild_of_a_changed_gang_undoes_the_attempt(bench: t.Any) -> None:
     started = bench.start(bench.queue())
     ticket = bench.api.objects[bench.ticket_path(started)]
-    del bench.api.objects[started.path]
+    del bench.api.objects[path_of(started)]
     raw = dict(bench.queue(bench.config("other")).raw)
     raw["metadata"]["uid"] = started.uid
-    bench.api.put(started.path, raw)
+    bench.api.put(path_of(started), raw)
     undone = bench.engine.rebuild(bench.again(started), ticket)
     assert (undone.phase, undone.attempt, undone.state.ticket_uid) == ("undoing", 1, ticket["metadata"]["uid"])
     assert "changed" in undone.state.transitions[-1].message
@@ -405,7 +406,7 @@ def test_reclaim_changes_nothing_but_the_write_id_and_the_batch(bench: t.Any) ->
 def test_damaged_state_is_no_obstacle_to_an_undo(bench: t.Any) -> None:
     record = bench.queue()
     record.raw["metadata"]["annotations"] = {STATE_ANNOTATION: "{"}
-    bench.api.put(record.path, record.raw)
+    bench.api.put(path_of(record), record.raw)
     damaged = bench.again(record)
     assert (damaged.state, damaged.phase) == (None, "queued")
     undone = bench.engine.undo(damaged, "Suspended", "", then="suspended")

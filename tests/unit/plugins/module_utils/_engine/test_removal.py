@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import Removal, attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._model.ticket import ticket_name
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"

@@ -10,10 +10,10 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Claim
-from ansible_collections.muster.kube.plugins.module_utils._kube.records import put_state
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown, Superseded
-from ansible_collections.muster.kube.plugins.module_utils._model.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of, put_state
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 
@@ -66,16 +66,16 @@ def test_a_new_start_forgets_what_the_one_before_left(bench: t.Any) -> None:
 
 def note(bench: t.Any, record: t.Any, name: str) -> None:
     """Somebody writes a label into the record."""
-    raw = bench.api.objects[record.path]
+    raw = bench.api.objects[path_of(record)]
     labels = {**(raw["metadata"].get("labels") or {}), name: "x"}
-    bench.api.put(record.path, {**raw, "metadata": {**raw["metadata"], "labels": labels}})
+    bench.api.put(path_of(record), {**raw, "metadata": {**raw["metadata"], "labels": labels}})
 
 
 @pytest.mark.parametrize(("changes", "written"), [(5, True), (6, False)])
 def test_others_who_change_the_record_stand_in_the_way_only_so_often(bench: t.Any, changes: int, written: bool) -> None:
     record = bench.start(bench.queue())
     for number in range(changes):
-        bench.api.before("PUT", record.path, lambda name=f"note-{number}": note(bench, record, name))
+        bench.api.before("PUT", path_of(record), lambda name=f"note-{number}": note(bench, record, name))
     if not written:
         with pytest.raises(Superseded):
             bench.engine.reclaim(record, "b2")
@@ -86,9 +86,9 @@ def test_others_who_change_the_record_stand_in_the_way_only_so_often(bench: t.An
 
 def test_the_start_itself_is_not_put_over_a_change_of_others(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.before("PUT", record.path, lambda: note(bench, record, "note"))
+    bench.api.before("PUT", path_of(record), lambda: note(bench, record, "note"))
     with pytest.raises(Superseded):
-        bench.engine.start(record, bench.plan(record), Claim("b1"))
+        bench.engine.start(record, bench.plan(record), StartGrant("b1"))
 
 
 def test_starts_of_records_that_are_gone_are_let_go(bench: t.Any) -> None:

@@ -15,11 +15,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube import adapter
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
-    BadConnection,
-    MissingLibrary,
-    Unauthorized,
-)
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import BadConnection, Unauthorized
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary
 
 kubernetes = pytest.importorskip("kubernetes", reason="the kubernetes package is what is adapted here")
 

@@ -10,7 +10,7 @@ import json
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube import errors
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 
 @pytest.mark.parametrize(

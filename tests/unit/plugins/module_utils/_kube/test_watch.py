@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, Gone, ServerFault, Unreachable
-from ansible_collections.muster.kube.plugins.module_utils._kube.watch import Change, Event, list_and_watch, watch
+from ansible_collections.muster.kube.plugins.module_utils._kube.watch import Event, WatchStep, list_and_watch, watch
 
 PODS = "/api/v1/pods"
 
@@ -168,11 +168,11 @@ def test_list_then_changes_then_list_again_after_a_gap(
 
     changes = list_and_watch(client, PODS, keep, timeout=60)
     assert [next(changes) for turn in range(5)] == [
-        Change("SYNC", items=("A", "B")),
-        Change("ADDED", item="C", name="c"),
-        Change("DELETED", item="A", name="a"),
-        Change("SYNC", items=("B", "C", "D")),
-        Change("ADDED", item=None, name="x"),
+        WatchStep("SYNC", items=("A", "B")),
+        WatchStep("ADDED", item="C", name="c"),
+        WatchStep("DELETED", item="A", name="a"),
+        WatchStep("SYNC", items=("B", "C", "D")),
+        WatchStep("ADDED", item=None, name="x"),
     ]
     assert versions(stub) == ["5", "9"]
     assert clock.sleeps == [0.2]

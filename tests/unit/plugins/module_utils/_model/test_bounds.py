@@ -11,20 +11,20 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.amun import from_amun
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import Entry, batch_text, pack, read_batch
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import hardware_from_data
-from ansible_collections.muster.kube.plugins.module_utils._model.run_security import read_security
-from ansible_collections.muster.kube.plugins.module_utils._model.spec import read_spec
-from ansible_collections.muster.kube.plugins.module_utils._model.state import (
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import spec_of_wrapper
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry, batch_text, pack, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
     new_state,
     read_state,
     state_problem,
     state_text,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.wrapper import spec_of_wrapper
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.amun import from_amun
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import read_security
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 Reader = t.Callable[[int], object]
 

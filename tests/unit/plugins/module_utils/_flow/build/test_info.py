@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildQuestion, answer_builds
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, BuildTerms, run_build
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import Stack
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.info import BuildInfoOptions, answer_builds
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, BuildOptions, run_build
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Stack
 from ansible_collections.muster.kube.tests.support.build_frames import DONE, framed
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, JobApi
 
@@ -23,7 +23,7 @@ SPEC = BuildSpec(Stack("debian:12"), "r.example.com/x", "ab" * 32)
 def api():
     """One finished build, one that failed, one that runs, in this order of tags."""
     made = JobApi()
-    terms = BuildTerms(namespace="team", script="s", settings=BuildSettings(tier="baseline"))
+    terms = BuildOptions(namespace="team", script="s", settings=BuildSettings(tier="baseline"))
 
     def run(tag, **changes):
         spec = dataclasses.replace(SPEC, tag=tag)
@@ -42,7 +42,7 @@ def api():
 def asked(api, **question):
     client = api.client()
     before = len(api.writes)
-    found = answer_builds(client, BuildQuestion(**question))["builds"]
+    found = answer_builds(client, BuildInfoOptions(**question))["builds"]
     assert len(api.writes) == before
     return {entry["image"].rpartition(":")[2]: entry for entry in found}
 
@@ -90,7 +90,7 @@ def test_logs_on_request_only(api):
 def test_a_damaged_record_is_told_and_hurts_no_other(api):
     name = next(path for path in api.objects if "/configmaps/build-" in path and "-c0-" not in path)
     api.objects[name]["data"]["attempt"] = "many"
-    found = answer_builds(api.client(), BuildQuestion())["builds"]
+    found = answer_builds(api.client(), BuildInfoOptions())["builds"]
     assert len(found) == 3
     (damaged,) = [entry for entry in found if entry["problem"] is not None]
     assert "data.attempt" in damaged["problem"]

@@ -16,11 +16,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import
     context_files,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import hardware_from_data
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import BuildSecret, Stack
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import Context, ContextFile
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import BuildSecret, Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context, ContextFile
 
 SPEC = BuildSpec(Stack("debian:12"), "r.example.com/x", "ab" * 32)
 PLACE = JobPlace("build-1", 1, {"a": "b"}, {"c0": "build-1-c0-1", "c1": "build-1-c1-2"})

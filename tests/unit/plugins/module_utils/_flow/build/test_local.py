@@ -17,9 +17,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build.local impo
     outcome_folder,
     remove_locally,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import BuildSecret, Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import BuildSecret, Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.fake_builder import SCRIPT, FakeBuilder
 
 SPEC = BuildSpec(Stack("debian:12"), "localhost/x", "ab" * 32)

@@ -10,15 +10,15 @@ import dataclasses
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import NoTier
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildTerms, run_build
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import Stack
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildOptions, run_build
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Stack
 from ansible_collections.muster.kube.tests.support.build_frames import DONE, framed
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, JobApi
 from ansible_collections.muster.kube.tests.support.writable_api import refused
 
 SPEC = BuildSpec(Stack("debian:12"), "r.example.com/x", "ab" * 32)
-TERMS = BuildTerms(namespace="team", spec=SPEC, script="#!/bin/sh\n")
+TERMS = BuildOptions(namespace="team", spec=SPEC, script="#!/bin/sh\n")
 
 
 @pytest.fixture

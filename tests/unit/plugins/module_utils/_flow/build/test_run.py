@@ -13,19 +13,19 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build import run as flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import (
     BuildFailed,
-    BuildTerms,
+    BuildOptions,
     NoNode,
     run_build,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.build import BuildSettings, BuildSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import hardware_from_data
-from ansible_collections.muster.kube.plugins.module_utils._model.stack import Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Stack
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.build_frames import DONE, framed
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, JobApi
 
 SPEC = BuildSpec(Stack("debian:12"), "r.example.com/x", "ab" * 32)
-TERMS = BuildTerms(namespace="team", spec=SPEC, script="#!/bin/sh\n", settings=BuildSettings(tier="baseline"))
+TERMS = BuildOptions(namespace="team", spec=SPEC, script="#!/bin/sh\n", settings=BuildSettings(tier="baseline"))
 
 
 @pytest.fixture
@@ -133,15 +133,15 @@ def test_a_ready_image_needs_no_cluster():
     def connect():
         pytest.fail("it connected")
 
-    result = run_build(connect, BuildTerms(image="r/x@sha256:12"), lambda _text: None)
+    result = run_build(connect, BuildOptions(image="r/x@sha256:12"), lambda _text: None)
     assert (result["image"], result["digest"], result["engine_used"]) == ("r/x@sha256:12", "sha256:12", "none")
     assert (result["changed"], result["cached"], result["reason"]) == (False, True, None)
     with pytest.raises(BadInput, match="ready image"):
-        run_build(connect, BuildTerms(engine="none"), lambda _text: None)
+        run_build(connect, BuildOptions(engine="none"), lambda _text: None)
 
 
 def test_all_engines_have_the_same_keys_of_an_outcome(api):
-    ready = run_build(api.client, BuildTerms(image="x"), lambda _text: None)
+    ready = run_build(api.client, BuildOptions(image="x"), lambda _text: None)
     assert set(ready) <= set(run(api))
 
 

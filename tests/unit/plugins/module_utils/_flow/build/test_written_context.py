@@ -11,8 +11,8 @@ import base64
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import context_files
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import run_build
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._policy.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
 from ansible_collections.muster.kube.tests.support.build_site import ODD, build_terms_of
 
 STACK = {

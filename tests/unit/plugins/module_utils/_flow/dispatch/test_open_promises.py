@@ -10,20 +10,19 @@ import types
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.promises import (
-    promised_elsewhere,
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import (
+    evidence_of,
     unknown_until,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.recover import (
-    attended,
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import advance, new_state
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
+    Evidence,
     began,
-    is_forgotten,
-    open_batch,
     usual_patience,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
-from ansible_collections.muster.kube.plugins.module_utils._model.batch import Batch, Entry, pack
-from ansible_collections.muster.kube.plugins.module_utils._model.state import advance, new_state
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
 
 NOW = 10_000.0
 # How long a start takes at most in these terms, and how long others are given.
@@ -55,10 +54,9 @@ class Scene:
     """A cycle as far as these questions look at it."""
 
     def __init__(self, *entries: Entry, blind: str | None = None, pods: t.Any = None) -> None:
-        self.checks: list[float] = []
         self.sure: float | None = NOW
         self.known = batch(*entries) if entries else None
-        terms = DispatchTerms(start_timeout=PATIENCE)
+        terms = DispatchOptions(start_timeout=PATIENCE)
         self.office = types.SimpleNamespace(
             batch=lambda: types.SimpleNamespace(batch=self.known),
             over=set(),
@@ -75,12 +73,14 @@ class Scene:
         self.sight = types.SimpleNamespace(blind=blind, sees=lambda namespace: blind is None or namespace != "team")
         self.world: t.Any = types.SimpleNamespace(pods=types.SimpleNamespace(by_gang=pods or {}), gangs={})
 
-    def check_again(self, moment: float) -> None:
-        self.checks.append(moment)
+    @property
+    def evidence(self) -> Evidence:
+        """What tells how far starts are."""
+        return evidence_of(t.cast(t.Any, self), self.world)
 
     def open(self) -> list[str]:
         """The gangs with open entries."""
-        found = open_batch(t.cast(t.Any, self), self.world)
+        found = self.evidence.open_batch(self.known)
         return [] if found is None else [item.uid for item in found.entries]
 
 
@@ -91,7 +91,7 @@ def pod(**more: t.Any) -> t.Any:
 
 
 def test_without_a_batch_nothing_is_open() -> None:
-    assert open_batch(t.cast(t.Any, Scene()), None) is None  # type: ignore[arg-type]
+    assert Scene().evidence.open_batch(None) is None
 
 
 def test_an_entry_whose_record_was_not_written_is_open_for_whoever_looks_after_it() -> None:
@@ -149,9 +149,10 @@ def test_promises_of_others_are_believed_for_twice_the_time_of_a_start() -> None
     scene = Scene(entry(), blind="forbidden")
     scene.sure = NOW - 100 + 2 * PATIENCE
     assert scene.open() == ["u"]
-    assert scene.checks == [NOW - 100 + 2 * PATIENCE + 1]
+    assert scene.evidence.next_look(scene.known) == NOW - 100 + 2 * PATIENCE + 1
     scene.sure += 0.5
     assert scene.open() == []
+    assert scene.evidence.next_look(scene.known) is None
     scene.sure = None
     assert scene.open() == ["u"]
 
@@ -164,18 +165,17 @@ def test_a_promise_to_a_gang_of_this_run_is_never_too_old() -> None:
 
 
 def test_whoever_lets_a_start_take_longer_is_believed_longer() -> None:
-    scene = t.cast(t.Any, Scene())
-    scene.sure = NOW
-    assert is_forgotten(scene, NOW - 2 * PATIENCE - 1)
-    assert not is_forgotten(scene, NOW - 2 * PATIENCE)
-    assert not is_forgotten(scene, NOW - 2 * PATIENCE - 1, 2 * PATIENCE)
-    assert is_forgotten(scene, NOW - 11, 5.0)
+    forgotten = Scene().evidence._is_forgotten
+    assert forgotten(NOW - 2 * PATIENCE - 1, 0.0)
+    assert not forgotten(NOW - 2 * PATIENCE, 0.0)
+    assert not forgotten(NOW - 2 * PATIENCE - 1, 2 * PATIENCE)
+    assert forgotten(NOW - 11, 5.0)
 
 
 def test_where_nobody_says_how_long_a_start_takes_it_is_not_less_than_usual() -> None:
-    usual = DispatchTerms().start_timeout
-    assert usual_patience(DispatchTerms(start_timeout=usual + 1)) == usual + 1
-    assert usual_patience(DispatchTerms(start_timeout=1)) == usual
+    usual = DispatchOptions().start_timeout
+    assert usual_patience(DispatchOptions(start_timeout=usual + 1)) == usual + 1
+    assert usual_patience(DispatchOptions(start_timeout=1)) == usual
 
 
 def test_starts_of_others_that_nobody_looks_after_do_not_count() -> None:
@@ -188,9 +188,10 @@ def test_starts_of_others_that_nobody_looks_after_do_not_count() -> None:
         "running": record("running", phase="running"),
     }
     scene.sure = 1_767_225_600.0 + 2 * PATIENCE + 1
-    assert [item.uid for item in attended(scene)] == ["long", "waiting", "running"]
+    assert scene.evidence.next_look(scene.known) == NOW - 100 + 2 * 10**9 + 1
+    assert [item.uid for item in scene.evidence.attended(scene.known)] == ["long", "waiting", "running"]
     scene.sure -= 1
-    assert [item.uid for item in attended(scene)] == ["old", "long", "waiting", "running"]
+    assert [item.uid for item in scene.evidence.attended(scene.known)] == ["old", "long", "waiting", "running"]
 
 
 def test_a_record_without_a_history_began_long_ago() -> None:

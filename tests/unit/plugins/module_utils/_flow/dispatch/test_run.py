@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run imp
     DispatchResult,
     run_dispatch,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.terms import DispatchTerms
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support.dispatch_office import LEASE
 from ansible_collections.muster.kube.tests.support.faulty_api import FaultyApi
 from ansible_collections.muster.kube.tests.support.gang_records import add_record
@@ -47,7 +47,7 @@ def test_single_cycle_tells_of_a_start_that_took_longer_than_it_waits(
 
     api.before("POST", f"{JOBS}$", lambda: None)
     api.before("POST", f"{JOBS}$", slow)
-    terms = DispatchTerms(namespaces=("team",), lease=LEASE)
+    terms = DispatchOptions(namespaces=("team",), lease=LEASE)
     result = run_dispatch(api.client(), api.client(), terms, lambda _text: None)
     assert result.cycles == 2
     assert result.phases[record.uid] == "dispatched"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import Stores, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Refused, find_gang
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Stores, read_wanted
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job, node
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, TRAIN, add_record, gang, terms
 from ansible_collections.muster.kube.tests.support.writable_api import WritableApi, refused
@@ -115,7 +115,7 @@ def test_what_the_server_refuses_is_shown_with_the_object(api):
 def test_what_cannot_be_pretended_is_said(api):
     api.fixed[("POST", JOBS)] = [refused(400, "BadRequest", "admission webhook does not support dry run")]
     (told,) = look(api)
-    assert told["not_checked"] == ["Job train: admission webhook does not support dry run"]
+    assert told["not_checked"] == ["Job team/train: admission webhook does not support dry run"]
     assert told["would_create"][0]["error"] is None
 
 
@@ -123,7 +123,8 @@ def test_a_kind_the_server_does_not_know(api):
     ray = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     podsets = [{"count": 1, "requests": {"cpu": "1"}}]
     (told,) = look(api, gang(definition=ray, podsets=podsets))
-    assert told["would_create"][0]["error"] == "the server does not serve example.com/v1 Widget"
+    expected = "Widget team/w: the server does not serve example.com/v1 Widget; install its CRD and try again"
+    assert told["would_create"][0]["error"] == expected
 
 
 def test_a_gang_without_pods_has_no_verdict(api):
@@ -143,12 +144,32 @@ def test_a_suspended_gang_needs_no_room(api):
     assert (told["action"], told["verdict"], told["position"]) == ("created", None, None)
 
 
-def test_a_kept_object_that_exists_is_no_trouble(api):
-    claim = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "c", "annotations": {"muster.kube/keep": "true"}},
-    }
-    api.put(f"{RECORDS}/c", claim)
-    (told,) = look(api, gang(definition=[TRAIN, claim]))
-    assert told["not_checked"] == ["ConfigMap c: it exists and is kept"]
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "c", "annotations": {"muster.kube/keep": "true"}},
+}
+
+
+def test_a_kept_object_of_the_gang_is_no_trouble(api):
+    record = add_record(api, objects=[TRAIN, CLAIM])
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "train", "uid": record.uid}
+    api.put(f"{RECORDS}/c", {**CLAIM, "metadata": {**CLAIM["metadata"], "ownerReferences": [owner]}})
+    (told,) = look(api, gang(definition=[TRAIN, CLAIM]))
+    assert [(entry["name"], entry["error"]) for entry in told["would_create"]] == [("train", None), ("c", None)]
+
+
+def test_an_object_that_somebody_else_has_is_named_with_its_owner(api):
+    api.put(f"{RECORDS}/c", CLAIM)
+    (told,) = look(api, gang(definition=[TRAIN, CLAIM]))
+    (entry,) = [item for item in told["would_create"] if item["name"] == "c"]
+    assert entry["object"] is None
+    assert entry["error"].startswith("ConfigMap team/c belongs to ")
+
+
+def test_a_reference_to_an_earlier_object_of_the_gang_is_not_checked(api):
+    api.fixed[("POST", JOBS)] = [refused(403, "Forbidden", 'configmap "settings" not found')]
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    (told,) = look(api, gang(definition=[settings, TRAIN], name="g"))
+    assert [entry["error"] for entry in told["would_create"]] == [None, None]
+    assert [text.partition(":")[0] for text in told["not_checked"]] == ["Job team/train"]

@@ -12,7 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang import run
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import NotReached, run_gangs
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job, node, pod
 from ansible_collections.muster.kube.tests.support.gang_records import (
     RECORDS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import Stores, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
     Refused,
     Submission,
@@ -17,10 +18,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     find_gang,
     merged_body,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.wanted import Stores, read_wanted
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.record import SUBMITTED_ANNOTATION
-from ansible_collections.muster.kube.plugins.module_utils._model.state import PHASES, STATE_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import SUBMITTED_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import PHASES, STATE_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.gang_records import (
     RECORDS,

@@ -14,7 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer i
     with_outcome,
     with_verdict,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import RunState
 
 EMPTY = empty_answer("team", ("send_messages",))
 ITEM = {

@@ -12,10 +12,10 @@ import functools
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job import record as record_store
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import TransportFault
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._store import run_records as record_store
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, NOW, PODS, Died, JobApi

@@ -9,12 +9,12 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
+    InspectionInfoOptions,
     answer_inspections,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, NOW, JobApi
@@ -88,7 +88,7 @@ def test_who_waits_for_a_cancelled_inspection_gets_the_results_there_are(stage):
     assert reasons(answer) == ["cancelled", None, "cancelled"]
     assert answer["message"].endswith("1 of 3 repetitions have a result")
     assert not [path for path in stage.objects if path.startswith(JOBS)]
-    [told] = answer_inspections(stage.client(), InspectionQuestion(namespace="team"))["inspections"]
+    [told] = answer_inspections(stage.client(), InspectionInfoOptions(namespace="team"))["inspections"]
     assert (told["phase"], told["runs"]) == ("Cancelled", answer["runs"])
 
 
@@ -124,7 +124,7 @@ def test_a_second_attempt_that_is_cancelled_keeps_what_the_first_had(stage):
     # The first pod of this Job is that of repetition 0, the second that of repetition 2.
     stage.end_index(1, seconds=6.0)
     stage.cancel()
-    [told] = answer_inspections(stage.client(), InspectionQuestion(namespace="team"))["inspections"]
+    [told] = answer_inspections(stage.client(), InspectionInfoOptions(namespace="team"))["inspections"]
     assert [item["wall_seconds"] for item in told["runs"]] == [None, 5.0, 6.0]
     assert reasons(told) == ["cancelled", None, None]
 
@@ -133,7 +133,7 @@ def test_to_be_cancelled_is_no_failure_that_a_task_allows(stage):
     stage.inspect(repetitions=2, allowed_failures=2, wait=False)
     stage.end_index(0)
     stage.cancel()
-    [told] = answer_inspections(stage.client(), InspectionQuestion(namespace="team"))["inspections"]
+    [told] = answer_inspections(stage.client(), InspectionInfoOptions(namespace="team"))["inspections"]
     assert told["phase"] == "Cancelled"
 
 

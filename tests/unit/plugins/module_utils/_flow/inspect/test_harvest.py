@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import ITEM_KEYS, RunSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.job_run import (
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ITEM_KEYS, RunSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     ContainerFacts,
     PodFacts,
     RunFacts,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
+    InspectionInfoOptions,
     answer_inspections,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.record import (
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
     create_owned_map,
     decode_record,
     new_record,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.fields import canonical_json
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, JobApi
 
 LABEL = "muster.kube/inspection"
@@ -34,7 +34,7 @@ def put_record(api, name, spec=None, **data):
 
 
 def ask(api, **question):
-    return answer_inspections(api.client(), InspectionQuestion(**question))["inspections"]
+    return answer_inspections(api.client(), InspectionInfoOptions(**question))["inspections"]
 
 
 def test_others_are_not_told(api):

@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 

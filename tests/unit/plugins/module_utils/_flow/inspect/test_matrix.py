@@ -9,8 +9,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import empty_answer
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.matrix import run_cells
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import RunOptions
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Unreachable
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 
 TASK = {"namespace": "team", "script": "true", "env": {"A": "b", "NONE": None}, "repetitions": 2}
@@ -29,7 +30,7 @@ class Lab:
         self.said = []
 
     def inspect(self, terms):
-        name = f"{terms.image[2:5]}{terms.run['env']['T']}"
+        name = f"{terms.image[2:5]}{terms.run.env['T']}"
         self.seen.append((name, terms))
         outcome = self.outcomes.get(name, {})
         if isinstance(outcome, Exception):
@@ -49,8 +50,8 @@ def test_each_cell_has_the_options_of_the_task_and_its_own():
     answer = lab.run(matrix={"axes": AXES, "include": [{"image": "two", "options": {"repetitions": 5}}]})
     assert [name for name, _terms in lab.seen] == ["one1", "one2", "two1", "two2"]
     runs = [terms.run for _name, terms in lab.seen]
-    assert runs[0] == {"env": {"A": "b", "T": "1"}, "requests": {"cpu": 1}, "repetitions": 2}
-    assert runs[3] == {"env": {"A": "b", "T": "2"}, "repetitions": 5}
+    assert runs[0] == RunOptions(env={"A": "b", "T": "1"}, requests={"cpu": 1}, repetitions=2)
+    assert runs[3] == RunOptions(env={"A": "b", "T": "2"}, repetitions=5)
     assert (answer["phase"], answer["changed"], answer["cached"]) == ("Succeeded", True, False)
     assert [(cell["name"], cell["axes"]) for cell in answer["matrix"]][1] == (
         "image=one threads=2",

@@ -12,14 +12,14 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
     MAP_BYTES,
-    PodTerms,
+    PodOptions,
     run_contents,
     run_job,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection import RunFile, RunSpec, run_data
-from ansible_collections.muster.kube.plugins.module_utils._model.run_volumes import read_volumes
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import RunFile, RunSpec, run_data
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_volumes import read_volumes
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 SPEC = RunSpec(
     image="registry/app@sha256:1",
@@ -37,14 +37,14 @@ SPEC = RunSpec(
 )
 
 
-def job(spec: RunSpec = SPEC, terms: PodTerms | None = None) -> dict[str, t.Any]:
+def job(spec: RunSpec = SPEC, terms: PodOptions | None = None) -> dict[str, t.Any]:
     """The Job of a run whose ConfigMaps are called after their keys."""
     contents = run_contents(spec, "collector\n")
     names = {content.key: f"map-{content.key}" for content in contents}
-    return run_job(spec, terms or PodTerms(), contents, JobPlace("run-1", 1, {"muster.kube/inspection": "i"}, names))
+    return run_job(spec, terms or PodOptions(), contents, JobPlace("run-1", 1, {"muster.kube/inspection": "i"}, names))
 
 
-def pod(spec: RunSpec = SPEC, terms: PodTerms | None = None) -> dict[str, t.Any]:
+def pod(spec: RunSpec = SPEC, terms: PodOptions | None = None) -> dict[str, t.Any]:
     """The pod of it."""
     return t.cast(dict[str, t.Any], job(spec, terms)["spec"]["template"]["spec"])
 
@@ -176,7 +176,7 @@ def test_a_file_that_fits_no_map_is_refused_with_its_size():
 
 def test_what_only_the_cluster_needs_to_know():
     affinity = {"nodeAffinity": {"x": 1}}
-    terms = PodTerms(
+    terms = PodOptions(
         affinity=affinity,
         node_selector={"pool": "a"},
         tolerations=({"key": "gpu"},),
@@ -213,7 +213,7 @@ def test_a_pod_asks_for_something_even_if_the_task_does_not():
 
 
 def test_a_home_of_its_own_is_an_empty_folder():
-    made = pod(SPEC, PodTerms(home="/home/x"))
+    made = pod(SPEC, PodOptions(home="/home/x"))
     (mount,) = [item for item in made["containers"][0]["volumeMounts"] if item["mountPath"] == "/home/x"]
     (volume,) = [item for item in made["volumes"] if item["name"] == mount["name"]]
     assert "emptyDir" in volume

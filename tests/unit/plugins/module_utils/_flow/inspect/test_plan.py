@@ -14,7 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     label_keys,
     plan_run,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 
 DIGEST = "sha256:" + "0" * 64

@@ -13,13 +13,13 @@ import hashlib
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
+    InspectionInfoOptions,
     answer_inspections,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, Unreachable
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, NOW, PODS, Died, JobApi
@@ -261,7 +261,7 @@ def test_the_log_of_a_running_inspection_is_what_it_wrote_so_far_without_the_fra
     stage.inspect(wait=False)
     assert stage.variables()["MUSTER_LIVE"] == "1"
     stage.run_index(0)
-    question = InspectionQuestion(namespace="team", logs=True)
+    question = InspectionInfoOptions(namespace="team", logs=True)
     for log in (b"so far", b"so far\n" + result(0), b"so far\n" + result(0)[:-40]):
         stage.logs["p-0"] = log
         (told,) = answer_inspections(stage.client(), question)["inspections"]

@@ -13,7 +13,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room imp
     require_hardware,
     room_for,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.hardware import HardwareAsk
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
 from ansible_collections.muster.kube.tests.support.writable_api import WritableApi
 
 NODE = {

@@ -14,13 +14,13 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
-    InspectionQuestion,
+    InspectionInfoOptions,
     answer_inspections,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 from ansible_collections.muster.kube.tests.support.job_api import MAPS, JobApi
@@ -222,7 +222,7 @@ def test_waiting_for_nodes_makes_no_other_inspection(stage):
 def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
     first = stage.inspect(wait=False)
     assert (first["phase"], first["runs"], first["changed"]) == ("Pending", [], True)
-    told = answer_inspections(stage.client(), InspectionQuestion(namespace="team"))["inspections"]
+    told = answer_inspections(stage.client(), InspectionInfoOptions(namespace="team"))["inspections"]
     assert [entry["phase"] for entry in told] == ["Pending"]
     stage.steps = [stage.succeed]
     assert stage.inspect()["phase"] == "Succeeded"
@@ -231,7 +231,7 @@ def test_a_task_that_does_not_wait_comes_back_and_the_next_one_goes_on(stage):
 def test_inspections_are_told_and_removed_by_identifier(stage):
     stage.steps = [lambda: stage.succeed(framed({"exit_code": 0, "stdout": {"bytes": 2, "half": 9, "head": "aGk="}}))]
     made = stage.inspect(identifier="mine", labels={"team": "a"})
-    (told,) = answer_inspections(stage.client(), InspectionQuestion(identifier="mine", logs=True))["inspections"]
+    (told,) = answer_inspections(stage.client(), InspectionInfoOptions(identifier="mine", logs=True))["inspections"]
     assert (told["inspection_id"], told["labels"]["team"]) == (made["inspection_id"], "a")
     assert told["specification"]["script"] == "true"
     assert told["logs"] == {"build": None, "runs": [{"index": 0, "stdout": "hi", "stderr": "", "pod": None}]}

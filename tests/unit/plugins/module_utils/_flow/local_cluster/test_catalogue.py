@@ -15,12 +15,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ca
     load_documents,
     read_catalogue,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     PLACEHOLDER,
     ClusterSpec,
     NodeGroup,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
 FILES = pathlib.Path(__file__).resolve().parents[6] / "roles" / "local_cluster" / "files"
 REAL = read_catalogue(FILES)

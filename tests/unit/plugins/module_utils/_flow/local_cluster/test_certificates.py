@@ -21,8 +21,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
     kubeconfig_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec

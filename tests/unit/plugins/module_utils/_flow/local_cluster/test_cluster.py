@@ -13,25 +13,28 @@ import signal
 import pytest
 import yaml
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
+    Layout,
+    read_state,
+    write_state,
+)
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import (
     find_marked,
     find_process,
     is_alive,
     stop_processes,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
-    Layout,
-    exclusive,
-    read_state,
-    write_state,
-)
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import MissingLibrary
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import (
-    ClusterRequest,
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    ClusterOptions,
     ClusterSpec,
     NodeGroup,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import (
+    BadInput,
+    MissingLibrary,
+    MusterError,
 )
 
 NODES = (NodeGroup("node", 2, "8", "1Gi", 110),)
@@ -66,7 +69,7 @@ class Bench:
     def run(self, name="c", *, state="present", check_mode=False, timeout=60.0, **spec):
         (self.files / "programs.yml").write_text(yaml.safe_dump(self.data))
         spec.setdefault("nodes", NODES)
-        request = ClusterRequest(ClusterSpec(name, **spec), self.cache, self.files, timeout, check_mode, state)
+        request = ClusterOptions(ClusterSpec(name, **spec), self.cache, self.files, timeout, check_mode, state)
         return cluster.run(request, self.told.append)
 
     def layout(self, name="c"):
@@ -308,7 +311,7 @@ def test_an_existing_cluster_gives_the_same_keys(bench, api):
         "metadata": {"name": "real"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
-    request = ClusterRequest(ClusterSpec("x"), bench.cache, provider="existing", auth={"kubeconfig": "/k"})
+    request = ClusterOptions(ClusterSpec("x"), bench.cache, provider="existing", auth={"kubeconfig": "/k"})
     result = cluster.run(request, bench.told.append)
     assert set(result) == KEYS
     assert (result["changed"], result["version"], result["kubeconfig"]) == (False, "v1.30.0", "/k")
@@ -318,7 +321,7 @@ def test_an_existing_cluster_gives_the_same_keys(bench, api):
 
 def test_the_catalogue_must_be_given(bench):
     with pytest.raises(BadInput, match="option files"):
-        cluster.run(ClusterRequest(ClusterSpec("x"), bench.cache), bench.told.append)
+        cluster.run(ClusterOptions(ClusterSpec("x"), bench.cache), bench.told.append)
 
 
 def test_an_unknown_operator_is_refused_before_anything_happens(bench):

@@ -19,13 +19,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.co
     Components,
     stop_in_order,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.processes import (
-    Process,
-    find_marked,
-    is_alive,
-    start_process,
-    stop_processes,
-)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
     Layout,
@@ -33,8 +26,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
     read_state,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import (
+    Process,
+    find_marked,
+    is_alive,
+    start_process,
+    stop_processes,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 
 @pytest.fixture

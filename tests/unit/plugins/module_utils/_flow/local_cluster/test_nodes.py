@@ -18,8 +18,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.no
     summarize,
     wait_ready,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import NodeGroup, Taint, build_nodes
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup, build_nodes
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 
 def silent(_text):

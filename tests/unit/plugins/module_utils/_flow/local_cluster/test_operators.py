@@ -14,8 +14,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ca
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Components
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import ClusterState, Layout
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayclusters.ray.io"
 

@@ -13,7 +13,7 @@ import pathlib
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import programs
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 GO = r"""#!/bin/sh
 case "$1" in

@@ -10,7 +10,6 @@ import pathlib
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import real_node
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.host_programs import HostPrograms
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.real_node import RealNode
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
@@ -18,8 +17,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
     read_state,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import HostPrograms
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 
 @pytest.fixture

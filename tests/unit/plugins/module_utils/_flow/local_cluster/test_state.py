@@ -10,18 +10,17 @@ import os
 import stat
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import state as state_file
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
     Layout,
     ProcessRecord,
-    exclusive,
     find_clusters,
     read_state,
     used_ports,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def test_an_interrupted_write_leaves_the_old_file(layout, monkeypatch):
     def interrupted(_descriptor):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(state_file.os, "fsync", interrupted)
+    monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         saved(layout, {"secure": 6})
     assert read_state(layout) == before

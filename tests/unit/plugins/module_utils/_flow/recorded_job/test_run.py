@@ -18,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
     run_recorded,
     sweep_records,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, MAPS, Died, JobApi
 
 WRITES = ["POST configmaps", "POST configmaps", "POST jobs", "PUT configmaps/b-1", "DELETE jobs/b-1"]

@@ -19,10 +19,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.report.page impo
     title_of_page,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import read_section
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support import inspection_cases
 from ansible_collections.muster.kube.tests.support.report_cases import (
     TEMPLATE,
+    TEMPLATES,
+    draw_parsed,
     gang,
     many_gangs,
     parse_page,
@@ -38,7 +40,7 @@ TEXT = TEMPLATE.read_text(encoding="utf-8")
 def page(*sections, title="Title"):
     """The page these sections make."""
     read = tuple(read_section(data, f"sections[{index}]") for index, data in enumerate(sections))
-    return build_page(TEXT, title, read)
+    return build_page(TEXT, TEMPLATES, title, read)
 
 
 def test_the_page_begins_with_its_doctype_and_has_one_title():
@@ -77,7 +79,7 @@ def test_the_policy_allows_the_templates_own_blocks_and_nothing_else():
 
 def test_a_template_without_script_allows_none():
     bare = "<!doctype html><title>%%title%%</title><meta content='%%policy%%'>%%sections%%"
-    assert "script-src &#x27;none&#x27;" in build_page(bare, "t", ())
+    assert "script-src &#x27;none&#x27;" in build_page(bare, TEMPLATES, "t", ())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_template_without_script_allows_none():
 )
 def test_wrong_templates_are_refused(template, cause):
     with pytest.raises(BadInput, match=re.escape(cause)):
-        build_page(template, "t", ())
+        build_page(template, TEMPLATES, "t", ())
 
 
 def test_nothing_is_loaded_from_anywhere():
@@ -120,6 +122,7 @@ ATTACKS = (
     "</section></main></body>",
 )
 TEXTS = st.text(max_size=30) | st.sampled_from(ATTACKS)
+UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 @st.composite
@@ -142,9 +145,12 @@ def hostile_sections(draw):
         verdict=verdict,
         verdict_text=some(),
         pods=[{"phase": some()}],
+        spec={"podsets": [{"count": 2, "requests": {f"gpu/{some()}": "1"}}]},
     )
+    entry["timeline"][0]["waited_for"] = verdict
     other = {"gang": f"s/{some()}x", "at": 1_794_823_200, "phase": "queued", "reason": some(), "message": some()}
-    return section([entry, {**other, "verdict": verdict, "verdict_text": some()}], title=some())
+    decision = {**other, "verdict": verdict, "verdict_text": some(), "queue": some()}
+    return section([entry, decision], title=some(), capacity={f"gpu/{some()}": "3", some(): "1"})
 
 
 def shape(tree):
@@ -153,15 +159,19 @@ def shape(tree):
 
 
 PLAIN = gang("g", step("queued", 0, "R", "m"), step("running", 5), step("failed", 60), step("queued", 61, "R"))
-KNOWN = shape(
-    parse_page(
-        page(
-            section([{**PLAIN, "pods": {"running": 1}, "verdict": waiting_verdict(cpu="1"), "verdict_text": "x"}]),
-            section(many_gangs(2, 20)),
-            section(two_gangs()),
-        )
-    )
+ASKING = {"spec": {"podsets": [{"name": "w", "count": 2, "requests": {"cpu": "1", "example.com/gpu": "1"}}]}}
+NEVER = {**waiting_verdict(cpu="9"), "answer": "never"}
+RICH = section(
+    [
+        {**PLAIN, **ASKING, "pods": {"running": 1}, "verdict": waiting_verdict(cpu="1"), "verdict_text": "x"},
+        gang("quick", step("queued", 0), step("dispatched", 3), step("complete", 9), namespace="other", **ASKING),
+        gang("huge", step("queued", 7, "Submitted", "m"), verdict=NEVER, verdict_text="never fits"),
+        {"gang": "other/told", "at": step("queued", 8)["at"], "phase": "queued", "reason": "R", "message": "m"},
+    ],
+    capacity={"example.com/gpu": "4"},
+    as_of="2026-11-16T10:02:00Z",
 )
+KNOWN = shape(parse_page(page(RICH, section(many_gangs(2, 20)), section(two_gangs()))))
 
 
 @hypothesis.given(hostile_sections(), TEXTS)
@@ -176,6 +186,7 @@ def test_no_text_of_the_data_becomes_markup(data, title):
     assert all((item.attributes.get("href") or "#mark-").startswith("#mark-") for item in tree.find())
     assert sections_of_page(built) is not None
     assert len(sections_of_page(built) or []) == 1
+    assert not UNFIT.search(built)
 
 
 @st.composite
@@ -188,12 +199,37 @@ def hostile_inspections(draw):
     item = inspection_cases.item(0, 1.5, image=some(), os_release={"pretty_name": some()})
     item["hwinfo"] = inspection_cases.hwinfo(some(), brand=some(), vendor=some(), model=some())
     item["stdout"] = some()
-    bad = inspection_cases.failed_item(1, f"r{some()}", some())
+    bad = {**inspection_cases.failed_item(1, f"r{some()}", some()), "stderr": some()}
+    specification = {"script": some(), "run": {"args": [some()], "env": {some(): some()}, "requests": {some(): "1"}}}
     build = {"packages": {some(): [], "pip": [{"name": some(), "version": some()}]}}
     one = inspection_cases.inspection(f"n{some()}", [1.0, 2.0], image=some(), image_digest=some())
+    one |= {"status": {"build": {"packages": {"pip": [{"name": some(), "version": some()}]}}}}
+    one |= {"specification": {**specification, "script": some()}}
     other = {**one, "name": some(), "inspection_id": some(), "runs": [item, bad], "status": {"build": build}}
+    other |= {"specification": specification}
     metrics = [{"metric": "wall_seconds", "title": some(), "unit": some()}, {"metric": f"m{some()}"}]
     return inspection_cases.section([one, other], title=some(), metrics=metrics)
+
+
+def asking(name, script, **run):
+    """An inspection that tells what was asked of it, one of whose runs failed."""
+    bad = {**inspection_cases.failed_item(1), "stderr": "Traceback\nNo\n"}
+    run = {"args": ["-v"], "workdir": "/w", "files": [{"path": "/f", "sha256": script}], **run}
+    packages = {"packages": inspection_cases.packages(numpy=script)}
+    return inspection_cases.inspection(
+        name, [1.0], bad, specification={"script": script, "run": run}, status={"build": packages}
+    )
+
+
+RICH_INSPECTIONS = inspection_cases.section(
+    [
+        asking("a", "one\n", env={"N": "1"}, requests={"cpu": "1"}),
+        asking("b", "two\n", environment=[{"name": "M", "value": "2"}], interpreter="sh"),
+        inspection_cases.inspection("gone", [], reason="build_failed", message="no such package"),
+    ],
+    title="Inspections",
+    metrics=[{"metric": "wall_seconds", "title": "Time", "unit": "s"}, {"metric": "stdout.rate"}],
+)
 
 
 def _known_inspections():
@@ -211,6 +247,7 @@ def _known_inspections():
                 inspection_cases.section(stacks, metrics=metrics),
                 inspection_cases.section([other], metrics=metrics),
                 inspection_cases.section([inspection_cases.inspection("bad", [], *many)]),
+                RICH_INSPECTIONS,
             )
         )
     )
@@ -226,6 +263,47 @@ def test_no_text_of_inspections_becomes_markup(data, title):
     assert shape(tree) <= KNOWN_INSPECTIONS
     assert len(tree.find("circle", "point")) == 3
     assert len(sections_of_page(built) or []) == 1
+    assert not UNFIT.search(built)
+
+
+def places_of_texts(data, path=()):
+    """Where texts and names of fields stand in the data."""
+    if isinstance(data, str):
+        yield path
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        if isinstance(key, str):
+            yield (*path, (key,))
+        yield from places_of_texts(value, (*path, key))
+
+
+def with_text(data, path, text):
+    """The data with another text at one place; a place that ends in a tuple is the name of a field."""
+    if not path:
+        return text
+    key, *rest = path
+    if isinstance(key, tuple):
+        return {text if name == key[0] else name: value for name, value in data.items()}
+    if isinstance(data, dict):
+        return {**data, key: with_text(data[key], rest, text)}
+    return [with_text(value, rest, text) if index == key else value for index, value in enumerate(data)]
+
+
+@pytest.mark.parametrize(
+    ("data", "known"), [(RICH, KNOWN), (RICH_INSPECTIONS, KNOWN_INSPECTIONS)], ids=["gangs", "runs"]
+)
+def test_an_attack_in_any_single_field_stays_text(data, known):
+    attack = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}%%title%%\x00\u202e"
+    shown = 0
+    for path in places_of_texts(data):
+        if path[0] in ("type", ("type",)):
+            continue
+        try:
+            tree = draw_parsed(with_text(data, path, attack))
+        except BadInput:
+            continue
+        assert shape(tree) <= known, path
+        shown += "alert(1)" in tree.text or any("alert(1)" in str(item.attributes) for item in tree.find())
+    assert shown > 30
 
 
 @pytest.mark.parametrize("attack", [text for text in ATTACKS if "\x00" not in text])

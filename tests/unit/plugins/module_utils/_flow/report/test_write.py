@@ -10,10 +10,15 @@ import os
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.report import write
-from ansible_collections.muster.kube.plugins.module_utils._model.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.report import ReportRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.report.page import ReportOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support import inspection_cases
-from ansible_collections.muster.kube.tests.support.report_cases import TEMPLATE, section, two_gangs
+from ansible_collections.muster.kube.tests.support.report_cases import (
+    SECTION_TEMPLATES,
+    TEMPLATE,
+    section,
+    two_gangs,
+)
 
 TEXT = TEMPLATE.read_text(encoding="utf-8")
 
@@ -22,8 +27,8 @@ TEXT = TEMPLATE.read_text(encoding="utf-8")
 def report(tmp_path):
     """Writes a report into the test's directory."""
 
-    def run(*sections, dest="page.html", title="Title", template=TEXT, check_mode=False):
-        return write.write_report(ReportRequest(tmp_path / dest, title, sections, template, check_mode))
+    def run(*sections, dest="page.html", title="Title", template=TEXT, templates=SECTION_TEMPLATES, check_mode=False):
+        return write.write_report(ReportOptions(tmp_path / dest, title, sections, template, templates, check_mode))
 
     return run
 
@@ -127,6 +132,18 @@ def test_a_failed_move_leaves_the_old_file_and_nothing_else(report, tmp_path, mo
 def test_without_a_template_there_is_no_page(report, template):
     with pytest.raises(BadInput, match="Cannot use template: it is empty"):
         report(section([]), template=template)
+
+
+@pytest.mark.parametrize("templates", [None, {}])
+def test_without_templates_of_sections_there_is_no_page(report, templates):
+    with pytest.raises(BadInput, match="Cannot use section_templates: it is empty"):
+        report(section([]), templates=templates)
+
+
+def test_a_template_of_ones_own_draws_its_type(report, tmp_path):
+    own = {**SECTION_TEMPLATES, "gang_timeline.html.j2": "<p>{{ title }}: {{ rows|length }} gangs</p>"}
+    report(section(two_gangs(), title="<Mine>"), templates=own)
+    assert "<p>&lt;Mine&gt;: 2 gangs</p></section>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_wrong_data_write_nothing(report, tmp_path):

@@ -1,0 +1,66 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options that say what a gang is made of: its objects, or podsets declared instead."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._face.face import Params, Spec
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource
+
+_PODSET: Spec = {
+    "name": {"type": "str"},
+    "count": {"type": "int", "default": 1},
+    "requests": {"type": "dict"},
+    "limits": {"type": "dict"},
+    "spec": {"type": "dict"},
+    "labels": {"type": "dict"},
+}
+_SOURCE: Spec = {
+    "name": {"type": "str"},
+    "namespace": {"type": "str"},
+    "definition": {"type": "raw", "aliases": ["inline", "objects"]},
+    "src": {"type": "path"},
+    "podsets": {"type": "list", "elements": "dict", "options": _PODSET},
+}
+
+
+def one_or_many_gangs(settings: Spec, needed: tuple[str, ...]) -> tuple[Spec, dict[str, t.Any]]:
+    """Options and rules of a task with one gang at the top level, or a list of gangs.
+
+    Each gang may have these settings, and must have one of the needed options.
+    """
+    one = {**_SOURCE, **settings}
+    apart = [("definition", "src")]
+    rules = {"mutually_exclusive": apart, "required_one_of": [needed]}
+    beside = [("gangs", name) for name in ("definition", "src", "podsets", "name")]
+    return (
+        {**one, "gangs": {"type": "list", "elements": "dict", "options": one, **rules}},
+        {"mutually_exclusive": [*apart, *beside], "required_one_of": [("gangs", *needed)]},
+    )
+
+
+def gang_entries(params: Params) -> t.Sequence[Params]:
+    """The options of each gang of a task."""
+    return [params] if params["gangs"] is None else params["gangs"]
+
+
+def gang_source(entry: Params, namespace: str | None) -> GangSource:
+    """The source behind validated options; namespace is what holds for entries that name none."""
+    podsets = entry["podsets"]
+    return GangSource(
+        name=entry["name"],
+        namespace=entry["namespace"] or namespace,
+        definition=entry["definition"],
+        src=entry["src"],
+        podsets=None if podsets is None else tuple(given(item) for item in podsets),
+    )
+
+
+def given(options: Params) -> dict[str, t.Any]:
+    """The options somebody set, without the empty places Ansible adds to dictionaries with a specification."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,369 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The office of a dispatcher: what the holder of the Lease works with, and the records while a cycle changes them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BatchRead, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    Changes,
+    Phase,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import (
+    BadInput,
+    MusterError,
+    unforeseen,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
+from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
+from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter
+
+Identity = Callable[[str], KubeClient]
+
+NEWER_VERSION = "newer_version"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """What was last said of a waiting gang, and when it was last compared with what its record says."""
+
+    gist: tuple[t.Any, ...]
+    compared: float
+
+
+class Journal:
+    """What was decided, written and complained about, by all threads, until somebody takes it."""
+
+    def __init__(self) -> None:
+        """Nothing happened yet."""
+        self._lock = threading.Lock()
+        self._decisions: list[Decision] = []
+        self._warnings: list[str] = []
+        self._changes: dict[str, tuple[Record, Record]] = {}
+
+    def add(self, decision: Decision) -> None:
+        """Note a decision."""
+        with self._lock:
+            self._decisions.append(decision)
+
+    def warn(self, text: str) -> None:
+        """Note something that a user should know."""
+        with self._lock:
+            self._warnings.append(text)
+
+    def changed(self, before: Record, after: Record) -> None:
+        """Note a write to a record: as it was before the first one, and as it is."""
+        with self._lock:
+            first, _last = self._changes.get(before.uid, (before, before))
+            self._changes[before.uid] = (first, after)
+
+    def peek_changes(self) -> list[tuple[Record, Record]]:
+        """The records written since they were last taken."""
+        with self._lock:
+            return list(self._changes.values())
+
+    def take_changes(self) -> list[tuple[Record, Record]]:
+        """The same, once."""
+        with self._lock:
+            taken, self._changes = self._changes, {}
+        return list(taken.values())
+
+    def take(self) -> tuple[list[Decision], list[str]]:
+        """Decisions and warnings since the last time."""
+        with self._lock:
+            taken = self._decisions, self._warnings
+            self._decisions, self._warnings = [], []
+        return taken
+
+
+class Session:
+    """What one holder of the Lease works with, for as long as it holds it."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        ledger: DispatchLease,
+        terms: DispatchOptions,
+        *,
+        every_wrapper: bool,
+        identity_of: Identity,
+        workers: Workers | None = None,
+    ) -> None:
+        """identity_of gives the client that creates a namespace's objects."""
+        self.client = client
+        self.ledger = ledger
+        self.terms = terms
+        self.clock = ServerClock(client)
+        self.records = Records(client, every_wrapper=every_wrapper)
+        self.sight = Sight(terms.namespaces, ())
+        self.writer = StateWriter(client, ledger, self.now_text)
+        self.engine = Embedded(client, ledger, identity_of, self.now_text)
+        self.memory = Memory()
+        self.history = History(client, ledger.terms.namespace)
+        self.retention = Retention()
+        # Records that are over although nobody could mark their tickets.
+        self.unmarked: set[str] = set()
+        self.told: dict[str, float] = {}
+        self.waiting: dict[str, Told] = {}
+        # Who else writes the status of which wrapper, as it was last said.
+        self.foreign: dict[str, str] = {}
+        # Fingerprints of edited specifications that were told of; None is one that cannot be read.
+        self.edited: dict[str, str | None] = {}
+        # What edited gangs were started with, by record.
+        self.started: dict[str, StartedAs] = {}
+        self.workers = workers or Workers()
+        self.journal = Journal()
+        self.pauses = Pauses(client.clock)
+        # What was asked for lately because a list did not show it: tickets, and owners of tickets.
+        self.doubts = Pauses(client.clock)
+        # Entries of the batch that are over although their records do not say so, by uid and commit.
+        self.over: set[tuple[str, str]] = set()
+        # Attempts whose removal this holder has ordered itself.
+        self.removed: set[tuple[str, int]] = set()
+        # What dry runs showed, kept for those that took longer than a cycle waits.
+        self.rehearsals: dict[str, Rehearsal] = {}
+        self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
+        self._damaged_at: float | None = None
+
+    def batch(self) -> BatchRead:
+        """The batch in the Lease; a text that did not change is not read again."""
+        text = self.ledger.batch_text()
+        if text != self._batch[0]:
+            self._batch = (text, read_batch(text))
+        return self._batch[1]
+
+    def unlisted_since(self) -> float | None:
+        """Since when (on the server's clock) the Lease does not list what was promised; None when it does.
+
+        One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen, by
+        this holder or by one before it that noted the moment.
+        """
+        read = self.batch()
+        noted = read.batch.unlisted_since if read.batch is not None else 0
+        if read.problem is None and not noted:
+            return self.ledger.created() if read == BatchRead() else None
+        if self._damaged_at is None:
+            self._damaged_at = self.clock.now()
+            if read.problem is not None:
+                target = self.ledger.terms.target
+                self.journal.warn(f"{target} does not tell any more what was promised: {read.problem}")
+        return min(noted, self._damaged_at) if noted else self._damaged_at
+
+    def forget(self, alive: set[str], queued: t.Collection[str]) -> None:
+        """Let go of what is known of records that are gone.
+
+        Whatever was said of gangs that wait no more must be said again when they do.
+        """
+        _keep_only(self.waiting, queued)
+        for known in (self.told, self.foreign, self.edited, self.started, self.rehearsals):
+            _keep_only(t.cast("dict[str, t.Any]", known), alive)
+        for item in [item for item in tuple(self.removed) if item[0] not in alive]:
+            self.removed.discard(item)
+        self.pauses.keep_only(alive)
+        self.engine.forget(alive)
+        self.doubts.drop_old()
+
+    def now_text(self) -> str:
+        """The server's time as records carry it."""
+        return micro_time_text(int(self.clock.now() * 1_000_000))
+
+
+def _keep_only(known: dict[str, t.Any], uids: Collection[str]) -> None:
+    """Forget the others, in place and by their names as they are now: threads of slow calls write meanwhile."""
+    for uid in [uid for uid in tuple(known) if uid not in uids]:
+        known.pop(uid, None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartedAs:
+    """What an edited gang was started with, found out for one version of its record; lost names an object that went."""
+
+    resource_version: str
+    spec: GangSpec
+    lost: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What the dry run of a gang showed; it holds for this version of the record and this steering only."""
+
+    resource_version: str
+    steering: dict[str, tuple[str, ...]]
+    at: float
+    reason: str | None = None
+    message: str = ""
+
+
+class Cycle:
+    """The records as they are while a cycle changes them, and what was decided about each."""
+
+    def __init__(self, office: Session, report: Callable[[str], None]) -> None:
+        """Nothing is read or changed yet."""
+        self.office = office
+        self.report = report
+        self.skipped: set[str] = set()
+        # Phases of gangs that were over when the cycle began, as far as it came to see them; and whether it saw all.
+        self.finished: dict[str, Phase] = {}
+        self.saw_finished = False
+        self.next_check: float | None = None
+        self.kinds: tuple[tuple[str, str], ...] = ()
+        self.seconds: dict[str, float] = {}
+        self._lock = threading.Lock()
+        # Those this run is for; those of other namespaces, which count but are not touched; those left alone.
+        self.records: dict[str, Record] = {}
+        self.elsewhere: dict[str, Record] = {}
+        self.aside: dict[str, Record] = {}
+        # Objects of started gangs that are gone, of gangs whose records were edited and tell nothing of them any more.
+        self.lost: dict[str, str] = {}
+        self.sight = office.sight
+        # Records that calls of earlier cycles are still at work on.
+        self.busy: Collection[t.Hashable] = frozenset()
+
+    def read_records(self) -> None:
+        """Begin with the records as they are now; what was under way before they were read is left to its thread."""
+        office = self.office
+        self.busy = office.workers.busy
+        self.sight = office.sight = read_records(office.records, office.terms, office.sight.blind, finished=False)
+        self.records = {record.uid: record for record in self.sight.mine}
+        self.elsewhere = {record.uid: record for record in self.sight.elsewhere}
+        self.aside = {record.uid: record for record in self.sight.newer}
+        queued = {uid for uid, record in self.records.items() if record.phase == "queued"}
+        office.forget({*self.records, *self.aside}, queued)
+        self._tell_newer()
+
+    def _tell_newer(self) -> None:
+        """Say once which records are left to a newer version."""
+        told = self.office.foreign
+        for record in self.aside.values():
+            if told.get(record.uid) != NEWER_VERSION:
+                told[record.uid] = NEWER_VERSION
+                self.decide(record, "refuse", NEWER_VERSION, record.newer or "")
+
+    def at_rest(self, record: Record) -> bool:
+        """Whether this cycle may write about a record: nobody is at work on it, and it does not pause after trouble."""
+        uid = record.uid
+        return uid not in self.busy and uid not in self.skipped and not self.office.pauses.pausing(uid)
+
+    def may_judge(self, record: Record) -> bool:
+        """Whether this cycle may act on how it judges a gang: also on a start that only has to wait and rests."""
+        uid = record.uid
+        waits = record.phase == "dispatching" and not self.office.pauses.in_trouble(uid)
+        return self.at_rest(record) or (waits and uid not in self.busy and uid not in self.skipped)
+
+    @contextlib.contextmanager
+    def timed(self, what: str) -> t.Iterator[None]:
+        """Note how long a part of the cycle takes."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - started
+
+    # Carrying out.
+
+    def carry_out(self, record: Record, write: Callable[[Record], Record | None]) -> Record | None:
+        """One write about one record; None when it came to nothing, then the next cycle looks again.
+
+        A record that was deleted or changed by its user meanwhile is no trouble. Losing the Lease ends the cycle.
+        """
+        try:
+            written = write(record)
+        except LostLeadership:
+            raise
+        except ObjectGone:
+            with self._lock:
+                self.records.pop(record.uid, None)
+            return None
+        except Superseded:
+            self.skip(record)
+            return None
+        except (KubeError, BadInput) as error:
+            self.skip(record, str(error))
+            return None
+        if written is not None:
+            self.keep(record, written)
+            if written is not record:
+                self.office.pauses.over(record.uid)
+        return written
+
+    def skip(self, record: Record, trouble: str | None = None) -> None:
+        """Leave a record alone for the rest of the cycle, and after trouble for longer each time."""
+        with self._lock:
+            self.skipped.add(record.uid)
+        if trouble is None:
+            self.office.pauses.look_later(record.uid)
+        else:
+            self.office.pauses.trouble(record.uid, trouble)
+            self.office.journal.warn(f"{record.key}: {trouble}")
+
+    def keep(self, before: Record, after: Record) -> None:
+        """Go on with a record as it is now."""
+        self.office.journal.changed(before, after)
+        with self._lock:
+            self.records[after.uid] = after
+
+    def check_again(self, moment: float) -> None:
+        """Look again at this time at the latest, in seconds on the server's clock."""
+        with self._lock:
+            self.next_check = moment if self.next_check is None else min(self.next_check, moment)
+
+    def side_by_side(self, calls: Iterable[tuple[Record, Callable[[], object]]]) -> None:
+        """One call about each record, several at once; each looks after its own trouble, and slow ones go on alone."""
+        tasks = [Task(record.uid, record.namespace, partial(self._alone, record, call)) for record, call in calls]
+        self.office.workers.run(tasks)
+        with self._lock:
+            # Whoever has not ended is not touched by the rest of this cycle either.
+            self.skipped |= {task.key for task in tasks} & self.office.workers.busy  # type: ignore[arg-type]
+
+    def _alone(self, record: Record, call: Callable[[], object]) -> None:
+        """One call about a record; an error of ours that it provokes is told and harms no other gang."""
+        try:
+            call()
+        except MusterError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            self.skip(record, unforeseen(error))
+
+    def advance(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
+        """Write the next phase of a record."""
+        return self.office.writer.advance(record, phase, reason, message, **changes)
+
+    def decide(
+        self, record: Record, action: Action, reason: str, message: str = "", verdict: dict[str, t.Any] | None = None
+    ) -> None:
+        """Note a decision and tell whoever watches; of waiting only what is told in full, as most of a queue waits."""
+        now = self.records.get(record.uid, record)
+        decision = Decision(
+            record.key, record.uid, action, reason, message, now.attempt, now.phase, self.office.now_text(), verdict
+        )
+        self.office.journal.add(decision)
+        if action != "wait" or verdict is not None:
+            self.report(decision.line())

@@ -1,0 +1,79 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waiting gangs: who is told what they wait for, and when it is worth a write."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Told
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import REASONS, Verdict, verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.verdict_news import (
+    VERDICT_SECONDS,
+    gist_of_verdict,
+    worth_writing,
+)
+
+Data = Mapping[str, t.Any]
+
+# The reason of a gang that would fit but is none of those this run is for.
+NOT_ASKED = "not_asked"
+# At most so many verdicts are written in one cycle, those at the head of the queue first.
+MOST_VERDICTS = 50
+
+
+def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[str] = ()) -> None:
+    """Tell who waits for what, once for each change; the head of the queue has it written into the records."""
+    told, now = cycle.office.waiting, cycle.office.clock.now()
+    briefly = 0
+    writes: list[tuple[Record, t.Callable[[], object]]] = []
+    for choice in choices:
+        record = cycle.records.get(choice.record.uid)
+        if record is None or choice.chosen or record.uid in started or record.phase != "queued":
+            continue
+        known, gist = told.get(record.uid), gist_of_verdict(choice.verdict)
+        news = known is None or known.gist != gist
+        if not news and known is not None and now - known.compared < VERDICT_SECONDS:
+            continue
+        if len(writes) >= MOST_VERDICTS:
+            # Said once in a few words; its turn to be written comes in one of the next cycles.
+            if news:
+                briefly += 1
+                told[record.uid] = Told(gist, 0.0)
+                _decide(cycle, record, choice.verdict, None)
+            continue
+        told[record.uid] = Told(gist, now)
+        verdict = choice.verdict.as_dict()
+        if news:
+            _decide(cycle, record, choice.verdict, verdict)
+        if _worth_a_write(cycle, record, verdict, now):
+            stamped = {**verdict, "decided_at": cycle.office.now_text()}
+            writes.append((record, partial(cycle.carry_out, record, partial(_write, cycle, stamped))))
+    cycle.side_by_side(writes)
+    if briefly:
+        cycle.report(f"{briefly} more wait; the first of the queue are told in full")
+
+
+def _decide(cycle: Cycle, record: Record, verdict: Verdict, full: dict[str, t.Any] | None) -> None:
+    """Note why a gang waits; one that would fit is left to whoever it belongs to."""
+    reason = verdict.reason or NOT_ASKED
+    cycle.decide(record, "wait", reason, verdict_text(full) if full else REASONS.get(reason, reason), full)
+
+
+def _worth_a_write(cycle: Cycle, record: Record, verdict: dict[str, t.Any], now: float) -> bool:
+    """Whether a record is to say why it waits, because that is not what it says already."""
+    mine = cycle.office.terms.may_touch(record.uid) and cycle.at_rest(record)
+    said = record.state.verdict if record.state is not None else None
+    return mine and worth_writing(said, verdict, now)
+
+
+def _write(cycle: Cycle, verdict: dict[str, t.Any], record: Record) -> Record:
+    """The record with its new verdict."""
+    return cycle.advance(record, "queued", "", "", verdict=verdict)

@@ -1,0 +1,91 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The use case behind fit_info: read the cluster once, judge the gangs, say what was read and how long it took."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
+    Reading,
+    needs_of,
+    read_snapshot,
+    require_namespace,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, sized_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.advice import with_advice
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import judge_all, place_waiting_pods
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FitAnswer:
+    """Verdicts in the order of the gangs, and what the answer cost."""
+
+    verdicts: tuple[Verdict, ...]
+    reading: Reading
+    seconds_deciding: float
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The keys of the module's result."""
+        snapshot = self.reading.snapshot
+        return {
+            "verdicts": [verdict.as_dict() for verdict in self.verdicts],
+            "fits": all(verdict.answer == "fits" for verdict in self.verdicts),
+            "snapshot": {"nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "notes": list(snapshot.notes)},
+            "seconds": {
+                "list": round(self.reading.seconds_listing, 4),
+                "decode": round(self.reading.seconds_decoding, 4),
+                "decide": round(self.seconds_deciding, 4),
+            },
+        }
+
+
+def answer_fit(client: KubeClient, requests: t.Sequence[GangRequest], *, cumulative: bool, advice: bool) -> FitAnswer:
+    """Read what the gangs need to know and judge them in order."""
+    needs = needs_of(rough_gangs(requests))
+    for namespace in needs.namespaces:
+        require_namespace(client, namespace)
+    reading = read_snapshot(client, needs)
+    gangs = [gang_of(request, reading.snapshot) for request in requests]
+    started = time.perf_counter()
+    # One walk of the garbage collector over a large snapshot takes longer than most decisions.
+    with without_gc():
+        verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice)
+    return FitAnswer(tuple(verdicts), reading, time.perf_counter() - started)
+
+
+def rough_gangs(requests: t.Sequence[GangRequest]) -> list[Gang]:
+    """The gangs as far as they are known without a cluster; whatever is wrong with them shows here already."""
+    return [gang_of(request, Snapshot()) for request in requests]
+
+
+def decide(snapshot: Snapshot, gangs: t.Sequence[Gang], *, cumulative: bool, advice: bool) -> list[Verdict]:
+    """Judge gangs against a snapshot; pods that await the scheduler come first."""
+    room = Room(snapshot)
+    place_waiting_pods(room, gangs)
+    return judge_all(room, gangs, cumulative=cumulative, finish=with_advice if advice else _as_it_is)
+
+
+def _as_it_is(room: Room, gang: Gang, verdict: Verdict) -> Verdict:
+    """A verdict without advice."""
+    return verdict
+
+
+def gang_of(request: GangRequest, snapshot: Snapshot) -> Gang:
+    """The gang a user asked about, sized with what the namespace and RuntimeClasses add to its pods."""
+    podsets = sized_podsets(request.objects, request.podsets, request.namespace, snapshot)
+    if not any(podset.count for podset in podsets):
+        raise BadInput("judge", f"gang {request.namespace}/{request.name}", "none of its objects runs a pod")
+    return Gang(request.name, request.namespace, podsets, own_claims(request.objects))

@@ -1,0 +1,117 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Programs of the distribution that a registry and a real node need, found or named as missing."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import os
+import pathlib
+import shutil
+
+from ansible_collections.muster.kube.plugins.module_utils._host.processes import CLUSTER_MARK
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    Catalogue,
+    ClusterSpec,
+    ProcessSpec,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+
+# Where system programs lie, which the PATH of a plain login may not name.
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin")
+CNI_DIRECTORIES = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")
+CNI_PLUGINS = ("bridge", "host-local", "loopback")
+CNI_PACKAGE = "containernetworking-plugins"
+TOOLS = {"runc": "runc", "ctr": "containerd", "ip": "iproute2", "umount": "mount"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostPrograms:
+    """Where the programs of the distribution lie: components by their names, tools, and the network plugins."""
+
+    components: collections.abc.Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
+    tools: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cni_plugins: str = ""
+
+
+def find_host_programs(catalogue: Catalogue, spec: ClusterSpec) -> HostPrograms:
+    """Everything that must be there already; refused with all that is missing and the packages that bring it."""
+    real = spec.real_group is not None
+    if real:
+        _check_machine()
+    missing: list[str] = []
+    components: dict[str, pathlib.Path] = {}
+    for component in catalogue.on_demand(spec):
+        if not component.package:
+            continue
+        path = _find_component(component)
+        if path is None:
+            missing.append(f"{component.binary} (Debian package {component.package})")
+        else:
+            components[component.name] = path
+    tools: dict[str, str] = {}
+    for name, package in TOOLS.items() if real else ():
+        found = find_tool(name)
+        if found is None:
+            missing.append(f"{name} (Debian package {package})")
+        else:
+            tools[name] = found
+    plugins = _find_cni_plugins() if real else ""
+    if plugins is None:
+        missing.append(f"the network plugins {', '.join(CNI_PLUGINS)} (Debian package {CNI_PACKAGE})")
+    if missing:
+        what = "a real node" if real else "a registry"
+        raise MusterError("start", what, f"not installed: {'; '.join(missing)}")
+    return HostPrograms(components, tools, plugins or "")
+
+
+def find_tool(name: str) -> str | None:
+    """The path of a program."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PATH])
+    return shutil.which(name, path=path)
+
+
+def _find_component(component: ProcessSpec) -> pathlib.Path | None:
+    """The program of a component, under any of the names distributions give it."""
+    found = (find_tool(name) for name in (component.binary, *component.alternatives))
+    return next((pathlib.Path(path) for path in found if path is not None), None)
+
+
+def _find_cni_plugins() -> str | None:
+    """The directory that has all network plugins we use."""
+    for directory in CNI_DIRECTORIES:
+        if all(os.access(f"{directory}/{name}", os.X_OK) for name in CNI_PLUGINS):
+            return directory
+    return None
+
+
+def _check_machine() -> None:
+    """Refuse a machine that cannot be a node: without root, or one that is a node of another cluster."""
+    if os.geteuid() != 0:
+        cause = (
+            "it needs root, for this machine's own kubelet, containerd and network bridge; use simulated nodes instead"
+        )
+        raise MusterError("start", "a real node", cause)
+    foreign = find_foreign_kubelet(pathlib.Path("/proc"))
+    if foreign is not None:
+        cause = f"process {foreign} is a kubelet of somebody else, and two of them on one machine disturb each other"
+        raise MusterError("start", "a real node", cause)
+
+
+def find_foreign_kubelet(proc: pathlib.Path) -> int | None:
+    """The process id of a kubelet that no local cluster started."""
+    mark = f"{CLUSTER_MARK}=".encode()
+    for entry in sorted(proc.iterdir()):
+        try:
+            if not entry.name.isdigit() or (entry / "comm").read_text(encoding="utf-8").strip() != "kubelet":
+                continue
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if not any(variable.startswith(mark) for variable in variables):
+            return int(entry.name)
+    return None

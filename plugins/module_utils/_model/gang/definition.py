@@ -1,0 +1,56 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The objects of a gang as users give them: plain mappings, lists of them, and what they say of themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+
+Object = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangRequest:
+    """One gang a user asks about: its objects, or podsets declared instead."""
+
+    name: str
+    namespace: str
+    objects: tuple[Object, ...]
+    podsets: tuple[Object, ...] | None
+
+
+def checked_object(item: t.Any, where: str) -> Object:
+    """One object as a plain dictionary; what cannot be an object is refused."""
+    if not isinstance(item, t.Mapping):
+        raise BadInput("read", where, f"an object is a mapping, this is a {type(item).__name__}")
+    meta = item.get("metadata")
+    if meta is not None and not isinstance(meta, t.Mapping):
+        who = f"{where}: {item.get('kind', 'object')}: metadata"
+        raise BadInput("read", who, f"a mapping is needed, this is a {type(meta).__name__}")
+    return dict(item)
+
+
+def object_name(item: Object) -> str:
+    """The name of an object, or what its generated name begins with."""
+    meta = item.get("metadata") or {}
+    return str(meta.get("name") or (meta.get("generateName") or "").rstrip("-") or item.get("kind", "gang")).lower()
+
+
+def flat_objects(objects: t.Iterable[Object]) -> t.Iterator[Object]:
+    """Objects with the items of lists in place of the lists."""
+    for item in objects:
+        if item.get("kind") == "List":
+            yield from flat_objects(checked_object(entry, "List") for entry in item.get("items") or ())
+        else:
+            yield item
+
+
+def own_claims(objects: t.Iterable[Object]) -> frozenset[str]:
+    """Names of the PersistentVolumeClaims among a gang's own objects."""
+    return frozenset(object_name(item) for item in flat_objects(objects) if item.get("kind") == "PersistentVolumeClaim")

@@ -1,0 +1,94 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A gang as the policies see it: named podsets of one namespace that start whole or not at all."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
+    PodSet,
+    declared_podsets,
+    infer_podsets,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Snapshot
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gang:
+    """What is to start together; own_claims are PersistentVolumeClaims that the gang itself creates."""
+
+    name: str
+    namespace: str
+    podsets: tuple[PodSet, ...]
+    own_claims: frozenset[str] = frozenset()
+
+    def resized(self, counts: t.Mapping[str, int]) -> Gang:
+        """The same gang with other numbers of pods."""
+        podsets = tuple(dataclasses.replace(item, count=counts.get(item.name, item.count)) for item in self.podsets)
+        return dataclasses.replace(self, podsets=podsets)
+
+
+def sized_podsets(
+    objects: t.Sequence[t.Mapping[str, t.Any]],
+    declared: t.Sequence[t.Mapping[str, t.Any]] | None,
+    namespace: str,
+    snapshot: Snapshot,
+) -> tuple[PodSet, ...]:
+    """The podsets of a gang: those declared, or inferred with what its namespace and RuntimeClasses add to the pods."""
+    if declared is not None:
+        return tuple(declared_podsets(declared, namespace=namespace))
+    rules = snapshot.rules.get(namespace, NamespaceRules())
+    return tuple(
+        infer_podsets(
+            objects,
+            namespace=namespace,
+            limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
+            overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
+        )
+    )
+
+
+def steer_objects(
+    objects: t.Sequence[t.Mapping[str, t.Any]], gang: Gang, steering: t.Mapping[str, t.Sequence[str]]
+) -> list[dict[str, t.Any]]:
+    """Copies of the gang's objects whose pod templates carry the node affinity the verdict's steering names."""
+    steered: list[dict[str, t.Any]] = [copy.deepcopy(dict(item)) for item in objects]
+    for podset in gang.podsets:
+        hosts = steering.get(podset.name)
+        if hosts and podset.path is not None and podset.source_index >= 0:
+            template: t.Any = steered[podset.source_index]
+            for step in podset.path:
+                template = template[step]
+            confine(template.setdefault("spec", {}), hosts)
+    return steered
+
+
+def confined(podset: PodSet, hosts: t.Sequence[str] | None) -> PodSet:
+    """The podset as its objects are created when it is steered to these hosts; itself without any."""
+    if not hosts:
+        return podset
+    template: dict[str, t.Any] = copy.deepcopy(dict(podset.template))
+    confine(template.setdefault("spec", {}), hosts)
+    return dataclasses.replace(podset, template=template)
+
+
+def confine(spec: dict[str, t.Any], hosts: t.Sequence[str]) -> None:
+    """Add a required node affinity on host names to a pod spec; alternatives already there each get it."""
+    required: dict[str, t.Any] = spec
+    for step in ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        required[step] = required.get(step) or {}
+        required = required[step]
+    wanted = {"key": HOSTNAME_LABEL, "operator": "In", "values": sorted(hosts)}
+    # A term without expressions matches no node and must stay so.
+    terms = [term for term in required.get("nodeSelectorTerms") or () if term] or [{}]
+    required["nodeSelectorTerms"] = [
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), wanted]} for term in terms
+    ]

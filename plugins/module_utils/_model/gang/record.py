@@ -1,0 +1,143 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records: the objects that hold queued gangs, ConfigMaps or AppWrappers, as they were last read."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
+    WRAPPER_KIND,
+    spec_of_wrapper,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
+    FINISHED,
+    PHASE_LABEL,
+    spec_of_record,
+    submission_time,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    GangState,
+    Phase,
+    newer_state,
+    read_state,
+    state_problem,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+
+Object = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A queued gang as it was last read; what cannot be understood is None, and the problem says why.
+
+    newer says why a record is for a newer version of the collection only; it is then left alone.
+    """
+
+    store: Store
+    raw: Object
+    spec: GangSpec | None
+    spec_problem: str | None
+    state: GangState | None
+    state_problem: str | None
+    newer: str | None = None
+
+    @property
+    def uid(self) -> str:
+        """What tells this record from a later one of the same name."""
+        return str(self.raw["metadata"]["uid"])
+
+    @property
+    def namespace(self) -> str:
+        """Where the record and all of its gang lie."""
+        return str(self.raw["metadata"]["namespace"])
+
+    @property
+    def name(self) -> str:
+        """The gang's name."""
+        return str(self.raw["metadata"]["name"])
+
+    @property
+    def key(self) -> str:
+        """Namespace and name as one text."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def submitted(self) -> float:
+        """When the gang was queued, in seconds since 1970 by the server's clock."""
+        return submission_time(self.raw["metadata"])
+
+    @property
+    def phase(self) -> Phase:
+        """The gang's phase; without a state it was never started."""
+        if self.newer is not None:
+            return "unknown"
+        return self.state.phase if self.state is not None else "queued"
+
+    @property
+    def attempt(self) -> int:
+        """The number of the present or next attempt."""
+        return self.state.attempt if self.state is not None else 1
+
+    @property
+    def resource_version(self) -> str:
+        """The version that the next write must still find."""
+        return str(self.raw["metadata"]["resourceVersion"])
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The record's labels."""
+        return self.raw["metadata"].get("labels") or {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the gang is over."""
+        return self.phase in FINISHED
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the label by which finished records are left out of lists says what the state says."""
+        shown = self.labels.get(PHASE_LABEL)
+        return shown == self.phase if self.finished else shown not in FINISHED
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the record is being deleted and only waits for others to let it go."""
+        return bool(self.raw["metadata"].get("deletionTimestamp"))
+
+    def __str__(self) -> str:
+        """The record in words for messages."""
+        return describe_object(self.raw)
+
+
+def record_from_api(raw: Object) -> Record:
+    """Read what a record holds; a record that others broke is a record too."""
+    store: Store = "appwrapper" if raw.get("kind") == WRAPPER_KIND else "configmap"
+    spec, problem, newer = None, None, None
+    try:
+        spec = spec_of_wrapper(raw) if store == "appwrapper" else spec_of_record(raw)
+    except NewerVersion as error:
+        newer = str(error)
+    except BadInput as error:
+        problem = str(error)
+    return record_of_spec(store, raw, spec, problem, newer)
+
+
+def record_of_spec(
+    store: Store, raw: Object, spec: GangSpec | None, problem: str | None, newer: str | None = None
+) -> Record:
+    """A record whose specification is known already."""
+    annotations = raw["metadata"].get("annotations")
+    state = read_state(annotations)
+    if state is not None:
+        return Record(store, raw, spec, problem, state, None, newer)
+    return Record(store, raw, spec, problem, None, state_problem(annotations), newer or newer_state(annotations))

@@ -1,0 +1,447 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a gang stands: its phase, what it holds, and how it came there.
+
+The state is an annotation that anybody who may edit the record can damage, so reading it never fails: a state that
+makes no sense is none, and state_problem says why.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import re
+import typing as t
+import zlib
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.past_waits import past_wait, read_waits
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Key
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ItemOutcome
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_micros
+
+Phase = t.Literal[
+    "queued",
+    "dispatching",
+    "dispatched",
+    "running",
+    "undoing",
+    "evicting",
+    "suspended",
+    "complete",
+    "failed",
+    "unknown",
+]
+
+PHASES: tuple[Phase, ...] = t.get_args(Phase)
+OUTCOMES: tuple[ItemOutcome, ...] = t.get_args(ItemOutcome)
+UNDOING: tuple[Phase, ...] = ("undoing", "evicting")
+# Phases in which objects of a gang may exist.
+STARTED_PHASES: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
+
+# Why a phase changed, in one word.
+SUBMITTED = "Submitted"
+CHOSEN = "Chosen"
+STARTED = "Started"
+PODS_BOUND = "PodsBound"
+LOST_RACE = "LostRace"
+BELOW_MINIMUM = "BelowMinimum"
+ITEM_FAILED = "ItemFailed"
+NODE_LOST = "NodeLost"
+REQUEUE_LIMIT = "RequeueLimit"
+TIME_LIMIT = "TimeLimit"
+QUOTA_REFUSED = "QuotaRefused"
+NAME_TAKEN = "NameTaken"
+REFUSED = "Refused"
+TAKEN_OVER = "TakenOver"
+EVICTED = "Evicted"
+SUSPENDED = "Suspended"
+RESUMED = "Resumed"
+REQUEUED = "Requeued"
+COMPLETED = "Completed"
+OUTCOME_UNKNOWN = "OutcomeUnknown"
+START_TIMEOUT = "StartTimeout"
+DELETED = "Deleted"
+
+STATE_ANNOTATION = "muster.kube/state"
+STATE_FORMAT = 1
+MOST_TRANSITIONS = 20
+STATE_BYTES = 32 * 1024
+MOST_LEFT = 200
+_MESSAGE_LENGTH = 1000
+_KEYS = (
+    "format",
+    "phase",
+    "batch",
+    "attempt",
+    "ticket",
+    "digest",
+    "write_id",
+    "requeues",
+    "lost_races",
+    "not_before",
+    "started_at",
+    "then",
+    "holding",
+    "reserved",
+    "observed",
+    "outcomes",
+    "left",
+    "made",
+    "steering",
+    "verdict",
+    "transitions",
+    "waits",
+    "packed",
+)
+# What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
+_LONG = ("reserved", "observed", "steering")
+_PACKED = "packed"
+# Anybody can write an annotation that is short and unpacks to gigabytes.
+_UNPACKED_BYTES = 8 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transition:
+    """One change of phase: when (server time, RFC 3339), why in one word, and why in a sentence.
+
+    The phase of a past transition may be one that only a later version knows.
+    """
+
+    phase: str
+    at: str
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GangState:
+    """Where a gang stands.
+
+    reserved lists podsets as name, count and requests, observed those whose pods were seen larger than declared;
+    write_id is holder/epoch/seq. requeues counts attempts undone for too few pods or a failed item, lost_races those
+    lost to others. Before not_before the gang is not asked again; started_at is when this attempt was dispatched.
+    steering maps podsets to the hosts they are confined to. then is what an undo leads to, left lists the objects it
+    has to remove; a holding gang has all its items done while pods are left. outcomes says of this attempt's objects,
+    by their place, how they ended when they were last seen: objects may go before anybody looks again. made is how many
+    of them had been created when the start had to wait: those that end by themselves are never created again. waits
+    tells for people what it waited for each time before it left the queue. unknown holds keys of a later version, to be
+    written back as they are.
+    """
+
+    phase: Phase
+    batch: str | None
+    attempt: int
+    ticket_uid: str | None
+    digest: str | None
+    reserved: tuple[Data, ...]
+    verdict: Data | None
+    transitions: tuple[Transition, ...]
+    write_id: str
+    requeues: int = 0
+    lost_races: int = 0
+    not_before: str | None = None
+    started_at: str | None = None
+    steering: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    observed: tuple[Data, ...] = ()
+    then: Phase | None = None
+    holding: bool = False
+    outcomes: dict[int, ItemOutcome] = dataclasses.field(default_factory=dict)
+    left: tuple[Key, ...] = ()
+    made: int = 0
+    waits: tuple[Data, ...] = ()
+    unknown: Data = dataclasses.field(default_factory=dict)
+
+
+class Changes(t.TypedDict, total=False):
+    """What may change in a state besides its phase: the fields of GangState that advance does not set itself."""
+
+    batch: str | None
+    attempt: int
+    ticket_uid: str | None
+    digest: str | None
+    reserved: tuple[Data, ...]
+    verdict: Data | None
+    requeues: int
+    lost_races: int
+    not_before: str | None
+    started_at: str | None
+    steering: dict[str, tuple[str, ...]]
+    observed: tuple[Data, ...]
+    then: Phase | None
+    holding: bool
+    outcomes: dict[int, ItemOutcome]
+    left: tuple[Key, ...]
+    made: int
+
+
+def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
+    """The state of a gang that was never started; its first attempt is number 1."""
+    first = Transition(phase, at, SUBMITTED, "")
+    return GangState(phase, None, 1, None, None, (), None, (first,), write_id)
+
+
+def advance(
+    state: GangState, phase: Phase, at: str, reason: str, message: str, write_id: str, **changes: t.Unpack[Changes]
+) -> GangState:
+    """The next state; a transition is noted only when the phase changes, and only the last ones are kept.
+
+    Outcomes belong to an attempt, as what it has made does: another one begins without any.
+    """
+    if changes.get("attempt", state.attempt) != state.attempt:
+        changes.setdefault("outcomes", {})
+        changes.setdefault("made", 0)
+    transitions, waits = state.transitions, state.waits
+    if phase != state.phase:
+        wait = past_wait(state.verdict, at) if state.phase == "queued" else None
+        waits = waits if wait is None else (*waits, wait)[-MOST_TRANSITIONS:]
+        short = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
+        transitions = (*transitions, Transition(phase, at, reason, short))[-MOST_TRANSITIONS:]
+    return dataclasses.replace(state, phase=phase, transitions=transitions, waits=waits, write_id=write_id, **changes)
+
+
+def why_undone(state: GangState) -> Transition | None:
+    """The transition that began the last undo; None when there was none, or it is too long ago."""
+    return next((item for item in reversed(state.transitions) if item.phase in UNDOING), None)
+
+
+def gone_unseen(what: str) -> str:
+    """Said of an object that may have done its work: OutcomeUnknown."""
+    return f"{what} is gone, and nobody saw how it ended"
+
+
+def state_text(state: GangState) -> str:
+    """The annotation's text, reduced to what an annotation may hold.
+
+    First the verdict loses its podsets, then it goes, then past waits, what an undo has to remove, the oldest
+    transitions, then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything
+    that decides what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to
+    nothing. Keys that this version does not know go last: they must not keep a gang from going on. If even that is too
+    much the gang cannot be kept.
+    """
+    text = ""
+    for kept in (state, dataclasses.replace(state, unknown={})):
+        candidates = list(_shrunk(kept))
+        for data_of in (_state_data, _packed_data):
+            text = _json(data_of(candidates[-1]))
+            if len(text) <= STATE_BYTES:
+                return next(text for text in map(_json, map(data_of, candidates)) if len(text) <= STATE_BYTES)
+    raise BadInput(
+        "keep the state of",
+        f"a gang of {len(state.reserved)} podsets",
+        f"what it reserves needs {len(text)} bytes of at most {STATE_BYTES}; use fewer podsets or split the gang",
+    )
+
+
+def read_state(annotations: Mapping[str, t.Any] | None) -> GangState | None:
+    """The state a record carries; None when it has none, or one that makes no sense."""
+    return _parse_state(annotations)[0]
+
+
+def state_problem(annotations: Mapping[str, t.Any] | None) -> str | None:
+    """What is wrong with the state a record carries; None when it is fine or missing."""
+    return _parse_state(annotations)[1]
+
+
+def newer_state(annotations: Mapping[str, t.Any] | None) -> str | None:
+    """Why a state is for a newer version only; None when it is one of ours, damaged or missing."""
+    return _parse_state(annotations)[2]
+
+
+def _shrunk(state: GangState) -> Iterator[GangState]:
+    """The state, then less and less of it."""
+    yield state
+    if state.verdict is not None:
+        layers = state.verdict.get("layers")
+        if isinstance(layers, list):
+            kept = [_without_podsets(layer) for layer in layers]
+            yield dataclasses.replace(state, verdict={**state.verdict, "layers": kept})
+        state = dataclasses.replace(state, verdict=None)
+        yield state
+    if state.waits:
+        state = dataclasses.replace(state, waits=())
+        yield state
+    if state.left:
+        state = dataclasses.replace(state, left=())
+        yield state
+    for first in range(1, len(state.transitions) + 1):
+        yield dataclasses.replace(state, transitions=state.transitions[first:])
+    if state.outcomes:
+        yield dataclasses.replace(state, transitions=(), outcomes={})
+
+
+def _without_podsets(layer: t.Any) -> t.Any:
+    """A layer of a verdict without its longest part; the key stays for those who render it."""
+    return {**layer, "podsets": []} if isinstance(layer, Mapping) and "podsets" in layer else layer
+
+
+def _state_data(state: GangState) -> Data:
+    """Plain values of a state, in the order people look for them."""
+    outcomes = {str(place): outcome for place, outcome in sorted(state.outcomes.items())}
+    return {
+        **state.unknown,
+        "format": STATE_FORMAT,
+        "phase": state.phase,
+        "batch": state.batch,
+        "attempt": state.attempt,
+        "ticket": state.ticket_uid,
+        "digest": state.digest,
+        "write_id": state.write_id,
+        "requeues": state.requeues,
+        "lost_races": state.lost_races,
+        "not_before": state.not_before,
+        "started_at": state.started_at,
+        "then": state.then,
+        "holding": state.holding,
+        "reserved": state.reserved,
+        "observed": state.observed,
+        "steering": state.steering,
+        **({"outcomes": outcomes} if outcomes else {}),
+        "verdict": state.verdict,
+        "transitions": [dataclasses.astuple(item) for item in state.transitions],
+        **({"waits": state.waits} if state.waits else {}),
+        **({"left": state.left} if state.left else {}),
+        **({"made": state.made} if state.made else {}),
+    }
+
+
+def _packed_data(state: GangState) -> Data:
+    """The same with what grows with the podsets in one packed text."""
+    data = _state_data(state)
+    packed = zlib.compress(_json({key: data.pop(key) for key in _LONG}).encode(), 9)
+    return {**data, _PACKED: base64.b64encode(packed).decode()}
+
+
+def _unpacked(value: t.Any) -> t.Any:
+    """Decoded JSON with the packed part back in its place."""
+    if not isinstance(value, Mapping) or value.get(_PACKED) is None:
+        return value
+    where = f"annotation {STATE_ANNOTATION}: {_PACKED}"
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(value[_PACKED], validate=True), _UNPACKED_BYTES)
+    except (TypeError, binascii.Error, zlib.error) as error:
+        raise BadInput("read", where, f"it cannot be unpacked: {error}") from error
+    if not unpacking.eof:
+        raise BadInput("read", where, f"it is cut off, or holds more than {_UNPACKED_BYTES} bytes")
+    held = Fields(parse_json(text.decode(errors="replace"), where), where)
+    return {**value, **{key: held.data[key] for key in _LONG if key in held.data}}
+
+
+def _json(data: Data) -> str:
+    """Plain values as compact text."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _parse_state(annotations: Mapping[str, t.Any] | None) -> tuple[GangState | None, str | None, str | None]:
+    """State, what is wrong with it, or why it is for a newer version; at most one of them."""
+    text = (annotations or {}).get(STATE_ANNOTATION)
+    if text is None:
+        return None, None, None
+    try:
+        return _state_from(_unpacked(parse_json(text, f"annotation {STATE_ANNOTATION}"))), None, None
+    except NewerVersion as error:
+        return None, None, str(error)
+    except BadInput as error:
+        return None, str(error), None
+
+
+def _state_from(value: t.Any) -> GangState:
+    """A state from decoded JSON; BadInput when a known part has the wrong form, unknown parts are a newer version's."""
+    fields = Fields(value, f"annotation {STATE_ANNOTATION}")
+    fields.require_format(STATE_FORMAT)
+    transitions = tuple(_transition(fields, index, item) for index, item in enumerate(fields.sequence("transitions")))
+    return GangState(
+        phase=_phase(fields, "phase"),
+        batch=fields.text("batch"),
+        attempt=fields.whole("attempt", 0, INT32 - 1, required=True),
+        ticket_uid=fields.text("ticket"),
+        digest=fields.text("digest"),
+        reserved=_sizes(fields, "reserved"),
+        verdict=None if fields.get("verdict") is None else dict(fields.mapping("verdict")),
+        transitions=transitions[-MOST_TRANSITIONS:],
+        write_id=fields.required_text("write_id"),
+        requeues=fields.whole("requeues", 0, INT32 - 1),
+        lost_races=fields.whole("lost_races", 0, INT32 - 1),
+        not_before=_time(fields, "not_before"),
+        started_at=_time(fields, "started_at"),
+        steering={name: _hosts(fields, name, hosts) for name, hosts in fields.mapping("steering").items()},
+        observed=_sizes(fields, "observed"),
+        then=None if fields.get("then") is None else _phase(fields, "then"),
+        holding=fields.flag("holding"),
+        outcomes=dict(_outcome(fields, place, value) for place, value in fields.mapping("outcomes").items()),
+        left=tuple(_key(fields, index, item) for index, item in enumerate(fields.sequence("left"))),
+        made=fields.whole("made", 0, INT32 - 1),
+        waits=read_waits(fields.get("waits"), MOST_TRANSITIONS),
+        unknown=fields.unknown(_KEYS),
+    )
+
+
+def _phase(fields: Fields, key: str) -> Phase:
+    """A phase; a word that is none of ours is one of a newer version, which goes on with the gang."""
+    word = fields.required_text(key)
+    for phase in PHASES:
+        if word == phase:
+            return phase
+    raise NewerVersion("read", f"{fields.where}: {key}", f"this version knows no phase {word!r}")
+
+
+def _time(fields: Fields, key: str) -> str | None:
+    """A point in time, kept as its text."""
+    value = fields.text(key)
+    if value is not None and read_micros(value) is None:
+        raise fields.fail(key, f"{value!r} is no time; write it as 2026-01-01T00:00:00Z")
+    return value
+
+
+def _outcome(fields: Fields, place: t.Any, value: t.Any) -> tuple[int, ItemOutcome]:
+    """How the object at a place ended."""
+    known = next((outcome for outcome in OUTCOMES if outcome == value), None)
+    if known is None or not re.fullmatch(r"0|[1-9][0-9]{0,8}", str(place)):
+        raise fields.fail(f"outcomes.{place}", f"a place and one of {', '.join(OUTCOMES)} are needed, not {value!r}")
+    return int(place), known
+
+
+def _key(fields: Fields, index: int, item: t.Any) -> Key:
+    """One object that has to go, written as a list of four texts."""
+    if not isinstance(item, list) or len(item) != 4 or not all(isinstance(part, str) and part for part in item):
+        raise fields.fail(f"left[{index}]", "a list of four texts is needed")
+    return item[0], item[1], item[2], item[3]
+
+
+def _hosts(fields: Fields, name: str, hosts: t.Any) -> tuple[str, ...]:
+    """The hosts of one steered podset; none at all would be no steering."""
+    if not isinstance(hosts, list) or not hosts or not all(isinstance(host, str) and host for host in hosts):
+        raise fields.fail(f"steering.{name}", "a list of host names is needed")
+    return tuple(hosts)
+
+
+def _sizes(fields: Fields, key: str) -> tuple[Data, ...]:
+    """Podsets by name, count and requests."""
+    return tuple(_size(fields, f"{key}[{index}]", item) for index, item in enumerate(fields.sequence(key)))
+
+
+def _size(fields: Fields, place: str, item: t.Any) -> Data:
+    """One podset of those listed at a place."""
+    entry = Fields(item, f"{fields.where}: {place}")
+    requests = entry.mapping("requests")
+    for name, amount in requests.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | str):
+            raise entry.fail(f"requests.{name}", f"an amount is needed, not {amount!r}")
+    entry.required_text("name")
+    entry.whole("count", 0, INT32 - 1, required=True)
+    return dict(entry.data)
+
+
+def _transition(fields: Fields, index: int, item: t.Any) -> Transition:
+    """One transition, written as a list of four texts."""
+    if not isinstance(item, list) or len(item) != 4 or not all(isinstance(part, str) for part in item):
+        raise fields.fail(f"transitions[{index}]", "a list of four texts is needed")
+    return Transition(item[0], item[1], item[2], item[3])

@@ -1,0 +1,186 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Podsets: how many equal pods of which size a gang will run, inferred from its objects or declared by the user."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import (
+    Resources,
+    apply_limit_range,
+    pod_limits,
+    pod_requests,
+    read_amounts,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
+    Path,
+    TemplateUse,
+    describe_object,
+    path_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import pod_templates
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import scaled
+
+_DECLARED_KEYS = ("name", "count", "requests", "limits", "spec", "labels")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodSet:
+    """Equal pods of a gang.
+
+    template is the pod template with the API server's and LimitRange's defaults; path says where it lies inside the
+    object (empty for a Pod, None when the object holds no template for it); source_index is the object's place in the
+    gang, -1 when the podset was declared.
+    """
+
+    name: str
+    count: int
+    requests: Resources
+    limits: Resources
+    template: Mapping[str, t.Any]
+    path: Path | None
+    source: str
+    source_index: int
+
+
+def infer_podsets(
+    objects: Sequence[Mapping[str, t.Any]],
+    *,
+    namespace: str,
+    limit_ranges: Sequence[Mapping[str, t.Any]] = (),
+    overheads: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[PodSet]:
+    """The podsets of a gang's objects, in their order; overheads maps RuntimeClass names to their podFixed amounts."""
+    if not objects:
+        raise BadInput("infer the podsets of", "the gang", "it has no objects")
+    podsets: list[PodSet] = []
+    taken: set[str] = set()
+    for index, obj in enumerate(objects):
+        where = describe_object(obj, namespace, index)
+        for use in pod_templates(obj, where, namespace=namespace):
+            try:
+                podsets.append(_from_template(use, _free_name(use.name, taken), index, limit_ranges, overheads or {}))
+            except BadInput as error:
+                raise BadInput(error.action, _field(use, error.target), error.cause) from error
+    return podsets
+
+
+def declared_podsets(items: Sequence[Mapping[str, t.Any]], *, namespace: str) -> list[PodSet]:
+    """Podsets as the user wrote them; requests written there win over those of the spec, per resource."""
+    if not items:
+        raise BadInput("read", "podsets", "the list is empty")
+    taken: set[str] = set()
+    podsets: list[PodSet] = []
+    for index, item in enumerate(items):
+        path = f"podsets[{index}]"
+        if not isinstance(item, Mapping):
+            raise BadInput("read", path, f"a mapping is needed, this is a {type(item).__name__}")
+        try:
+            podsets.append(_from_declaration(item, index, taken, namespace))
+        except BadInput as error:
+            raise BadInput(error.action, f"{path}.{error.target}", error.cause) from error
+    return podsets
+
+
+def total_demand(podsets: Sequence[PodSet]) -> Resources:
+    """What all pods of these podsets ask for together."""
+    total: Resources = {}
+    for podset in podsets:
+        for name, amount in podset.requests.items():
+            total[name] = total.get(name, 0) + podset.count * amount
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def _from_template(
+    use: TemplateUse,
+    name: str,
+    index: int,
+    limit_ranges: Sequence[Mapping[str, t.Any]],
+    overheads: Mapping[str, Mapping[str, str]],
+) -> PodSet:
+    """One podset of an object, its template completed with what admission will add."""
+    spec = apply_limit_range(use.template.get("spec") or {}, limit_ranges)
+    overhead = overheads.get(str(spec.get("runtimeClassName")))
+    if overhead and not spec.get("overhead"):
+        spec["overhead"] = dict(overhead)
+    requests, limits = pod_requests(spec), pod_limits(spec)
+    if use.requests is not None:
+        limits = _scaled_list(use.limits, "limits")
+        declared = {**limits, **_without_zeros(_scaled_list(use.requests, "requests"))}
+        requests = {**_without_zeros(declared), "pods": 1}
+    template = {**use.template, "spec": spec}
+    return PodSet(name, use.count, requests, limits, template, use.path, use.owner, index)
+
+
+def _from_declaration(item: Mapping[str, t.Any], index: int, taken: set[str], namespace: str) -> PodSet:
+    """One declared podset; pods of the kind a spec alone describes are counted from the spec."""
+    unknown = sorted(str(key) for key in item if key not in _DECLARED_KEYS)
+    if unknown:
+        raise BadInput("read", unknown[0], f"unknown key; known are {', '.join(_DECLARED_KEYS)}")
+    spec = {} if item.get("spec") is None else item["spec"]
+    labels = {} if item.get("labels") is None else item["labels"]
+    for field, value in (("spec", spec), ("labels", labels)):
+        if not isinstance(value, Mapping):
+            raise BadInput("read", field, f"a mapping is needed, this is a {type(value).__name__}")
+    if not item.get("requests") and not spec.get("containers"):
+        raise BadInput("read", "requests", "the size of one pod is missing; give requests or a spec with containers")
+    own_limits = _scaled_list(item.get("limits"), "limits")
+    own_requests = {**own_limits, **_scaled_list(item.get("requests"), "requests")}
+    try:
+        requests, limits = pod_requests(spec), pod_limits(spec)
+        completed = apply_limit_range(spec, ())
+    except BadInput as error:
+        raise BadInput(error.action, f"spec.{error.target}", error.cause) from error
+    name = _free_name(str(item.get("name") or f"podset-{index}"), taken)
+    template = {"metadata": {"labels": dict(labels)}, "spec": completed}
+    merged = {**_without_zeros({**requests, **own_requests}), "pods": 1}
+    count = _count(item.get("count", 1))
+    return PodSet(name, count, merged, {**limits, **own_limits}, template, None, f"podset {namespace}/{name}", -1)
+
+
+def _count(value: object) -> int:
+    """A number of pods: a whole number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadInput("read", "count", f"a whole number of pods is needed, not {value!r}")
+    return value
+
+
+def _scaled_list(values: t.Any, path: str) -> Resources:
+    """A resource list as scaled amounts."""
+    return {name: scaled(name, amount) for name, amount in read_amounts(values, path).items()}
+
+
+def _without_zeros(amounts: Resources) -> Resources:
+    """Only the resources that are really wanted."""
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """A name not used before in this gang: the name itself, else with the first free number."""
+    free = next(candidate for candidate in _candidates(name) if candidate not in taken)
+    taken.add(free)
+    return free
+
+
+def _candidates(name: str) -> Iterator[str]:
+    """name, name-2, name-3, ..."""
+    yield name
+    number = 2
+    while True:
+        yield f"{name}-{number}"
+        number += 1
+
+
+def _field(use: TemplateUse, target: str) -> str:
+    """Object and field of a problem inside a pod template."""
+    if use.requests is not None and target.split(".")[0] in ("requests", "limits"):
+        return f"{use.owner} {use.name}: {target}"
+    prefix = path_text((*(use.path or ()), "spec"))
+    return f"{use.owner}: {prefix}.{target}"

@@ -1,0 +1,104 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Gangs of records: how large they are in this cluster, and the objects of one attempt as they will be created."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
+    Gang,
+    confined,
+    sized_podsets,
+    steer_objects,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.start_size import reserved_sizes
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, named_templates
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import placement_fields
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import raised
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import LabelKeys
+
+Data = dict[str, t.Any]
+Steering = t.Mapping[str, t.Sequence[str]]
+
+# More than this is not kept of what one gang was promised, unless its sizes alone take more.
+PROMISE_BYTES = 16 * 1024
+_SIZES = ("name", "count", "requests")
+
+
+def spec_of(record: Record) -> GangSpec:
+    """The specification of a record; one that cannot be read is refused with what is wrong."""
+    if record.spec is None:
+        raise BadInput("read", f"the gang {record.key}", record.spec_problem or "its record holds no gang")
+    return record.spec
+
+
+def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
+    """The gang as its specification and the cluster make it."""
+    spec = spec_of(record)
+    podsets = sized_podsets(spec.objects, spec.podsets, spec.namespace, snapshot)
+    return Gang(record.name, spec.namespace, podsets, own_claims(spec.objects))
+
+
+def demand_of(record: Record, gang: Gang) -> Gang:
+    """The gang no smaller than earlier attempts turned out to be."""
+    observed = record.state.observed if record.state is not None else ()
+    return dataclasses.replace(gang, podsets=raised(gang.podsets, observed)) if observed else gang
+
+
+def reserved_of(gang: Gang) -> tuple[Data, ...]:
+    """A gang's demand as records and batches keep it."""
+    return reserved_sizes(gang.podsets)
+
+
+def promise_of(gang: Gang, steering: Steering, keys: LabelKeys) -> tuple[Data, ...]:
+    """A gang's demand as a batch keeps it: besides the sizes whatever decides which nodes will do.
+
+    Whoever holds the Lease next may be allowed to read the batch, but not the record. keys are those of labels that
+    rules of other pods ask for. Of very long rules only the sizes are kept: all gangs under way share the batch.
+    """
+    promise = tuple(_promised(confined(podset, steering.get(podset.name)), keys) for podset in gang.podsets)
+    long = len(canonical_json(promise)) > PROMISE_BYTES
+    return tuple({key: item[key] for key in _SIZES} for item in promise) if long else promise
+
+
+def _promised(podset: PodSet, keys: LabelKeys) -> Data:
+    """One podset, such that declared_podsets makes one of it that goes where it goes; other labels tell nothing."""
+    requests = {name: amount for name, amount in podset.requests.items() if name != "pods"}
+    promised: Data = {"name": podset.name, "count": podset.count, "requests": texts(requests)}
+    spec = placement_fields(podset.template)
+    labels = (podset.template.get("metadata") or {}).get("labels") or {}
+    if spec:
+        promised["spec"] = spec
+    minds_others = bool(spec.keys() & {"affinity", "topologySpreadConstraints"})
+    told = {key: str(value) for key, value in labels.items() if minds_others or (keys is not None and key in keys)}
+    if told:
+        promised["labels"] = told
+    return promised
+
+
+def steered_plan(record: Record, plan: Plan, steering: Steering) -> Plan:
+    """The objects of an attempt, confined to the nodes that the verdict names; the same for whoever carries it out."""
+    spec = spec_of(record)
+    if not steering:
+        return plan
+    named = Gang(record.name, spec.namespace, tuple(named_templates(spec)))
+    objects = steer_objects([item.object for item in plan], named, steering)
+    return tuple(dataclasses.replace(item, object=obj) for item, obj in zip(plan, objects, strict=True))
+
+
+def steerable(record: Record, steering: Steering) -> bool:
+    """Whether each podset to be steered has a template in the gang's objects that can carry the affinity."""
+    return not steering or set(steering) <= {podset.name for podset in named_templates(spec_of(record))}

@@ -1,0 +1,137 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Entries of the batch: which of them still promise something, as far as one run can tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Collection, Hashable, Iterator, Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, keep_entries
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight, World
+
+Standing = t.Literal["not_begun", "open", "over"]
+
+# A promise to a gang that this run is not for is forgotten after so many times the start_timeout: whoever looks after
+# that gang has started it or taken it back by then.
+UNSEEN_PATIENCE = 2.0
+START_TIMEOUT = DispatchOptions().start_timeout
+
+
+def standing_of(entry: Entry, state: GangState | None) -> Standing:
+    """How far an entry is whose record exists.
+
+    not_begun: the record was not touched since the commit. open: the start goes on, or its pods are not bound yet.
+    over: the pods are bound, or the gang ended, was undone or refused.
+    """
+    if entry.abandoned:
+        return "over"
+    if state is None or state.attempt < entry.attempt:
+        return "not_begun"
+    if state.attempt > entry.attempt:
+        return "over"
+    carried = state.batch == entry.batch
+    if entry.op == "start":
+        if state.phase == "queued":
+            return "over" if carried else "not_begun"
+        return "open" if state.phase in ("dispatching", "dispatched") else "over"
+    return "over" if carried or state.phase not in ("dispatching", "dispatched", "running") else "not_begun"
+
+
+def usual_patience(options: DispatchOptions) -> float:
+    """How long a start takes at most that somebody began of whom nothing is known."""
+    return max(options.start_timeout, START_TIMEOUT)
+
+
+def began(record: Record) -> float:
+    """When the phase of a record changed last; long ago when it does not tell."""
+    transitions = record.state.transitions if record.state is not None else ()
+    return (read_time(transitions[-1].at) or 0.0) if transitions else 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evidence:
+    """What tells one run how far the starts are that were promised room."""
+
+    # The records this run is for, those of other namespaces, and the uids of those that are left alone.
+    mine: Mapping[str, Record]
+    elsewhere: Mapping[str, Record]
+    aside: Collection[str]
+    sight: Sight
+    world: World
+    options: DispatchOptions
+    # A moment that has certainly come by the server's clock; None when nobody can tell.
+    certain: float | None
+    # Records that calls are at work on, and entries that are over although their records do not say so.
+    busy: Collection[Hashable] = frozenset()
+    over: Collection[tuple[str, str]] = frozenset()
+
+    def open_batch(self, batch: Batch | None) -> Batch | None:
+        """The batch without entries that are over: what the next commit carries on, and what room is promised to."""
+        if batch is None:
+            return None
+        return keep_entries(batch, [entry for entry in batch.entries if self._is_open(entry, batch)])
+
+    def attended(self, batch: Batch | None) -> list[Record]:
+        """The records of other namespaces without those whose start nobody seems to look after."""
+        patience = {entry.uid: entry.patience for entry in batch.entries} if batch is not None else {}
+        return [
+            record
+            for record in self.elsewhere.values()
+            if record.phase not in ("dispatching", "dispatched")
+            or not self._is_forgotten(began(record), patience.get(record.uid, 0))
+        ]
+
+    def next_look(self, batch: Batch | None) -> float | None:
+        """When the first start that this run is not for will be too old to count on; None when there is none."""
+        now = -1.0 if self.certain is None else self.certain
+        return min((end + 1.0 for end in self._ends(batch) if end >= now), default=None)
+
+    def _ends(self, batch: Batch | None) -> Iterator[float]:
+        """When starts that this run is not for are too old to count on."""
+        entries = batch.entries if batch is not None else ()
+        patience = {entry.uid: entry.patience for entry in entries}
+        yield from (self._end(entry.at, entry.patience) for entry in entries if entry.uid not in self.mine)
+        for record in self.elsewhere.values():
+            if record.phase in ("dispatching", "dispatched"):
+                yield self._end(began(record), patience.get(record.uid, 0))
+
+    def _is_open(self, entry: Entry, batch: Batch) -> bool:
+        """Whether an entry still promises something."""
+        uid = entry.uid
+        if entry.abandoned or (uid, entry.batch) in self.over:
+            return False
+        if uid in self.busy:
+            return True
+        record = self.mine.get(uid) or self.elsewhere.get(uid)
+        if record is None and uid not in self.aside and self.sight.sees(entry.namespace):
+            return False
+        if uid not in self.mine and self._is_forgotten(entry.at, entry.patience):
+            return False
+        if record is None:
+            return not self._is_bound(entry, batch)
+        standing = standing_of(entry, record.state)
+        # Whoever committed it for a namespace that is not ours has lost the Lease since: it cannot begin any more.
+        return standing == "open" or (standing == "not_begun" and uid in self.mine)
+
+    def _is_bound(self, entry: Entry, batch: Batch) -> bool:
+        """Whether all pods promised to a gang that cannot be read have a node; pods are seen where records are not."""
+        wanted = sum(int(podset["count"]) for podset in batch.demand_of(entry))
+        pods = self.world.pods.by_gang.get((entry.namespace, entry.uid), ())
+        return sum(pod.bound or pod.finished for pod in pods) >= wanted
+
+    def _is_forgotten(self, since: float, patience: float) -> bool:
+        """Whether a start that this run is not for, begun then, is too old to count on."""
+        return self.certain is not None and self.certain > self._end(since, patience)
+
+    def _end(self, since: float, patience: float) -> float:
+        """Until when a start counts; patience is that of whoever began it, the usual one where nobody knows it."""
+        return since + UNSEEN_PATIENCE * (patience or usual_patience(self.options))

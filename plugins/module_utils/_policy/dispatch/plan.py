@@ -1,0 +1,292 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan of one cycle, a pure function of what was read: a run carries it out, check mode shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import HOSTNAME_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    OUTCOME_UNKNOWN,
+    REFUSED,
+    Changes,
+    Phase,
+    advance,
+    new_state,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.completion import Search
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import (
+    Advance,
+    HealthOptions,
+    Stay,
+    Step,
+    Subject,
+    Undo,
+    judge_health,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import why_never
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
+
+_NO_TICKET = "it has no ticket any more, so nothing that was started for it is left"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Situation:
+    """What one cycle decides on, besides its options and what it remembers of specifications."""
+
+    world: World
+    # The records this run is for, as they are counted: an edited one with what was started.
+    records: Mapping[str, Record]
+    # Those of other namespaces: they count, but nothing is decided about them.
+    elsewhere: tuple[Record, ...]
+    # What open entries of the batch promise to gangs whose records do not tell it.
+    promises: Mapping[str, Outstanding]
+    # The server's time: as it most probably is, and as late as it certainly is (None when nobody can tell).
+    now: float
+    certain: float | None
+    # Evaluates a jmespath expression over a live object.
+    search: Search | None = None
+    # How long gangs of a queue and name prefix usually run; None when only the records given can tell.
+    history: Mapping[tuple[str | None, str], float] | None = None
+    # Why gangs cannot be written at the moment; they hold nothing.
+    troubled: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # Records that this cycle must not act on, and those of them whose health may be judged all the same.
+    resting: Collection[str] = frozenset()
+    judged: Collection[str] = frozenset()
+    # Objects of edited gangs that are gone, and gangs whose ticket does not exist, whatever their records say.
+    lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ticketless: Collection[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stop:
+    """A started gang to be undone, and what the undo leads to."""
+
+    record: Record
+    reason: str
+    message: str
+    then: Phase
+    changes: Changes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealthStep:
+    """A step of a gang that needs no room, and so no batch; Stay only notes how items ended."""
+
+    record: Record
+    step: Advance | Stay
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RefusedGang:
+    """A waiting gang that can never be started as it is written, and why."""
+
+    record: Record
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CyclePlan:
+    """All that one cycle decides; whatever follows from it is decided by later ones."""
+
+    refusals: tuple[RefusedGang, ...]
+    steps: tuple[HealthStep, ...]
+    stops: tuple[Stop, ...]
+    choices: tuple[Choice, ...]
+    # Gangs whose health could not be judged, and why.
+    unjudged: tuple[tuple[Record, BadInput], ...]
+    # Errors of ours that gangs provoked in the queue, by record.
+    unforeseen: Mapping[str, str]
+    # When a rule about time may speak next, in seconds on the server's clock.
+    next_check: float | None
+
+    @property
+    def starts(self) -> tuple[Choice, ...]:
+        """The gangs to start, in order."""
+        return tuple(choice for choice in self.choices if choice.chosen)
+
+    @property
+    def waiting(self) -> tuple[Choice, ...]:
+        """The gangs that wait, and what for."""
+        return tuple(choice for choice in self.choices if not choice.chosen)
+
+
+def plan_cycle(situation: Situation, options: DispatchOptions, memory: Memory) -> CyclePlan:
+    """Decide: who is refused, what becomes of started gangs, and who of the waiting ones starts.
+
+    The queue is walked as if the steps and refusals were carried out already, in this order: a gang that is resumed is
+    refused like any other that waits.
+    """
+    health = _Health(situation, options)
+    after = dict(_after_steps(situation, health.steps))
+    refusals, troubles = _refuse(situation, after, options, memory)
+    for item in refusals:
+        uid, step = item.record.uid, Advance("failed", REFUSED, item.message)
+        after[uid] = _advanced(after[uid], situation.now, step)
+    known = {uid: record for uid, record in after.items() if uid not in troubles}
+    choices, more = walk_queue(situation, options, memory, known)
+    return CyclePlan(
+        tuple(refusals),
+        tuple(health.steps),
+        tuple(health.stops),
+        tuple(choices),
+        tuple(health.unjudged),
+        {**troubles, **more},
+        health.next_check,
+    )
+
+
+def walk_queue(
+    situation: Situation, options: DispatchOptions, memory: Memory, records: Mapping[str, Record]
+) -> tuple[list[Choice], dict[str, str]]:
+    """A verdict on each waiting gang in its turn, and the errors of ours that gangs provoked."""
+    queue = Queue(
+        situation.world,
+        [record for record in list(records.values()) if not _is_to_rest(record, options)],
+        elsewhere=situation.elsewhere,
+        promises=situation.promises,
+        troubled=situation.troubled,
+        terms=options,
+        memory=memory,
+        now=situation.now,
+        history=situation.history,
+    )
+    return queue.decide(), queue.unforeseen
+
+
+class _Health:
+    """What becomes of the gangs this run is for, one after the other."""
+
+    def __init__(self, situation: Situation, options: DispatchOptions) -> None:
+        """Judge all of them; whatever has to end for its age waits until it is certain how late it is."""
+        self._situation = situation
+        self.steps: list[HealthStep] = []
+        self.stops: list[Stop] = []
+        self.unjudged: list[tuple[Record, BadInput]] = []
+        self.next_check: float | None = None
+        if situation.certain is None:
+            self.next_check = situation.now + 1.0
+            return
+        # The time that is certain stays behind a little.
+        self._late = max(0.0, situation.now - situation.certain)
+        for record, step in judge_gangs(situation, options, situation.certain):
+            self._sort(record, step)
+
+    def _sort(self, record: Record, step: Step | BadInput) -> None:
+        """Put one gang's step where it belongs."""
+        gone = self._situation.lost.get(record.uid)
+        if isinstance(step, BadInput):
+            self.unjudged.append((record, step))
+        elif isinstance(step, Undo):
+            self.stops.append(Stop(record, step.reason, step.message, step.then, step.changes()))
+        elif gone is not None:
+            message = f"{gone} is gone and was never seen to end, and the record was edited since"
+            self._fail(record, message)
+        elif not isinstance(step, Stay):
+            self.steps.append(HealthStep(record, step))
+        elif record.uid in self._situation.ticketless:
+            self._fail(record, _NO_TICKET)
+        else:
+            self._stay(record, step)
+
+    def _fail(self, record: Record, message: str) -> None:
+        """Nobody can tell how a gang ended; its work is not done again unasked."""
+        self.stops.append(Stop(record, OUTCOME_UNKNOWN, message, "failed", {"holding": False}))
+
+    def _stay(self, record: Record, step: Stay) -> None:
+        """Look at a gang again in time, and note how its items ended."""
+        if step.next_check is not None:
+            moment = step.next_check + self._late
+            self.next_check = moment if self.next_check is None else min(self.next_check, moment)
+        if record.state is not None and (step.holding != record.state.holding or step.outcomes is not None):
+            self.steps.append(HealthStep(record, step))
+
+
+def judge_gangs(situation: Situation, options: DispatchOptions, now: float) -> Iterator[tuple[Record, Step | BadInput]]:
+    """What each gang this run is for needs next; an expression that cannot be evaluated is told as such."""
+    rules = HealthOptions(options.bind_timeout, options.start_timeout)
+    snapshot = situation.world.snapshot
+    hosts = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in snapshot.nodes}
+    for record in situation.records.values():
+        if record.uid in situation.resting and record.uid not in situation.judged:
+            continue
+        step: Step | BadInput
+        try:
+            mine = options.may_touch(record.uid)
+            subject = _subject(record, situation, hosts if snapshot.nodes_visible else None) if mine else None
+            if subject is None:
+                continue
+            step = judge_health(subject, now, rules)
+        except BadInput as error:
+            step = error
+        except Exception as error:  # noqa: BLE001 - it harms no other gang
+            step = BadInput("judge", f"gang {record.key}", unforeseen(error))
+        yield record, step
+
+
+def _subject(record: Record, situation: Situation, hosts: Mapping[str, str] | None) -> Subject | None:
+    """Everything the judgement needs; None for records that have no state or cannot be read."""
+    world = situation.world
+    gang = world.gangs.get(record.uid)
+    if record.spec is None or gang is None:
+        return None
+    if record.state is None and not record.spec.suspended:
+        return None
+    items = world.items.get(record.uid, {})
+    pods = pods_of(record, world)
+    return Subject(record.spec, record.state, gang.podsets, pods, items, hosts, situation.search, record.terminating)
+
+
+def _refuse(
+    situation: Situation, records: Mapping[str, Record], options: DispatchOptions, memory: Memory
+) -> tuple[list[RefusedGang], dict[str, str]]:
+    """Waiting gangs that can never be started as they are written, and errors of ours by which nobody can tell that."""
+    world = situation.world
+    refused: list[RefusedGang] = []
+    troubles: dict[str, str] = {}
+    for uid, record in records.items():
+        if record.phase != "queued" or not options.may_touch(uid) or uid in situation.resting:
+            continue
+        try:
+            problem = world.problems.get(uid) or memory.permitted(record, partial(why_never, record, world.scopes))
+        except Exception as error:  # noqa: BLE001 - it harms no other gang
+            troubles[uid] = unforeseen(error)
+            continue
+        if problem is not None:
+            refused.append(RefusedGang(situation.records[uid], problem))
+    return refused, troubles
+
+
+def _is_to_rest(record: Record, options: DispatchOptions) -> bool:
+    """Whether a waiting gang is to be suspended, which has to wait itself while nobody can tell how late it is."""
+    suspended = record.spec is not None and record.spec.suspended
+    return suspended and record.phase == "queued" and options.may_touch(record.uid)
+
+
+def _after_steps(situation: Situation, steps: Iterable[HealthStep]) -> Iterator[tuple[str, Record]]:
+    """The records as they are when the steps are carried out."""
+    taken = {item.record.uid: item.step for item in steps}
+    for uid, record in situation.records.items():
+        step = taken.get(uid)
+        yield uid, _advanced(record, situation.now, step) if isinstance(step, Advance) else record
+
+
+def _advanced(record: Record, now: float, step: Advance) -> Record:
+    """A record after a step; what anybody can write into it and the queue does not ask for is left out."""
+    at = micro_time_text(int(now * 1_000_000))
+    state = dataclasses.replace(record.state or new_state(at, ""), verdict=None)
+    after = advance(state, step.phase, at, step.reason, step.message, state.write_id, **step.changes())
+    return dataclasses.replace(record, state=after)

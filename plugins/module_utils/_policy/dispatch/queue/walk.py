@@ -1,0 +1,457 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The walk down the queue: room with everything promised taken off, then one verdict after the other in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import typing as t
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, Key, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
+    NamespaceFit,
+    Verdict,
+    gang_for_reader,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
+    Outstanding,
+    outstanding_of,
+    place_outstanding,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
+    demand_of,
+    spec_of,
+    steerable,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, ordered, walk
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.pace import (
+    Pace,
+    made_per_second,
+    pods_to_make,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
+    Estimate,
+    ReserveOptions,
+    Reserver,
+    estimate_run_time,
+    gather_endings,
+    name_prefix,
+    run_time_history,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
+    ConcurrentStarts,
+    label_keys,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import place_waiting_pods, read_wishes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
+    QuotaUse,
+    judge_namespace,
+    quota_use,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+
+_T = t.TypeVar("_T")
+
+# An object's group, kind, namespace and name: two versions of one API show the same object.
+Name = tuple[str, str, str, str]
+# Reasons that keep all gangs of one class waiting for the rest of a cycle.
+_HELD_BACK = ("max_starts", "paced", "after_others")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """One waiting gang and the verdict on it; chosen ones are to be started."""
+
+    record: Record
+    gang: Gang
+    verdict: Verdict
+    chosen: bool
+
+
+class Queue:
+    """One cycle's walk; everything it needs to know is given at the start."""
+
+    def __init__(
+        self,
+        world: World,
+        records: Sequence[Record],
+        *,
+        elsewhere: Sequence[Record] = (),
+        promises: Mapping[str, Outstanding] | None = None,
+        troubled: Mapping[str, str] | None = None,
+        terms: DispatchOptions,
+        memory: Memory,
+        now: float,
+        history: Mapping[tuple[str | None, str], float] | None = None,
+    ) -> None:
+        """Elsewhere are records of namespaces that this run is not for: they count, but nothing is decided about them.
+
+        Promises are what open entries of the batch reserve for gangs whose records do not say so; those are not asked
+        again. Troubled ones cannot be written at the moment; they are not asked either and hold nothing. history tells
+        how long gangs of a queue and name prefix usually run; without it the records given do.
+        """
+        self._world = world
+        self._terms = terms
+        self._memory = memory
+        self._now = now
+        self._mine = {record.uid for record in records}
+        self._records = {record.uid: record for record in (*records, *elsewhere)}
+        self._promises = promises or {}
+        self._troubled = troubled or {}
+        self._history = history if history is not None else run_time_history(_finished(self._records.values()))
+        # Between two tries of a Job a running gang lacks pods for a while; nobody waits for controllers then.
+        self._running = {(item.namespace, item.name) for item in self._records.values() if item.phase == "running"}
+        self._taken: QuotaUse = {}
+        self._names = dict(self._names_in_use())
+        self._barriers: list[tuple[str, frozenset[int]]] = []
+        self._paced: str | None = None
+        self._held_back: dict[Hashable, Verdict] = {}
+        self._hopeless: set[str] = set()
+        self._choices: list[Choice] = []
+        self._starts = 0
+        # Errors of ours that gangs provoked, by record; those gangs hold up nobody.
+        self.unforeseen: dict[str, str] = {}
+        gangs = list(world.gangs.values())
+        self._room, base = Room(world.snapshot), Room(world.snapshot)
+        promised = (item.gang for item in self._promises.values())
+        self._label_keys = label_keys(world.snapshot, itertools.chain(gangs, promised))
+        self._together = ConcurrentStarts(base, self._label_keys)
+        self._pace = Pace(self._made_per_second(), terms.start_timeout)
+        counted: set[tuple[str, str]] = set()
+        for item in self._promised():
+            self._promise(item)
+            counted |= item.waiting
+        for room in (self._room, base):
+            place_waiting_pods(room, gangs, self._is_promised, counted)
+        self._reserver = self._open_reserver()
+
+    def decide(self) -> list[Choice]:
+        """Verdicts on all waiting gangs that may be asked now, in the order of the queue."""
+        waiting = [
+            record
+            for record in self._records.values()
+            if record.phase == "queued"
+            and not record.terminating
+            and record.uid in self._world.gangs
+            and record.uid not in self._promises
+        ]
+        able = (self._alone(record, partial(self._enter, record)) for record in waiting)
+        queue = ordered([item for item in able if item is not None], self._now)
+        decisions = walk(self._terms.policy, queue, self._judge, self._reserver.blocked_by, self._is_hopeless)
+        judged = {*self.unforeseen, *(choice.record.uid for choice in self._choices)}
+        for item in decisions.waiting:
+            if item.gang.uid not in judged:
+                self._choices.append(self._behind(item.gang.uid, item.blocked_by))
+        return [choice for choice in self._choices if choice.record.uid in self._mine]
+
+    def _may_start(self, record: Record) -> bool:
+        """Whether this run is for a gang."""
+        return record.uid in self._mine and self._terms.may_touch(record.uid)
+
+    def _alone(self, record: Record, call: Callable[[], _T]) -> _T | None:
+        """What one gang comes to; None for an error of ours about it, which is told and harms no other."""
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001
+            self.unforeseen[record.uid] = unforeseen(error)
+            return None
+
+    # What is promised already.
+
+    def _demand(self, record: Record) -> Gang:
+        """The gang as large as it has to be counted."""
+        return demand_of(record, self._world.gangs[record.uid])
+
+    def _promised(self) -> Iterator[Outstanding]:
+        """What started gangs still have to get, and what open entries of the batch promise to others."""
+        for uid, record in self._records.items():
+            known = uid in self._world.gangs and record.spec is not None and uid not in self._promises
+            if known and record.state is not None and record.phase in STARTED_PHASES:
+                left = self._alone(record, partial(self._outstanding, record, record.state))
+                yield left or _all_of(self._world.gangs[uid])
+        yield from self._promises.values()
+
+    def _outstanding(self, record: Record, state: GangState) -> Outstanding:
+        """Pods of one started gang that have no node yet."""
+        pods, items = pods_of(record, self._world), self._world.items.get(record.uid, {})
+        return outstanding_of(
+            self._demand(record),
+            spec_of(record),
+            state,
+            pods,
+            items,
+            now=self._now,
+            start_timeout=self._terms.start_timeout,
+        )
+
+    def _is_promised(self, pod: Pod) -> bool:
+        """Whether a pod is one of a gang that was started; its room is its own, whatever its priority."""
+        uid = pod.labels.get(GANG_LABEL, "")
+        if uid in self._promises:
+            return self._promises[uid].gang.namespace == pod.namespace
+        record = self._records.get(uid)
+        return record is not None and record.namespace == pod.namespace and record.phase in STARTED_PHASES
+
+    def _promise(self, item: Outstanding) -> None:
+        """Take what a started gang still gets off the room and off its namespace's quotas."""
+        gang = item.gang.resized({podset.name: item.counts.get(podset.name, 0) for podset in item.gang.podsets})
+        if not any(podset.count for podset in gang.podsets):
+            return
+        if not place_outstanding(self._room, [item]):
+            # One that found no place loses its race; it must not keep all others waiting besides.
+            self._together.add(gang, item.steering)
+        # The server counts pods that exist among what is used, and controllers need not make them.
+        to_come = gang.resized({part.name: part.count - item.existing.get(part.name, 0) for part in gang.podsets})
+        if (gang.namespace, gang.name) not in self._running:
+            self._pace.expect(pods_to_make(to_come))
+        rules = self._world.snapshot.rules.get(gang.namespace, NamespaceRules())
+        space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), rules, {})
+        self._count_quota(to_come, space)
+
+    def _count_quota(self, gang: Gang, space: NamespaceFit) -> None:
+        """Remember what a gang will use of its namespace's quotas."""
+        for key, amount in quota_use(gang, space).items():
+            self._taken[key] = self._taken.get(key, 0) + amount
+
+    def _made_per_second(self) -> float:
+        """How fast controllers made pods lately."""
+        index = self._world.pods
+        pods = itertools.chain.from_iterable([*index.by_gang.values(), *index.by_owner.values()])
+        tickets = (str(ticket["metadata"].get("uid")) for found in self._world.tickets.values() for ticket in found)
+        return made_per_second(pods, frozenset(tickets), self._now)
+
+    def _names_in_use(self) -> Iterator[tuple[Name, str]]:
+        """Objects of started gangs and whose they are."""
+        for uid, tickets in self._world.tickets.items():
+            record = self._records.get(uid)
+            for ticket in tickets:
+                for key in ticket_keys(ticket):
+                    yield _name(key), record.key if record is not None else uid
+
+    # Run times.
+
+    def _open_reserver(self) -> Reserver:
+        """The judge of this cycle, with what is known about when started gangs end."""
+        ends: dict[str, tuple[float | None, bool]] = {}
+        names: dict[tuple[str, str], str] = {}
+        for uid, record in self._records.items():
+            if record.state is None or record.phase not in STARTED_PHASES or record.spec is None:
+                continue
+            estimate = self._alone(record, partial(self._estimate, record)) or Estimate()
+            began = read_time(record.state.started_at) or self._now
+            ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
+            names[(record.namespace, record.name)] = uid
+
+        def gang_of(pod: Pod) -> str | None:
+            """Real pods carry the label; promised ones are named after their gang."""
+            return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
+
+        after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
+        endings = gather_endings(self._room, ends, gang_of)
+        return Reserver(self._room, endings, self._now, ReserveOptions(after, self._terms.hold))
+
+    def _estimate(self, record: Record) -> Estimate:
+        """How long a gang will run, as far as anybody can tell."""
+        spec = spec_of(record)
+        history = self._history.get((spec.queue, name_prefix(spec.name)))
+        return estimate_run_time(spec.max_run_time, self._memory.deadlines(record), history)
+
+    # One gang after the other.
+
+    def _enter(self, record: Record) -> QueuedGang | None:
+        """A gang's place in the queue; None for one that room has nothing to do with."""
+        stopped = self._stopped_beforehand(record)
+        if stopped is None:
+            return _queued(record)
+        self._choices.append(Choice(record, self._demand(record), stopped, False))
+        return None
+
+    def _stopped_beforehand(self, record: Record) -> Verdict | None:
+        """A verdict for a gang that room has nothing to do with; it keeps nobody else waiting."""
+        if record.uid in self._troubled:
+            return self._waits(record, "write_failed", self._troubled[record.uid] or "somebody else changed it first")
+        if self._world.accounts is not None and record.namespace not in self._world.accounts:
+            detail = f"the namespace {record.namespace} has no ServiceAccount {ACCOUNT}"
+            return self._waits(record, "no_identity", detail)
+        small = declared_too_small(record.state, self._world.gangs[record.uid].podsets) if record.state else None
+        if small is not None:
+            return self._waits(record, "declared_too_small", small)
+        eligible = read_time(record.state.not_before) if record.state is not None else None
+        if eligible is not None and eligible > self._now:
+            return self._waits(record, "paused", f"until {record.state.not_before}" if record.state else "")
+        return None
+
+    def _judge(self, item: QueuedGang) -> bool:
+        """Judge one gang in its turn; True when it starts and takes its place, or would if this run were for it."""
+        record = self._records[item.uid]
+        return self._alone(record, partial(self._judge_record, item, record)) or False
+
+    def _judge_record(self, item: QueuedGang, record: Record) -> bool:
+        """The same, where an error of ours ends in nothing."""
+        gang, estimate = self._demand(record), self._estimate(record)
+        alike = self._memory.demand_class(record, gang, self._label_keys)
+        mine = self._may_start(record)
+        known = self._held_back.get(alike) if mine else None
+        verdict = known or self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
+        verdict = _discreet(_renamed(verdict, gang))
+        if verdict.answer == "fits" and mine:
+            verdict = self._second_thoughts(record, gang, verdict)
+            if verdict.reason in _HELD_BACK:
+                self._held_back[alike] = verdict
+        fits = verdict.answer == "fits"
+        self._choices.append(Choice(record, gang, verdict, fits and mine))
+        if verdict.answer == "never":
+            self._hopeless.add(record.uid)
+        if fits and mine:
+            self._start(gang, verdict, estimate)
+        return fits
+
+    def _start(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:
+        """Let a chosen gang take its place."""
+        self._reserver.start(gang, verdict, estimate)
+        self._together.add(gang, verdict.steering)
+        self._pace.expect(pods_to_make(gang))
+        self._count_quota(gang, verdict.space)
+        self._starts += 1
+
+    def _is_hopeless(self, item: QueuedGang) -> bool:
+        """Whether nobody has to wait behind a gang: it can never fit as it is, or an error of ours stops it."""
+        return item.uid in self._hopeless or item.uid in self.unforeseen
+
+    def _second_thoughts(self, record: Record, gang: Gang, verdict: Verdict) -> Verdict:
+        """What may keep a gang that fits from starting in this cycle."""
+        if not steerable(record, verdict.steering):
+            return verdict.held_back("order_dependent", "its pods cannot be steered: no template of theirs is known")
+        refused = self._memory.refused(record, self._now)
+        if refused is not None:
+            return verdict.held_back(*refused)
+        taken = self._taken_names(record)
+        if isinstance(taken, str):
+            return verdict.held_back("name_taken", taken)
+        if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:
+            return verdict.held_back("max_starts", f"{self._starts} started in this cycle")
+        if self._paced is not None:
+            return verdict.held_back("paced", _behind(self._paced, record))
+        barrier = self._barrier(gang, verdict)
+        if barrier is not None:
+            return verdict.held_back("after_others", _behind(barrier, record))
+        if not self._pace.allows(pods_to_make(gang)):
+            # Smaller ones behind it would make it wait for ever.
+            self._paced = record.key
+            return verdict.held_back("paced", "until fewer are missing")
+        if not self._together.admits(gang, verdict.steering):
+            # Whoever is behind would only take what this one waits for, where both can go.
+            self._barriers.append((record.key, self._together.nodes(gang, {})))
+            return verdict.held_back("after_others", "until the pods started before it are bound")
+        self._names.update(taken)
+        return verdict
+
+    def _barrier(self, gang: Gang, verdict: Verdict) -> str | None:
+        """The gang before this one that waits for others and could lose its nodes to it."""
+        if not self._barriers:
+            return None
+        nodes = self._together.nodes(gang, verdict.steering)
+        return next((key for key, theirs in self._barriers if not nodes.isdisjoint(theirs)), None)
+
+    def _taken_names(self, record: Record) -> dict[Name, str] | str:
+        """The names of the gang's objects, or the first that is somebody else's, in words."""
+        names: dict[Name, str] = {}
+        for planned in self._memory.plan(record, {}):
+            name = _name(planned.key)
+            owner = self._names.get(name)
+            if owner is not None and owner != record.key:
+                return f"{name[1]} {name[3]} belongs to the gang {owner}"
+            names[name] = record.key
+        return names
+
+    def _behind(self, uid: str, blocker: str | None) -> Choice:
+        """A gang that was not asked because of one before it."""
+        record = self._records[uid]
+        first = self._records.get(blocker or "")
+        detail = _behind(first.key, record) if first is not None else ""
+        return Choice(record, self._demand(record), self._waits(record, "behind", detail), False)
+
+    def _waits(self, record: Record, reason: str, detail: str) -> Verdict:
+        """A verdict without numbers."""
+        nodes = len(self._world.snapshot.nodes)
+        return Verdict(
+            record.name,
+            record.namespace,
+            "waits",
+            None,
+            reason,
+            NamespaceFit(True),
+            nodes,
+            (),
+            {},
+            detail=detail or None,
+        )
+
+
+def _all_of(gang: Gang) -> Outstanding:
+    """A started gang of which nobody can tell what it still gets: all of it, which is never too little."""
+    return Outstanding(gang, {podset.name: podset.count for podset in gang.podsets})
+
+
+def _behind(key: str, reader: Record) -> str:
+    """That a gang waits for the one of this key, as far as those who read its record may know of that one."""
+    return f"behind {gang_for_reader(key, reader.namespace)}"
+
+
+def _discreet(verdict: Verdict) -> Verdict:
+    """A verdict as those who read the gang's record may see it: pods of other namespaces have no names."""
+    own = tuple(key for key in verdict.may_preempt if key.partition("/")[0] == verdict.namespace)
+    if len(own) == len(verdict.may_preempt):
+        return verdict
+    return dataclasses.replace(verdict, may_preempt=(*own, "pods of other namespaces"))
+
+
+def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
+    """A verdict worked out for a gang that asks for the same, with the names of this one and its podsets."""
+    if (verdict.gang, verdict.namespace) != (gang.name, gang.namespace):
+        verdict = dataclasses.replace(verdict, gang=gang.name, namespace=gang.namespace)
+    names = [podset.name for podset in gang.podsets]
+    if [item.name for item in verdict.podsets] == names or len(verdict.podsets) != len(names):
+        return verdict
+    podsets = tuple(dataclasses.replace(item, name=name) for item, name in zip(verdict.podsets, names, strict=True))
+    return dataclasses.replace(verdict, podsets=podsets)
+
+
+def _queued(record: Record) -> QueuedGang:
+    """What the order needs to know of a record."""
+    spec = spec_of(record)
+    return QueuedGang(record.uid, spec.priority, spec.priority_slope, record.submitted, spec.queue)
+
+
+def _name(key: Key) -> Name:
+    """An object's name whatever version of its API is used."""
+    return api_group(key[0]), key[1], key[2], key[3]
+
+
+def _finished(records: Iterable[Record]) -> Iterator[tuple[str | None, str, float]]:
+    """Queue, name and run time of gangs that completed."""
+    for record in records:
+        if record.phase != "complete" or record.state is None or record.spec is None:
+            continue
+        began = read_time(record.state.started_at)
+        ended = read_time(record.state.transitions[-1].at) if record.state.transitions else None
+        if began is not None and ended is not None and ended > began:
+            yield record.spec.queue, record.name, ended - began

@@ -1,0 +1,277 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Together: gangs that start in one cycle meet in the scheduler's queue, so they must fit in any order among them.
+
+Each verdict looks at one gang alone. Where several are started before the first is bound, the scheduler may place an
+earlier one other than expected and take what a later one counted on; then the later one has to wait for the next cycle.
+Pods that can never meet on a node do not matter to each other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, confined
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
+    Constraints,
+    placement_fields,
+    read_claims,
+    read_constraints,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board, Candidate
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import read_wishes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import order_free
+
+Steering = t.Mapping[str, t.Sequence[str]]
+PodClass = tuple["str | None", str]
+# The keys of labels that rules about other pods ask for; None where nobody has such rules.
+LabelKeys: t.TypeAlias = "frozenset[str] | None"
+# More kinds of pods that could meet than this are not searched for an order that fails; room to spare must do.
+MOST_CLASSES = 24
+# And more than this are not even counted; the rest waits for the next cycle.
+MOST_COUNTED = 400
+
+
+def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
+    """The labels by which pods differ to any pod that is there or is to start; others tell no pods apart.
+
+    Most labels name the object a pod comes from, and with them no two gangs would ever be alike.
+    """
+    terms = {term for pod in snapshot.pods for term in pod.anti_affinity}
+    selectors = {term.selector for term in terms}
+    for gang in gangs:
+        for podset in gang.podsets:
+            if _minds_neighbors(podset):
+                wish = read_constraints(podset.template, gang.namespace)
+                selectors.update(term.selector for term in (*wish.affinity, *wish.anti_affinity))
+                selectors.update(spread.selector for spread in wish.spreads)
+    if not selectors:
+        return None
+    return frozenset(item.key for selector in selectors if selector is not None for item in selector.requirements)
+
+
+def pod_class(namespace: str, podset: PodSet, keys: LabelKeys) -> PodClass:
+    """What makes pods alike to the scheduler, but not how many, called what or running what.
+
+    That is their size and constraints; where rules about other pods exist, also the labels these ask for and the
+    namespace, which also says whose claims a pod mounts.
+    """
+    template = podset.template
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    told = {key: str(value) for key, value in labels.items() if keys is not None and key in keys}
+    text = json.dumps([told, placement_fields(template), podset.requests], sort_keys=True, default=str)
+    apart = keys is not None or read_claims(template.get("spec") or {})
+    return namespace if apart else None, text
+
+
+def demand_class(gang: Gang, keys: LabelKeys) -> t.Hashable:
+    """What makes gangs alike to a verdict; gangs of one class get the same answer from the same room.
+
+    Besides their pods' classes that is all that the rules of their namespace look at.
+    """
+    return (
+        gang.namespace,
+        tuple((pod_class(gang.namespace, item, keys), item.count, _stated(item)) for item in gang.podsets),
+        gang.own_claims.intersection(
+            name for item in gang.podsets for name in read_claims(item.template.get("spec") or {})
+        ),
+    )
+
+
+def _stated(podset: PodSet) -> str:
+    """What quotas and LimitRanges read of a podset: limits, amounts container by container, whether it is limited."""
+    spec = podset.template.get("spec") or {}
+    containers = [
+        [item.get("resources") for item in spec.get(field) or ()] for field in ("containers", "initContainers")
+    ]
+    ends = spec.get("activeDeadlineSeconds") is not None
+    return json.dumps([podset.limits, containers, spec.get("resources"), ends], sort_keys=True, default=str)
+
+
+def steered(gang: Gang, steering: Steering) -> Gang:
+    """The gang with the node affinity that its objects will carry."""
+    if not steering:
+        return gang
+    podsets = tuple(confined(podset, steering.get(podset.name)) for podset in gang.podsets)
+    return dataclasses.replace(gang, podsets=podsets)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _View:
+    """Pods of a class against the room: their slots on it, and the nodes on which they matter to other pods.
+
+    plain says that nothing but requests decides how many of them a node takes.
+    """
+
+    candidate: Candidate
+    slots: int
+    nodes: frozenset[int]
+    plain: bool
+
+    def meets(self, other: _View) -> bool:
+        """Whether pods of both could get into each other's way."""
+        return not self.nodes.isdisjoint(other.nodes)
+
+    def harm(self, other: _View) -> int:
+        """The most slots of the other that one pod of this class can destroy."""
+        mine = self.candidate.podset.requests
+        pairs = other.candidate.podset.requests.items()
+        return max((-(-mine.get(name, 0) // amount) for name, amount in pairs if amount), default=0)
+
+
+class ConcurrentStarts:
+    """What was agreed to start on one room, and whether one more gang may join."""
+
+    def __init__(self, room: Room, keys: LabelKeys) -> None:
+        """The room as it is before anything of this company is placed; it must not change once a gang was asked for."""
+        self._room = room
+        self._keys = keys
+        self._pods: dict[PodClass, tuple[str, PodSet]] = {}
+        self._counts: dict[PodClass, int] = {}
+        self._uncounted: dict[PodClass, int] = {}
+        self._lost: dict[PodClass, int] = {}
+        self._views: dict[PodClass, _View] = {}
+
+    def add(self, gang: Gang, steering: Steering) -> None:
+        """Count a gang as agreed."""
+        for key, count in self._classes(steered(gang, steering)).items():
+            self._uncounted[key] = self._uncounted.get(key, 0) + count
+
+    def admits(self, gang: Gang, steering: Steering) -> bool:
+        """Whether all pods agreed so far and this gang's fit in whatever order the scheduler takes them."""
+        wanted = self._classes(steered(gang, steering))
+        if not wanted or not (self._counts or self._uncounted):
+            return True
+        if not self._room.snapshot.nodes_visible:
+            return False
+        self._count_agreed()
+        company = self._company(wanted)
+        if not company:
+            return True
+        whole = {key: self._counts.get(key, 0) + wanted.get(key, 0) for key in (*company, *wanted)}
+        if len(whole) > MOST_COUNTED:
+            return False
+        if self._has_to_spare(whole, wanted):
+            return True
+        return len(whole) <= MOST_CLASSES and self._fits_in_any_order(whole)
+
+    def nodes(self, gang: Gang, steering: Steering) -> frozenset[int]:
+        """The nodes, by index, on which a gang's pods matter to others."""
+        views = (self._view(key) for key in self._classes(steered(gang, steering)))
+        return frozenset().union(*(view.nodes for view in views))
+
+    def _classes(self, gang: Gang) -> dict[PodClass, int]:
+        """How many pods of which class a gang has."""
+        found: dict[PodClass, int] = {}
+        for podset in gang.podsets:
+            if podset.count:
+                key = pod_class(gang.namespace, podset, self._keys)
+                found[key] = found.get(key, 0) + podset.count
+                self._pods.setdefault(key, (gang.namespace, podset))
+        return found
+
+    def _view(self, key: PodClass) -> _View:
+        """A class against the room, worked out once."""
+        if key not in self._views:
+            namespace, podset = self._pods[key]
+            self._views[key] = _look(self._room, namespace, podset)
+        return self._views[key]
+
+    def _count_agreed(self) -> None:
+        """Note for every agreed class how many of its slots the others may destroy at the worst."""
+        for key, count in self._uncounted.items():
+            if key not in self._lost:
+                self._lost[key] = self._harm_to(key)
+            self._counts[key] = self._counts.get(key, 0) + count
+            for other in self._counts:
+                if other != key:
+                    self._lost[other] += self._harm_of(key, count, other)
+        self._uncounted = {}
+
+    def _harm_to(self, key: PodClass) -> int:
+        """How many slots of a class the agreed pods of others may destroy."""
+        return sum(self._harm_of(other, count, key) for other, count in self._counts.items() if other != key)
+
+    def _harm_of(self, rival: PodClass, count: int, key: PodClass) -> int:
+        """How many slots of a class so many pods of a rival may destroy."""
+        mine, theirs = self._view(key), self._view(rival)
+        return count * theirs.harm(mine) if theirs.meets(mine) else 0
+
+    def _company(self, wanted: t.Collection[PodClass]) -> list[PodClass]:
+        """The agreed classes that could meet those wanted, or meet others that could, and so on."""
+        nodes = frozenset().union(*(self._view(key).nodes for key in wanted))
+        left = [key for key in self._counts if key not in wanted]
+        company = [key for key in wanted if key in self._counts]
+        while True:
+            met = [key for key in left if not nodes.isdisjoint(self._view(key).nodes)]
+            if not met:
+                return company
+            company += met
+            left = [key for key in left if nodes.isdisjoint(self._view(key).nodes)]
+            nodes = nodes.union(*(self._view(key).nodes for key in met))
+
+    def _has_to_spare(self, whole: t.Mapping[PodClass, int], wanted: t.Mapping[PodClass, int]) -> bool:
+        """Whether each class keeps its slots even if all others do their worst, by counting alone."""
+        if not all(self._view(key).plain for key in whole):
+            return False
+        for key, count in whole.items():
+            lost = self._lost[key] if key in self._lost else self._harm_to(key)
+            lost += sum(self._harm_of(other, more, key) for other, more in wanted.items() if other != key)
+            if self._view(key).slots < count + lost:
+                return False
+        return True
+
+    def _fits_in_any_order(self, whole: t.Mapping[PodClass, int]) -> bool:
+        """The order-free proof for one gang made of all; each class keeps the rules of its own namespace."""
+        candidates = []
+        for index, (key, count) in enumerate(whole.items()):
+            candidate = self._view(key).candidate
+            podset = dataclasses.replace(candidate.podset, name=str(index), count=count)
+            candidates.append(dataclasses.replace(candidate, podset=podset))
+        return order_free(Board(self._room, candidates), Budget())
+
+
+def _look(room: Room, namespace: str, podset: PodSet) -> _View:
+    """The pods of a class against the room, as if they were alone."""
+    ((_podset, wish),) = read_wishes(Gang("", namespace, (podset,)), room)
+    filtered = filter_nodes(room, wish)
+    slots = {n: _slots(room.free[n], podset.requests) for n in filtered.allowed}
+    reach = frozenset(n for n, here in slots.items() if here)
+    rules = bool(wish.affinity or wish.anti_affinity or wish.spreads)
+    nodes = _minded(room, wish, reach) if rules else reach
+    return _View(Candidate(podset, wish, filtered), sum(slots.values()), nodes, plain=not rules and not wish.host_ports)
+
+
+def _slots(free: Resources, requests: Resources) -> int:
+    """How many pods of this size the free amounts of a node take."""
+    return max(0, min((free.get(name, 0) // amount for name, amount in requests.items() if amount), default=0))
+
+
+def _minded(room: Room, wish: Constraints, reach: frozenset[int]) -> frozenset[int]:
+    """The nodes where other pods matter to one with rules about them: those of its domains, or all."""
+    if wish.affinity or wish.spreads:
+        return frozenset(range(len(room.nodes)))
+    nodes = set(reach)
+    for term in wish.anti_affinity:
+        domains = room.domains(term.topology_key)
+        mine = {domains[n] for n in reach} - {None}
+        nodes.update(n for n, domain in enumerate(domains) if domain in mine)
+    return frozenset(nodes)
+
+
+def _minds_neighbors(podset: PodSet) -> bool:
+    """Whether the pods may have rules about other pods."""
+    spec = podset.template.get("spec") or {}
+    affinity = spec.get("affinity") or {}
+    return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity") or spec.get("topologySpreadConstraints"))

@@ -1,0 +1,488 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Fit: can this gang start now? Pure: a room and a gang in, a verdict out."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
+    NamespaceFit,
+    PodsetFit,
+    Total,
+    Verdict,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
+    DEFAULT_SCHEDULER,
+    Constraints,
+    read_constraints,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board, Candidate
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes, rival_volumes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
+    QuotaUse,
+    judge_namespace,
+    quota_use,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget, find_full
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
+    Narrowing,
+    Placement,
+    emptiest,
+    find_packing,
+    find_steering,
+    order_free,
+    place_as_many,
+    play,
+    played,
+)
+
+MOST_VICTIMS_NAMED = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """How a gang fits: the steering it needs (none if empty) and one placement."""
+
+    narrowing: Narrowing
+    placement: Placement
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """A gang set against a room, ready to be judged."""
+
+    gang: Gang
+    room: Room
+    pairs: tuple[tuple[PodSet, Constraints], ...]
+    board: Board
+    dropped: tuple[t.Mapping[str, int], ...]
+
+
+def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...]:
+    """The constraints of each podset, with what its RuntimeClass adds on admission."""
+    pairs = []
+    for podset in gang.podsets:
+        wish = read_constraints(podset.template, gang.namespace)
+        extra = room.snapshot.runtime_classes.get(wish.runtime_class or "")
+        if extra:
+            wish = dataclasses.replace(
+                wish,
+                node_selector={**wish.node_selector, **extra.node_selector},
+                tolerations=wish.tolerations + extra.tolerations,
+            )
+        pairs.append((podset, wish))
+    return tuple(pairs)
+
+
+def open_case(gang: Gang, room: Room, *, without_affinity: t.Collection[str] = ()) -> Case:
+    """Filter nodes for each podset and set up the board; pod affinity of the named podsets is left out."""
+    pairs = tuple(
+        (podset, dataclasses.replace(wish, affinity=()) if podset.name in without_affinity else wish)
+        for podset, wish in read_wishes(gang, room)
+    )
+    candidates = [Candidate(podset, wish, filter_nodes(room, wish)) for podset, wish in pairs]
+    board = Board(room, candidates)
+    dropped = tuple(
+        {**item.filtered.dropped, **piece.closed} for item, piece in zip(candidates, board.pieces, strict=True)
+    )
+    return Case(gang, room, pairs, board, dropped)
+
+
+def try_to_fit(case: Case, budget: Budget | None = None) -> Placed | None:
+    """How the gang fits for certain now: in any order, or steered; None if neither could be shown.
+
+    A budget bounds the search of a caller that tries many cases; without one each search has its own.
+    """
+    board = case.board
+    if board.overdrawn():
+        return None
+    if order_free(board, budget or Budget()):
+        placement = play(board, range(len(board.pieces)), emptiest) or find_packing(board)
+        return None if placement is None else Placed({}, placement)
+    found = find_steering(board, budget or Budget())
+    return Placed(*found) if found else None
+
+
+def judge(room: Room, gang: Gang, taken: QuotaUse | None = None) -> Verdict:
+    """The verdict for one gang; advice is added by the caller, which may afford to try variants."""
+    pairs = read_wishes(gang, room)
+    space, hopeful = judge_namespace(
+        gang, pairs, room.snapshot.rules.get(gang.namespace, NamespaceRules()), taken or {}
+    )
+    open_points = _not_modelled(gang, pairs, room)
+    if not room.snapshot.nodes_visible:
+        return _namespace_only(gang, space, hopeful, open_points)
+    case = open_case(gang, room)
+    base = _counted(case, space, open_points)
+    blocked = _blocked_before_nodes(gang, pairs, room)
+    if blocked:
+        answer, reason, detail = blocked
+        return dataclasses.replace(base, answer=answer, reason=reason, detail=detail, podsets=_measured(case))
+    if not space.passed:
+        answer = "waits" if hopeful else "never"
+        return dataclasses.replace(base, answer=answer, reason=_space_reason(space), podsets=_measured(case))
+    placed = try_to_fit(case)
+    return _refusal(case, base) if placed is None else _acceptance(case, base, placed)
+
+
+def _space_reason(space: NamespaceFit) -> str:
+    """Which of the namespace's rules refuses; a quota that is used up comes first."""
+    of_limits = any(text.startswith("LimitRange") for text in space.problems)
+    return "limit_range" if of_limits and not any(line.short for line in space.quotas) else "namespace_quota"
+
+
+def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points: tuple[str, ...]) -> Verdict:
+    """The answer for an account that may not see nodes: what the namespace says, and nothing more."""
+    answer = "fits" if space.passed else ("waits" if hopeful else "never")
+    return Verdict(
+        gang.name,
+        gang.namespace,
+        answer,
+        "unproven" if space.passed else None,
+        None if space.passed else _space_reason(space),
+        space,
+        0,
+        (),
+        {},
+        (*open_points, "nodes_not_visible"),
+        nodes_visible=False,
+    )
+
+
+def _counted(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
+    """The numbers every answer has, before it is known."""
+    board = case.board
+    podsets = tuple(
+        PodsetFit(podset.name, podset.count, sum(board.slots(p).values()), podset.requests, len(piece.allowed), dropped)
+        for p, ((podset, _wish), piece, dropped) in enumerate(zip(case.pairs, board.pieces, case.dropped, strict=True))
+    )
+    return Verdict(
+        case.gang.name,
+        case.gang.namespace,
+        "waits",
+        None,
+        None,
+        space,
+        len(case.room.nodes),
+        podsets,
+        _totals(case),
+        open_points,
+    )
+
+
+def _measured(case: Case) -> tuple[PodsetFit, ...]:
+    """What is short, the largest holes and the nearest node, podset by podset; only a refusal needs all that."""
+    return tuple(_podset_fit(case, p) for p in range(len(case.pairs)))
+
+
+def _podset_fit(case: Case, p: int) -> PodsetFit:
+    """Slots found, total shortage, largest hole and, where slots are missing, the nearest node of one podset."""
+    podset, piece, board = case.pairs[p][0], case.board.pieces[p], case.board
+    slots = board.slots(p)
+    found = sum(slots.values())
+    rows = [board.free[n] for n in piece.allowed]
+    columns = {name: [row[r] for row in rows] for r, name in enumerate(board.resources) if name in podset.requests}
+    free = {name: sum(have for have in column if have > 0) for name, column in columns.items()}
+    short = {name: podset.count * amount - free[name] for name, amount in podset.requests.items()}
+    full = [n for n, here in slots.items() if not here] if found < podset.count else []
+    nearest = min(full, key=lambda n: (_lack(board, p, n), n), default=None)
+    return PodsetFit(
+        name=podset.name,
+        needed=podset.count,
+        found=found,
+        requests=podset.requests,
+        usable_nodes=len(piece.allowed),
+        dropped=case.dropped[p],
+        short={name: amount for name, amount in short.items() if amount > 0},
+        largest_hole={name: max(0, *column) if column else 0 for name, column in columns.items()},
+        nearest_node=None if nearest is None else case.room.nodes[nearest].name,
+        nearest_short={} if nearest is None else _short_on(case.room, podset, nearest),
+    )
+
+
+def _lack(board: Board, p: int, n: int) -> float:
+    """How far a node is from taking one more pod, over all resources as shares of what one pod takes."""
+    free = board.free[n]
+    lack = 0.0
+    for r, cost in board.pieces[p].needs:
+        if free[r] < cost:
+            lack += (cost - max(0, free[r])) / cost
+    return lack
+
+
+def _short_on(room: Room, podset: PodSet, n: int) -> Resources:
+    """What one more pod of the podset lacks on a node."""
+    free = room.free[n]
+    lacks = {name: amount - max(0, free.get(name, 0)) for name, amount in podset.requests.items()}
+    return {name: lack for name, lack in lacks.items() if lack > 0}
+
+
+def _totals(case: Case) -> dict[str, Total]:
+    """Demand of the whole gang against what is free on all nodes any of its podsets may use."""
+    wanted: dict[str, int] = {}
+    for podset, _wish in case.pairs:
+        for name, amount in podset.requests.items():
+            wanted[name] = wanted.get(name, 0) + podset.count * amount
+    columns = zip(case.board.resources, zip(*case.board.free.values(), strict=True), strict=False)
+    free = {name: sum(have for have in column if have > 0) for name, column in columns}
+    return {name: Total(amount, free.get(name, 0)) for name, amount in sorted(wanted.items())}
+
+
+def _blocked_before_nodes(
+    gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], room: Room
+) -> tuple[str, str, str] | None:
+    """Things that stop pods before any node is looked at: (answer, reason, detail)."""
+    snapshot = room.snapshot
+    users: collections.Counter[str] = collections.Counter()
+    for podset, wish in pairs:
+        for name in set(wish.claims):
+            users[name] += podset.count
+    for podset, wish in pairs:
+        if not podset.count:
+            continue
+        classes_known = "runtimeclasses" not in snapshot.unread
+        if wish.runtime_class and classes_known and wish.runtime_class not in snapshot.runtime_classes:
+            return "waits", "runtime_class_missing", wish.runtime_class
+        if wish.priority_class and snapshot.priorities and wish.priority_class not in snapshot.priorities:
+            return "waits", "priority_class_missing", wish.priority_class
+        for name in wish.claims:
+            stopped = _claim_problem(gang, room, name, users[name])
+            if stopped:
+                return *stopped, name
+    return None
+
+
+def _claim_problem(gang: Gang, room: Room, name: str, users: int) -> tuple[str, str] | None:
+    """Why a claim that so many pods of the gang mount stops them: (answer, reason); what was not read stops nobody."""
+    snapshot = room.snapshot
+    claim = snapshot.storage.claims.get((gang.namespace, name))
+    if claim is None:
+        expected = name in gang.own_claims or "persistentvolumeclaims" in snapshot.unread
+        return None if expected else ("waits", "claim_missing")
+    if claim.once_per_pod and (users > 1 or room.used_claims[(gang.namespace, name)]):
+        return "never" if users > 1 else "waits", "claim_in_use"
+    late = claim.storage_class in snapshot.storage.late_binding or "storageclasses" in snapshot.unread
+    return None if claim.volume is not None or late else ("waits", "claim_unbound")
+
+
+def _not_modelled(gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], room: Room) -> tuple[str, ...]:
+    """What the verdict does not take into account; any entry keeps a fit from being called proven."""
+    points = set()
+    storage, unread = room.snapshot.storage, room.snapshot.unread
+    for podset, wish in pairs:
+        if not podset.count:
+            continue
+        if wish.device_claims:
+            points.add("dra_claims")
+        if wish.scheduler != DEFAULT_SCHEDULER:
+            points.add("scheduler_name")
+        if wish.gates:
+            points.add("scheduling_gates")
+        claims = [storage.claims.get((gang.namespace, name)) for name in wish.claims]
+        if wish.new_claims or any(claim is None or claim.volume is None for claim in claims):
+            points.add("unbound_volumes")
+        if wish.claims and not unread.isdisjoint(("persistentvolumeclaims", "persistentvolumes", "csinodes")):
+            points.add("volumes_not_visible")
+        if wish.runtime_class and "runtimeclasses" in unread:
+            points.add("runtime_classes_not_visible")
+    if room.snapshot.webhooks or not unread.isdisjoint(("webhooks", "policies")):
+        points.add("mutating_webhooks")
+    if not unread.isdisjoint((f"resourcequotas {gang.namespace}", f"limitranges {gang.namespace}")):
+        points.add("namespace_rules_not_visible")
+    if rival_volumes(room, [wish for podset, wish in pairs if podset.count]):
+        points.add("attach_limits")
+    return tuple(sorted(points))
+
+
+def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
+    """The verdict for a gang that fits."""
+    names = case.room.host_names
+    pieces = case.board.pieces
+    how = "steered" if placed.narrowing else "now"
+    return dataclasses.replace(
+        base,
+        answer="fits",
+        how="unproven" if base.not_modelled else how,
+        steering={pieces[p].name: tuple(sorted(names[n] for n in nodes)) for p, nodes in placed.narrowing.items()},
+        placement={
+            piece.name: {case.room.nodes[n].name: count for n, count in sorted(here.items())}
+            for piece, here in zip(pieces, placed.placement, strict=True)
+        },
+    )
+
+
+def _refusal(case: Case, base: Verdict) -> Verdict:
+    """The verdict for a gang that does not fit now: for ever, or why it waits."""
+    base = dataclasses.replace(base, podsets=_measured(case), may_preempt=_possible_victims(case))
+    # Pods that others must join may stay while room is made beside them.
+    joined = [podset.name for podset, wish in case.pairs if wish.affinity and _has_friends(case.room, wish)]
+    empty = open_case(case.gang, case.room.emptied(), without_affinity=joined)
+    if _hopeless(empty.board):
+        # Its numbers are those of empty nodes: what runs now makes no difference.
+        podsets, totals = _measured(empty), _totals(empty)
+        return dataclasses.replace(
+            base, answer="never", reason=_reason(empty, podsets, totals), podsets=podsets, totals=totals
+        )
+    return dataclasses.replace(base, answer="waits", reason=_reason(case, base.podsets, base.totals))
+
+
+def _has_friends(room: Room, wish: Constraints) -> bool:
+    """Whether pods that required affinity looks for are there now."""
+
+    def matches(namespace: str, labels: t.Mapping[str, str]) -> bool:
+        return all(term.matches(namespace, labels, room.namespace_labels(namespace)) for term in wish.affinity)
+
+    return any(room.count_matching(matches, terminating=True).values())
+
+
+def _hopeless(board: Board) -> bool:
+    """Whether the gang could not even be placed on this board, where every node is ready and empty."""
+    if board.overdrawn():
+        return True
+    if next(played(board), None) is not None:
+        return False
+    placement, exhaustive = find_full(board)
+    return placement is None and exhaustive
+
+
+def _reason(case: Case, podsets: t.Iterable[PodsetFit], totals: t.Mapping[str, Total]) -> str:
+    """The main reason why a case does not fit."""
+    board = case.board
+    if any(piece.count and not piece.allowed for piece in board.pieces):
+        return "no_matching_node"
+    if any(total.short for total in totals.values()) or any(fit.short for fit in podsets):
+        return "insufficient"
+    if not board.overdrawn() and find_packing(board) is not None:
+        return "order_dependent"
+    rules = any(piece.coupled for piece in board.pieces)
+    rules = rules or any(wish.host_ports or wish.anti_affinity for _podset, wish in case.pairs)
+    return "constraints" if rules and not _crowded(case) else "fragmentation"
+
+
+def _crowded(case: Case) -> bool:
+    """Whether some podset lacks slots by its requests alone, host ports and rules of placement aside."""
+    for (podset, _wish), piece in zip(case.pairs, case.board.pieces, strict=True):
+        wanted = [(name, amount) for name, amount in podset.requests.items() if amount]
+        frees = (case.room.free[n] for n in piece.allowed)
+        if sum(max(0, min(free.get(name, 0) // want for name, want in wanted)) for free in frees) < podset.count:
+            return True
+    return False
+
+
+def _possible_victims(case: Case) -> tuple[str, ...]:
+    """Pods of lower priority on nodes the gang may use: kube-scheduler might preempt them; we never count on it."""
+    snapshot = case.room.snapshot
+    priorities = [
+        _priority(wish, snapshot.priorities, snapshot.default_priority) for podset, wish in case.pairs if wish.preempts
+    ]
+    highest = max(priorities, default=case.room.lowest_priority)
+    if highest <= case.room.lowest_priority:
+        return ()
+    victims = (pod.key for n in case.board.nodes for pod in case.room.pods_on[n] if pod.priority < highest)
+    return tuple(sorted(victims)[:MOST_VICTIMS_NAMED])
+
+
+def _priority(wish: Constraints, classes: t.Mapping[str, int], default: int) -> int:
+    """The priority a podset's pods will get."""
+    if wish.priority_class:
+        return classes.get(wish.priority_class, default)
+    return wish.priority if wish.priority is not None else default
+
+
+def occupy(room: Room, gang: Gang, verdict: Verdict) -> None:
+    """Put a gang that fits into the room as the verdict places it, so that the next one sees what is left."""
+    wishes = {podset.name: (podset, wish) for podset, wish in read_wishes(gang, room)}
+    for name, nodes in (verdict.placement or {}).items():
+        podset, wish = wishes[name]
+        for node, count in nodes.items():
+            for turn in range(count):
+                room.add(virtual_pod(f"{gang.name}/{name}/{node}/{turn}", podset, wish, node))
+
+
+def virtual_pod(name: str, podset: PodSet, wish: Constraints, node: str) -> Pod:
+    """A pod that does not exist yet but whose place is taken."""
+    return Pod(
+        namespace=wish.namespace,
+        name=name,
+        labels=wish.labels,
+        node=node,
+        requests=podset.requests,
+        host_ports=wish.host_ports,
+        anti_affinity=wish.anti_affinity,
+        claims=wish.claims,
+        priority=wish.priority or 0,
+        terminating=False,
+        owner=None,
+        stays=False,
+        waiting=podset.template,
+    )
+
+
+def place_waiting_pods(
+    room: Room,
+    gangs: t.Iterable[Gang],
+    promised: t.Callable[[Pod], bool] | None = None,
+    counted: t.Container[tuple[str, str]] = (),
+) -> int:
+    """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none.
+
+    Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out, except
+    those that were promised their place. Those that were counted, by namespace and name, have one already.
+    """
+    snapshot = room.snapshot
+    waiting = [pod for pod in snapshot.pods if pod.waiting is not None and (pod.namespace, pod.name) not in counted]
+    if not waiting:
+        return 0
+    wishes = [wish for gang in gangs for _podset, wish in read_wishes(gang, room)]
+    least = min((_priority(wish, snapshot.priorities, snapshot.default_priority) for wish in wishes), default=0)
+    waiting = [pod for pod in waiting if pod.priority >= least or (promised is not None and promised(pod))]
+    placed = 0
+    for alike in _alike(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
+        first = alike[0]
+        template = t.cast(t.Mapping[str, t.Any], first.waiting)
+        podset = PodSet(first.key, len(alike), first.requests, {}, template, None, first.key, -1)
+        case = open_case(Gang(first.key, first.namespace, (podset,)), room)
+        places = [n for n, count in place_as_many(case.board, 0, emptiest).items() for _turn in range(count)]
+        for pod, n in zip(alike, places, strict=False):
+            room.add(dataclasses.replace(pod, node=room.nodes[n].name))
+        placed += len(places)
+    return placed
+
+
+def _alike(pods: t.Iterable[Pod]) -> list[list[Pod]]:
+    """Pods that can be placed together: of one controller and one size; others each by itself."""
+    groups: dict[t.Hashable, list[Pod]] = {}
+    for pod in pods:
+        same = (pod.namespace, pod.owner, frozenset(pod.requests.items())) if pod.owner else pod.key
+        groups.setdefault(same, []).append(pod)
+    return list(groups.values())
+
+
+def judge_all(
+    room: Room, gangs: t.Sequence[Gang], *, cumulative: bool, finish: t.Callable[[Room, Gang, Verdict], Verdict]
+) -> list[Verdict]:
+    """Verdicts for many gangs: each alone, or one after the other with those that fit taking their place.
+
+    finish completes a verdict while the room is still as the gang found it (advice is worked out there).
+    """
+    verdicts = []
+    taken: QuotaUse = {}
+    for gang in gangs:
+        verdict = finish(room, gang, judge(room, gang, taken))
+        verdicts.append(verdict)
+        if cumulative and verdict.answer == "fits":
+            occupy(room, gang, verdict)
+            for key, amount in quota_use(gang, verdict.space).items():
+                taken[key] = taken.get(key, 0) + amount
+    return verdicts

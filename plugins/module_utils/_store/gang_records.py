@@ -1,0 +1,280 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records as the API server keeps them: listed, read without ever failing, and written by compare-and-swap."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound, ServerFault
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    Allowance,
+    Existing,
+    Ownership,
+    Propagation,
+    settle_create,
+    settle_delete,
+    settle_replace,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
+    MANAGED_LABEL,
+    WRAPPER_API,
+    WRAPPER_KIND,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
+    EXPIRES_ANNOTATION,
+    PHASE_LABEL,
+    RECORD_LABEL,
+    UNFINISHED_SELECTOR,
+    expiry,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import (
+    Record,
+    record_from_api,
+    record_of_spec,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    STATE_ANNOTATION,
+    GangState,
+    read_state,
+    state_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES, Store
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+
+Object = dict[str, t.Any]
+T = t.TypeVar("T")
+
+_WRAPPER_PLURAL = "appwrappers"
+_SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper": f"{MANAGED_LABEL}=true"}
+
+
+# Inside of a class that has a method called list, the name means that method.
+RecordList = list[Record]
+
+
+class RecordExists(Conflict):
+    """The name is taken; found is the object that has it."""
+
+    def __init__(self, found: Object) -> None:
+        """Keep what was found."""
+        target = describe_object(found)
+        super().__init__("create", target, status=409, reason="AlreadyExists", message="another object has this name")
+        self.found = found
+
+
+def record_path(store: Store, namespace: str | None, name: str | None = None) -> str:
+    """The address of a record, or of all records of a namespace or of the cluster."""
+    if store == "configmap":
+        return resource_path("v1", "configmaps", namespace, name)
+    return resource_path(WRAPPER_API, _WRAPPER_PLURAL, namespace, name)
+
+
+def path_of(record: Record) -> str:
+    """The address of a record that was read."""
+    return record_path(record.store, record.namespace, record.name)
+
+
+def read_record(
+    client: KubeClient, store: Store, namespace: str, name: str, *, every_wrapper: bool = False
+) -> Record | None:
+    """One record by its name; None when there is no object of that name, or one that is no record of ours.
+
+    Every AppWrapper is ours where the definition of that kind is; elsewhere only those that are marked.
+    """
+    raw = get_object(client, record_path(store, namespace, name))
+    label, _equals, value = _SELECTORS[store].partition("=")
+    marked = raw is not None and (raw["metadata"].get("labels") or {}).get(label) == value
+    if raw is None or not (marked or (every_wrapper and store == "appwrapper")):
+        return None
+    return record_from_api(raw)
+
+
+class Records:
+    """All records of a cluster; those that did not change since the last list are not read anew."""
+
+    def __init__(self, client: KubeClient, *, every_wrapper: bool = False) -> None:
+        """Nothing listed yet; every_wrapper takes AppWrappers without our mark too."""
+        self._client = client
+        self._selectors: dict[Store, str | None] = {**_SELECTORS}
+        if every_wrapper:
+            self._selectors["appwrapper"] = None
+        self._known: dict[str, Record] = {}
+
+    def list(
+        self, namespaces: Sequence[str] | None, stores: Iterable[Store] = STORES, *, finished: bool = True
+    ) -> RecordList:
+        """The records of these namespaces (None: of all) by namespace and name; terminating ones too.
+
+        Without the finished ones the server leaves out what is labelled so. A label can be wrong, the state tells.
+        """
+        paths = [
+            (store, record_path(store, namespace), self.selector(store, None if finished else UNFINISHED_SELECTOR))
+            for store in stores
+            if self.served(store)
+            for namespace in ((None,) if namespaces is None else sorted(set(namespaces)))
+        ]
+        found = [record for records in parallel(self._reader(*path) for path in paths) for record in records]
+        self._known = {record.uid: record for record in found}
+        return sorted(found, key=lambda record: (record.namespace, record.name, record.store))
+
+    def selector(self, store: Store, more: str | None) -> str | None:
+        """Which objects of a kind are records, and of those the ones that a further selector takes."""
+        return ",".join(filter(None, (self._selectors[store], more))) or None
+
+    def read(self, store: Store, namespace: str, name: str) -> Record | None:
+        """One record by its name, whatever its label says; None when there is none that would be listed."""
+        every_wrapper = self._selectors["appwrapper"] is None
+        return read_record(self._client, store, namespace, name, every_wrapper=every_wrapper)
+
+    def served(self, store: Store) -> bool:
+        """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
+        return store == "configmap" or find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+
+    def _reader(self, store: Store, path: str, selector: str | None) -> t.Callable[[], Sequence[Record]]:
+        """One list to be made in a thread."""
+        return lambda: self.while_served(
+            store, lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
+        )
+
+    def while_served(self, store: Store, read: t.Callable[[], Sequence[T]]) -> Sequence[T]:
+        """What a list of records shows; nothing when their definition was deleted since it was found.
+
+        A server that still tells of the definition does not know all yet, or not any more: records that exist must not
+        look gone, so that is an error which passes.
+        """
+        try:
+            return read()
+        except NotFound as error:
+            if store != "appwrapper":
+                raise
+            self._client.discovered.pop(WRAPPER_API, None)
+            if self.served(store):
+                raise ServerFault(
+                    error.action, error.target, status=error.status, reason=error.reason, message=error.message
+                ) from error
+            return []
+
+    def _keep(self, raw: Object) -> Record:
+        """The record of an object, the known one if it did not change."""
+        metadata = raw["metadata"]
+        known = self._known.get(metadata["uid"])
+        if known is not None and known.resource_version == metadata["resourceVersion"]:
+            return known
+        if raw["kind"] != WRAPPER_KIND:
+            # Only those of wrappers tell something: who else writes their status.
+            metadata.pop("managedFields", None)
+        return record_from_api(raw)
+
+
+def put_state(
+    client: KubeClient, record: Record, state: GangState, *, allowance: Allowance | None = None, tries: int | None = 5
+) -> Record:
+    """Write a state to the record as it was read, with the label that repeats its phase; returns it as stored.
+
+    Raises Superseded when anybody changed the record meanwhile and ObjectGone when it was deleted.
+    """
+    body = _writable(record.raw)
+    # A wrapper that was written without the mark is ours from the first write on.
+    own = {MANAGED_LABEL: "true"} if record.store == "appwrapper" else {}
+    body["metadata"]["labels"] = {**record.labels, **own, PHASE_LABEL: state.phase}
+    expires = expiry(state, record.spec.ttl if record.spec is not None else None)
+    body["metadata"]["annotations"] = {
+        **{key: text for key, text in (body["metadata"].get("annotations") or {}).items() if key != EXPIRES_ANNOTATION},
+        STATE_ANNOTATION: state_text(state),
+        **({EXPIRES_ANNOTATION: expires} if expires is not None else {}),
+    }
+    stored = settle_replace(
+        client, path_of(record), body, state.write_id, _state_write_id, allowance=allowance, tries=tries
+    )
+    return _reread(record, stored)
+
+
+def put_status(client: KubeClient, record: Record, status: Object, *, allowance: Allowance | None = None) -> Record:
+    """Write the status of an AppWrapper; returns the record as stored. A status is known by what it says."""
+    body = {**_writable(record.raw), "status": status}
+    path = resource_path(WRAPPER_API, _WRAPPER_PLURAL, record.namespace, record.name, "status")
+    text = canonical_json(status)
+    stored = settle_replace(client, path, body, text, _status_text, allowance=allowance)
+    return _reread(record, stored)
+
+
+def create_record(client: KubeClient, raw: Object, *, allowance: Allowance | None = None) -> Record:
+    """Create a record; one found with the same contents is taken for it, RecordExists tells of any other object."""
+    wanted = _contents(raw)
+    store: Store = "appwrapper" if raw["kind"] == WRAPPER_KIND else "configmap"
+
+    def is_ours(found: Object) -> Ownership:
+        """Ours if it says what we wanted to say."""
+        return Ownership.OURS if _contents(found) == wanted else Ownership.FOREIGN
+
+    path = record_path(store, raw["metadata"]["namespace"])
+    outcome = settle_create(client, path, raw, is_ours=is_ours, allowance=allowance)
+    if isinstance(outcome, Existing):
+        raise RecordExists(outcome.obj)
+    return record_from_api(outcome.obj)
+
+
+def replace_record(client: KubeClient, record: Record, raw: Object, *, allowance: Allowance | None = None) -> Record:
+    """Replace a record as it was read by other contents; Superseded and ObjectGone as in put_state."""
+    body = _writable(raw)
+    body["metadata"].update(uid=record.uid, resourceVersion=record.resource_version)
+    stored = settle_replace(client, path_of(record), body, _contents(body), _contents, allowance=allowance)
+    return record_from_api(stored)
+
+
+def delete_record(
+    client: KubeClient,
+    record: Record,
+    *,
+    propagation: Propagation = "Background",
+    allowance: Allowance | None = None,
+) -> None:
+    """Delete this very record; the garbage collector takes its ticket and all that the ticket owns."""
+    settle_delete(client, path_of(record), record.uid, propagation=propagation, allowance=allowance)
+
+
+def _writable(raw: Mapping[str, t.Any]) -> Object:
+    """A copy to be changed and sent; managedFields left out mean unchanged to the server."""
+    metadata = {key: copy.deepcopy(value) for key, value in raw["metadata"].items() if key != "managedFields"}
+    return {**raw, "metadata": metadata}
+
+
+def _reread(record: Record, stored: Object) -> Record:
+    """The record as stored; its specification is read anew only if somebody changed it."""
+    same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
+    if same and _said_labels(stored["metadata"].get("labels")) == _said_labels(record.labels):
+        return record_of_spec(record.store, stored, record.spec, record.spec_problem)
+    return record_from_api(stored)
+
+
+def _said_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """Labels without the one that only repeats the state."""
+    return {key: value for key, value in (labels or {}).items() if key != PHASE_LABEL}
+
+
+def _state_write_id(raw: Object) -> str | None:
+    """Which write made the state what it is."""
+    state = read_state(raw["metadata"].get("annotations"))
+    return state.write_id if state is not None else None
+
+
+def _status_text(raw: Object) -> str | None:
+    """A status as text to compare by."""
+    return canonical_json(raw.get("status"))
+
+
+def _contents(raw: Object) -> str:
+    """What a writer said of a record: its data or spec, its labels and annotations."""
+    metadata = raw["metadata"]
+    said = [metadata.get("labels") or {}, metadata.get("annotations") or {}, raw.get("data"), raw.get("spec")]
+    return canonical_json(said)

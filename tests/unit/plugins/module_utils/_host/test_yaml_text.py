@@ -1,0 +1,32 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading YAML."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._host import yaml_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MissingLibrary
+
+
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [("a: 1\n---\n---\nb: 2\n", [{"a": 1}, {"b": 2}]), (b"[1]", [[1]]), ("", []), ("# nothing\n", [])],
+)
+def test_documents(text, documents):
+    assert yaml_text.load_yaml(text, "here") == documents
+
+
+@pytest.mark.parametrize("text", ["a: [", "!!python/object:os.system {}"])
+def test_what_cannot_be_read_is_named(text):
+    with pytest.raises(BadInput, match="Cannot read here: it is not YAML: "):
+        yaml_text.load_yaml(text, "here")
+
+
+def test_a_missing_library_is_told(monkeypatch):
+    monkeypatch.setattr(yaml_text, "YAML_IMPORT_ERROR", "Traceback")
+    with pytest.raises(MissingLibrary) as caught:
+        yaml_text.load_yaml("a: 1", "here")
+    assert caught.value.library == "PyYAML"

@@ -1,0 +1,395 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The pure rules of local clusters."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    MANAGED_ANNOTATION,
+    Catalogue,
+    ClusterSpec,
+    NodeGroup,
+    Placeholders,
+    ProcessSpec,
+    Program,
+    Webhook,
+    build_command,
+    build_node,
+    build_nodes,
+    check_flags,
+    check_spec,
+    covers,
+    expand,
+    expand_object,
+    find_change,
+    is_ready,
+    rewrite_webhooks,
+    switches_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+
+GROUP = NodeGroup(
+    "gpu", 2, "8", "8118372Ki", 110, (("nvidia.com/gpu", "8"),), (("zone", "a"),), (Taint("gpu", "NoSchedule"),)
+)
+
+
+def placeholders(**paths):
+    values = {"kubeconfig": "/k", "certificates": "/c", "feature_gates": "", "server": "https://s", **paths}
+    ports = {"me": {"health": 1}, "etcd": {"client": 2}}
+    return Placeholders("me", values, ports, lambda name: f"content of {name}".encode())
+
+
+def live(group=GROUP, index=0, **changes):
+    """A node as the API server returns it."""
+    node = json.loads(json.dumps(build_node(group, index)))
+    node["metadata"]["resourceVersion"] = "5"
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return {**node, **changes}
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        (ClusterSpec("Muster"), "name"),
+        (ClusterSpec("../x"), "name"),
+        (ClusterSpec("a" * 43), "name"),
+        (ClusterSpec("a", (GROUP, GROUP)), "nodes[1].name"),
+        (ClusterSpec("a", (NodeGroup("a_b", 1, "1", "1", 1),)), "nodes[0].name"),
+        (ClusterSpec("a", (NodeGroup("a", -1, "1", "1", 1),)), "nodes[0].count"),
+        (ClusterSpec("a", (NodeGroup("a", 1, "lots", "1", 1),)), "nodes[0] resource cpu"),
+        (ClusterSpec("a", (NodeGroup("a", 1, "1", "1", 1, (("x/y", "z"),)),)), "nodes[0] resource x/y"),
+        (ClusterSpec("a", operators=("kuberay", "kubera")), "operators[1]"),
+    ],
+)
+def test_bad_specs_are_refused_naming_the_field(spec, where):
+    with pytest.raises(BadInput) as refused:
+        check_spec(spec, ["kuberay"])
+    assert refused.value.target == where
+
+
+def test_a_good_spec_passes():
+    assert check_spec(ClusterSpec("a-1", (GROUP,), ("kuberay",)), ["kuberay"]) is None
+
+
+def test_switches_are_sorted_so_that_equal_settings_give_equal_text():
+    assert switches_text([("b", False), ("a", True)]) == "a=true,b=false"
+    assert switches_text([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("--x={kubeconfig}", "--x=/k"),
+        ("{port:health}/{port:etcd:client}", "1/2"),
+        ("{base64:ca.crt}", "Y29udGVudCBvZiBjYS5jcnQ="),
+        ("{{ .Dir }} {unknown}", "{{ .Dir }} {unknown}"),
+    ],
+)
+def test_placeholders_are_expanded_and_everything_else_is_left(text, expected):
+    assert expand(text, placeholders()) == expected
+
+
+def test_objects_are_expanded_at_any_depth():
+    value = {"a": ["{server}", {"b": "{port:health}"}], "c": 1, "d": None}
+    assert expand_object(value, placeholders()) == {"a": ["https://s", {"b": "1"}], "c": 1, "d": None}
+
+
+def test_arguments_without_value_are_left_out():
+    component = ProcessSpec("me", "p", "run", ("health",), ("--a", "--gates={feature_gates}", "--k={kubeconfig}"), "")
+    assert build_command(component, "/bin", placeholders(), {}) == ["/bin/run", "--a", "--k=/k"]
+    assert build_command(component, "/bin", placeholders(feature_gates="x=true"), {})[2] == "--gates=x=true"
+
+
+def test_flags_of_the_user_replace_ours():
+    component = ProcessSpec(
+        "me", "p", "run", ("health",), ("--a", "--qps=1000", "--qps-burst=2", "--k={kubeconfig}"), ""
+    )
+    flags = ClusterSpec("c", component_flags=(("me", (("qps", "20"), ("a", "false"))),)).flags_of("me")
+    command = build_command(component, "/bin", placeholders(), flags)
+    assert command == ["/bin/run", "--qps-burst=2", "--k=/k", "--a=false", "--qps=20"]
+    assert ClusterSpec("c").flags_of("me") == {}
+
+
+@pytest.mark.parametrize(("component", "flag", "word"), [("you", "a", "but me"), ("me", "--a", "without dashes")])
+def test_flags_of_nobody_and_bad_flags_are_refused(component, flag, word):
+    known = ProcessSpec("me", "p", "run", (), (), "")
+    check_flags(ClusterSpec("c", component_flags=(("me", (("a", "1"),)),)), [known])
+    with pytest.raises(BadInput) as refused:
+        check_flags(ClusterSpec("c", component_flags=((component, ((flag, "1"),)),)), [known])
+    assert refused.value.target == f"component_flags.{component}"
+    assert word in refused.value.cause
+
+
+def test_a_node_offers_what_its_group_says():
+    node = build_node(GROUP, 1)
+    assert node["metadata"]["name"] == "gpu-1"
+    assert node["metadata"]["labels"] == {
+        "kubernetes.io/hostname": "gpu-1",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "zone": "a",
+        "muster.kube/node-group": "gpu",
+    }
+    assert node["status"]["allocatable"] == {"cpu": "8", "memory": "8118372Ki", "pods": "110", "nvidia.com/gpu": "8"}
+    assert node["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule"}]
+
+
+def test_groups_whose_nodes_would_have_the_same_name_are_refused():
+    groups = (NodeGroup("a", 11, "1", "1", 1), NodeGroup("a-1", 1, "1", "1", 1))
+    assert len(build_nodes(groups)) == 12
+    with pytest.raises(BadInput, match="second node called a-1-0"):
+        build_nodes((*groups, NodeGroup("a-1", 1, "1", "1", 1)))
+
+
+def test_an_equal_node_needs_no_change_even_if_written_differently():
+    wanted = build_node(NodeGroup("gpu", 2, "8000m", "8313212928", 110, GROUP.extended, GROUP.labels, GROUP.taints), 0)
+    assert find_change(wanted, live()) is None
+
+
+def test_what_others_added_stays():
+    node = live()
+    node["metadata"]["labels"]["theirs"] = "x"
+    node["spec"]["taints"].append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    node["status"]["capacity"]["theirs/thing"] = "1"
+    assert find_change(build_node(GROUP, 0), node) is None
+
+
+def test_changed_capacity_is_patched_and_dropped_resources_are_removed():
+    wanted = build_node(NodeGroup("gpu", 2, "4", "8118372Ki", 110, (), GROUP.labels, GROUP.taints), 0)
+    change = find_change(wanted, live())
+    amounts = {"cpu": "4", "nvidia.com/gpu": None}
+    assert change.status == {"status": {"capacity": amounts, "allocatable": amounts}}
+
+
+def test_changed_labels_are_patched_and_dropped_ones_are_removed():
+    wanted = build_node(NodeGroup("gpu", 2, "8", "8118372Ki", 110, GROUP.extended, (("row", "1"),), GROUP.taints), 0)
+    change = find_change(wanted, live())
+    assert change.node["metadata"]["labels"] == {"row": "1", "zone": None}
+    assert change.status == {}
+
+
+def test_changed_taints_replace_only_ours_and_insist_on_what_was_read():
+    node = live()
+    theirs = {"key": "theirs", "effect": "NoExecute", "value": "x"}
+    node["spec"]["taints"].insert(0, theirs)
+    group = NodeGroup("gpu", 2, "8", "8118372Ki", 110, GROUP.extended, GROUP.labels, (Taint("new", "NoSchedule", "v"),))
+    change = find_change(build_node(group, 0), node)
+    assert change.node["spec"]["taints"] == [theirs, {"key": "new", "effect": "NoSchedule", "value": "v"}]
+    assert change.node["metadata"]["resourceVersion"] == "5"
+
+
+def test_a_spoilt_record_of_what_is_ours_is_written_anew():
+    node = live()
+    node["metadata"]["annotations"][MANAGED_ANNOTATION] = "{"
+    change = find_change(build_node(GROUP, 0), node)
+    assert list(change.node["metadata"]["annotations"]) == [MANAGED_ANNOTATION]
+
+
+@pytest.mark.parametrize(
+    ("status", "taints", "expected"),
+    [
+        ("True", None, True),
+        ("False", None, False),
+        ("True", [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}], False),
+        ("True", [{"key": "other", "effect": "NoSchedule"}], True),
+    ],
+)
+def test_a_node_is_ready_when_it_takes_pods(status, taints, expected):
+    node = {"spec": {"taints": taints}, "status": {"conditions": [{"type": "Ready", "status": status}]}}
+    assert is_ready(node) is expected
+
+
+def test_a_node_without_status_is_not_ready():
+    assert is_ready({"spec": {}, "status": {}}) is False
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "expected"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, True),
+        ({"a": [1, 2]}, {"a": [1]}, False),
+        (None, {"a": 1}, False),
+    ],
+)
+def test_an_object_covers_another_that_asks_for_less(present, wanted, expected):
+    assert covers(present, wanted) is expected
+
+
+def test_webhooks_are_reached_by_url():
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "K",
+        "metadata": {"name": "upstream"},
+        "webhooks": [
+            {"name": "a", "clientConfig": {"service": {"name": "s", "path": "/a"}}, "sideEffects": "None"},
+            {"name": "b", "clientConfig": {"service": {"name": "s"}}},
+        ],
+    }
+    result = rewrite_webhooks(manifest, Webhook("m", "K", "mine", "webhook", (("b", {"x": 1}),)), 9, "Q0E=")
+    assert result["metadata"] == {"name": "mine"}
+    assert result["webhooks"] == [
+        {"name": "a", "clientConfig": {"url": "https://127.0.0.1:9/a", "caBundle": "Q0E="}, "sideEffects": "None"},
+        {
+            "name": "b",
+            "clientConfig": {"url": "https://127.0.0.1:9/", "caBundle": "Q0E="},
+            "objectSelector": {"x": 1},
+        },
+    ]
+
+
+def real(**changes):
+    return NodeGroup(**{"name": "real", "count": 1, "cpu": "", "memory": "", "pods": 110, "real": True, **changes})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ((real(count=2),), "there is one, not 2"),
+        ((real(), real(name="other")), "can have one real node"),
+        ((real(cpu="4"),), "has the cpu and memory of this machine"),
+    ],
+)
+def test_a_real_node_is_this_machine_once(nodes, message):
+    with pytest.raises(BadInput, match=message):
+        check_spec(ClusterSpec("c", nodes), ())
+
+
+def test_of_a_real_node_only_what_the_user_wrote_is_wanted():
+    node = build_node(real(extended=(("nvidia.com/gpu", "2"),), labels=(("a", "b"),)), 0)
+    assert node["metadata"]["name"] == "real-0"
+    assert node["metadata"]["labels"] == {"a": "b", "muster.kube/node-group": "real", "muster.kube/real": "true"}
+    assert node["status"] == {"capacity": {"nvidia.com/gpu": "2"}, "allocatable": {"nvidia.com/gpu": "2"}}
+    live = {
+        "metadata": {**node["metadata"], "labels": {**node["metadata"]["labels"], "kubernetes.io/os": "linux"}},
+        "spec": {},
+        "status": {"capacity": {"cpu": "2", "nvidia.com/gpu": "2"}, "allocatable": {"cpu": "2", "nvidia.com/gpu": "2"}},
+    }
+    assert find_change(node, live) is None
+
+
+def component(name, program="prog"):
+    return ProcessSpec(name, program, "run", (), (), "")
+
+
+CATALOGUE = Catalogue(
+    {},
+    (component("etcd", "etcd"), component("server", "kubernetes")),
+    {"kuberay": component("kuberay", "kuberay"), "kueue": component("kueue", "kueue")},
+    registry=component("registry", ""),
+    real_node=(component("runtime", "containerd"), component("kubelet", "kubernetes")),
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "names", "programs"),
+    [
+        (ClusterSpec("c"), ["etcd", "server"], ["etcd", "kubernetes"]),
+        (ClusterSpec("c", operators=("kueue",)), ["etcd", "server", "kueue"], ["etcd", "kubernetes", "kueue"]),
+        (ClusterSpec("c", registry=True), ["etcd", "server", "registry"], ["etcd", "kubernetes"]),
+        (
+            ClusterSpec("c", nodes=(real(),)),
+            ["etcd", "server", "runtime", "kubelet"],
+            ["etcd", "kubernetes", "containerd", "kubernetes", "pause"],
+        ),
+    ],
+)
+def test_a_cluster_has_the_processes_it_needs(spec, names, programs):
+    assert [item.name for item in CATALOGUE.components(spec)] == names
+    assert CATALOGUE.program_names(spec) == programs
+
+
+def test_a_catalogue_without_a_registry_starts_none():
+    bare = Catalogue({}, (component("etcd"),), {})
+    assert [item.name for item in bare.components(ClusterSpec("c", registry=True))] == ["etcd"]
+    assert [item.name for item in bare.all_components()] == ["etcd"]
+    assert len(CATALOGUE.all_components()) == 7
+
+
+def test_a_program_is_built_from_the_module_of_its_own_name_unless_told():
+    assert Program("a", "m", "1", ()).source_name == "a"
+    assert Program("a", "m", "1", (), source="b").source_name == "b"
+
+
+def test_a_group_may_have_no_node_yet():
+    assert check_spec(ClusterSpec("c", (NodeGroup("a", 0, "1", "1", 1),)), ()) is None
+    assert check_spec(ClusterSpec("a" * 42), ()) is None
+    assert build_nodes((NodeGroup("a", 0, "1", "1", 1),)) == {}
+
+
+def test_a_real_node_has_its_own_memory_as_well():
+    with pytest.raises(BadInput, match="has the cpu and memory of this machine"):
+        check_spec(ClusterSpec("c", (real(memory="1Gi"),)), ())
+    assert check_spec(ClusterSpec("c", (GROUP, real())), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("conditions", "taints", "expected"),
+    [
+        ([("DiskPressure", "False"), ("Ready", "True")], [], True),
+        ([("DiskPressure", "True"), ("Ready", "False")], [], False),
+        ([("DiskPressure", "True")], [], False),
+        ([("Ready", "True")], ["mine", "node.kubernetes.io/not-ready"], False),
+    ],
+)
+def test_one_condition_and_one_taint_decide_whether_a_node_is_ready(conditions, taints, expected):
+    told = [{"type": kind, "status": status} for kind, status in conditions]
+    assert is_ready({"spec": {"taints": [{"key": key} for key in taints]}, "status": {"conditions": told}}) is expected
+
+
+def test_an_argument_with_one_of_two_values_stays():
+    both = ProcessSpec("me", "p", "run", (), ("--x={kubeconfig},{feature_gates}",), "")
+    assert build_command(both, "/bin", placeholders(), {}) == ["/bin/run", "--x=/k,"]
+
+
+def test_what_was_dropped_and_is_gone_already_needs_no_change():
+    node = live()
+    del node["metadata"]["labels"]["zone"]
+    for field in ("capacity", "allocatable"):
+        del node["status"][field]["nvidia.com/gpu"]
+    node["spec"]["taints"] = []
+    change = find_change(build_node(NodeGroup("gpu", 2, "8", "8118372Ki", 110), 0), node)
+    assert change.node["metadata"]["labels"] == {}
+    assert list(change.node["metadata"]["annotations"]) == [MANAGED_ANNOTATION]
+    assert ("spec" in change.node, change.status) == (False, {})
+
+
+def test_one_taint_that_differs_is_enough_to_write_all():
+    two = (Taint("gpu", "NoSchedule"), Taint("team", "NoExecute", "ai"))
+    group = NodeGroup("gpu", 2, "8", "8118372Ki", 110, GROUP.extended, GROUP.labels, two)
+    node = live(group)
+    assert find_change(build_node(group, 0), node) is None
+    node["spec"]["taints"][1]["value"] = "other"
+    change = find_change(build_node(group, 0), node)
+    assert change.node["spec"]["taints"] == [
+        {"key": "gpu", "effect": "NoSchedule"},
+        {"key": "team", "effect": "NoExecute", "value": "ai"},
+    ]
+    fewer = NodeGroup("gpu", 2, "8", "8118372Ki", 110, GROUP.extended, GROUP.labels, two[:1])
+    assert find_change(build_node(fewer, 0), live(group)).node["spec"]["taints"] == [
+        {"key": "gpu", "effect": "NoSchedule"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "expected"),
+    [
+        ([1, 2], [1, 2], True),
+        ([1, 2], [1, 3], False),
+        ([1, 2], [2, 1], False),
+        ({"a": 1}, [1], False),
+        ([1], {"a": 1}, False),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
+        (1, 1, True),
+        (1, 2, False),
+    ],
+)
+def test_every_part_has_to_be_covered(present, wanted, expected):
+    assert covers(present, wanted) is expected

@@ -1,0 +1,222 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check mode and the next cycle agree, decision by decision, in whatever situation a cluster is.
+
+Drawn are gangs that grant rights, lie elsewhere or hold what no gang may hold, wrappers that another controller writes,
+records that are edited, suspended or deleted while they run, quotas, and dispatchers that follow one another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import UNDOING
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Decision
+from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.memory_dispatcher import (
+    MemoryDispatcher,
+    MemoryStage,
+    inline_calls,
+)
+
+SEED = int(os.environ.get("MUSTER_SEED", "1"))
+FULL = float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1
+# Each course shows so many worlds, one after the other.
+STEPS = 12
+COURSES = 60 if FULL else 6
+STATE = "muster.kube/state"
+
+
+class Course:
+    """One cluster in memory and what happens to it, drawn by a seed."""
+
+    def __init__(self, stage: MemoryStage, chance: random.Random) -> None:
+        self.stage = stage
+        self.cluster = stage.cluster
+        self.chance = chance
+        self.names: list[tuple[str, str]] = []
+        for namespace in ("a", "b"):
+            stage.add_namespace(namespace)
+        stage.add_nodes(*cases.node_pool("p", 2))
+        self.cluster.serve_wrappers()
+        policy = chance.choice(["reserve", "best_effort", "strict"])
+        self.ours = stage.dispatcher("one", ["a"], policy=policy)
+        self.others = stage.dispatcher("two", ["b"])
+        if chance.random() < 0.4:
+            self.add_quota()
+
+    def add_quota(self) -> None:
+        """Let the namespace have a few pods only."""
+        hard = {"pods": str(self.chance.choice((2, 4)))}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": "a"}}
+        self.cluster.add(
+            "resourcequotas", {**quota, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"pods": "0"}}}
+        )
+
+    def happen(self) -> None:
+        """A few things at once."""
+        for _number in range(self.chance.randrange(3)):
+            self.submit("a" if self.chance.random() < 0.8 else "b")
+        for event in (self.edit, self.suspend, self.delete, self.change_dispatcher):
+            if self.chance.random() < 0.15:
+                event()
+        self.ours.pass_time(self.chance.choice((0, 1, 3, 10)))
+
+    def submit(self, namespace: str) -> None:
+        """Queue a gang of any sort."""
+        name = f"g{len(self.names)}"
+        self.names.append((namespace, name))
+        objects = self.objects(name)
+        if self.chance.random() < 0.25:
+            wrapper = cases.app_wrapper(name, namespace, objects)
+            if self.chance.random() < 0.5:
+                wrapper["metadata"]["managedFields"] = [self.foreign_entry()]
+            self.cluster.add("appwrappers", wrapper)
+            return
+        options = {
+            "priority": self.chance.choice((0, 0, 5)),
+            "max_run_time": self.chance.choice((None, 8)),
+            "ttl": self.chance.choice((None, 5)),
+            "suspended": self.chance.random() < 0.1,
+        }
+        given = {key: value for key, value in options.items() if value is not None}
+        self.cluster.add("configmaps", cases.gang_record(name, namespace, objects, **given))
+
+    def objects(self, name: str) -> list[cases.Object]:
+        """A Job, sometimes beside something that no gang may hold."""
+        work = cases.job(
+            f"{name}-j",
+            "p",
+            self.chance.choice((1, 2, 4, 8, 9)),
+            seconds=self.chance.choice((None, 3, 6)),
+            exit_code=self.chance.choice((None, None, 3)),
+        )
+        return [*([self.forbidden(name)] if self.chance.random() < 0.2 else []), work]
+
+    def forbidden(self, name: str) -> cases.Object:
+        """What is refused whoever asks, or nothing special."""
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{name}-r"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
+        }
+        away = cases.service(f"{name}-s")
+        away["metadata"]["namespace"] = "elsewhere"
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-k"}}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"{name}-n"}}
+        return self.chance.choice((binding, away, secret, node, cases.service(f"{name}-s")))
+
+    def foreign_entry(self) -> cases.Object:
+        """That another controller wrote the status a moment ago."""
+        return {
+            "manager": "mcad-controller",
+            "operation": "Update",
+            "subresource": "status",
+            "time": self.cluster.time_text(),
+            "fieldsV1": {"f:status": {}},
+        }
+
+    def drawn_record(self) -> str | None:
+        """The name of a ConfigMap record of ours that exists."""
+        there = [
+            name for namespace, name in self.names if namespace == "a" and self.cluster.get("configmaps", "a", name)
+        ]
+        return self.chance.choice(there) if there else None
+
+    def rewrite(self, **options: t.Any) -> None:
+        """Write other options into a record."""
+        name = self.drawn_record()
+        if name is None:
+            return
+
+        def edit(record: cases.Object) -> None:
+            record["data"]["gang.json"] = json.dumps({**json.loads(record["data"]["gang.json"]), **options})
+
+        self.cluster.change("configmaps", "a", name, edit)
+
+    def edit(self) -> None:
+        """Change the objects of a gang, started or not."""
+        self.rewrite(objects=[cases.job(f"edited{len(self.names)}", "p", self.chance.choice((1, 3)))])
+
+    def suspend(self) -> None:
+        """Suspend or resume a gang."""
+        self.rewrite(suspended=self.chance.random() < 0.6)
+
+    def delete(self) -> None:
+        """Delete a record in the middle."""
+        name = self.drawn_record()
+        if name is not None:
+            self.cluster.remove("configmaps", "a", name)
+
+    def change_dispatcher(self) -> None:
+        """Let the other one work for a while, or a new process take our place."""
+        self.ours.release()
+        if self.chance.random() < 0.7:
+            self.others.cycle()
+            self.others.release()
+
+    def phases(self) -> dict[str, str]:
+        """Where the gangs stand that have a state."""
+        found = {}
+        for record in (*self.cluster.all("configmaps"), *self.cluster.all("appwrappers")):
+            text = (record["metadata"].get("annotations") or {}).get(STATE)
+            if text is not None:
+                found[f"{record['metadata']['namespace']}/{record['metadata']['name']}"] = str(
+                    json.loads(text)["phase"]
+                )
+        return found
+
+
+def foreseen(dispatcher: MemoryDispatcher) -> list[Decision]:
+    """What check mode says, which must write nothing."""
+    with inline_calls():
+        result = preview_dispatch(dispatcher.line.client("checker"), dispatcher.terms)
+    assert not set(result.requests) & {"POST", "PUT", "PATCH", "DELETE"}, result.requests
+    return list(result.decisions)
+
+
+def steps(decisions: t.Iterable[Decision]) -> set[tuple[str, str, str]]:
+    """The decisions that change something; what is refused is said once by a run and always by check mode."""
+    return {(item.gang, item.action, item.reason) for item in decisions if item.action not in ("wait", "refuse")}
+
+
+def words(decisions: t.Iterable[Decision], action: str) -> dict[str, str]:
+    """Reasons of one sort of decision by gang."""
+    return {item.gang: item.reason for item in decisions if item.action == action}
+
+
+def compare(course: Course) -> None:
+    """One cycle does what check mode foresaw, and says why in the same words."""
+    told, stood = foreseen(course.ours), course.phases()
+    done = course.ours.cycle().office.journal.take()[0]
+    # When a gang that is being stopped has gone depends on what the cycle itself finds and deletes.
+    going = {gang for gang, phase in stood.items() if phase in UNDOING}
+    assert {item for item in steps(told) if item[0] not in going} == {
+        item for item in steps(done) if item[0] not in going
+    }
+    for action in ("wait", "refuse"):
+        foretold, said = words(told, action), words(done, action)
+        assert {gang: foretold.get(gang) for gang in said if gang not in going} == {
+            gang: why for gang, why in said.items() if gang not in going
+        }
+
+
+@pytest.mark.parametrize("number", range(COURSES))
+def test_check_mode_and_the_next_cycle_agree(number: int) -> None:
+    seed = 10_000 * SEED + number
+    with MemoryStage(seed) as stage:
+        course = Course(stage, random.Random(seed))
+        for step in range(STEPS):
+            course.happen()
+            try:
+                compare(course)
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed}, step {step}: {error}") from error
