@@ -34,6 +34,8 @@ MANAGED_KINDS: tuple[tuple[str, str], ...] = (
     ("v1", "Namespace"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
     ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
+    ("v1", "ResourceQuota"),
+    ("v1", "LimitRange"),
     ("v1", "ServiceAccount"),
     ("v1", "Secret"),
     ("v1", "ConfigMap"),

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     ObjectChange,
     compare,
     in_order,
+    object_path,
     write_changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -61,18 +62,21 @@ class ComponentResult:
     kept: tuple[str, ...] = ()
     # What the task waited for in vain.
     problem: MusterError | None = None
+    warnings: tuple[str, ...] = ()
 
     def as_result(self, *, diff: bool) -> dict[str, t.Any]:
         """The keys of the module's result."""
         news = [change for change in self.changes if change.action != "unchanged"]
         shown = {"diff": [change.difference() for change in news]} if diff else {}
         failure = {} if self.problem is None else {"failed": True, **self.problem.as_result()}
+        warned = {"warnings": list(self.warnings)} if self.warnings else {}
         return {
             "changed": bool(news),
             "objects": [_told(change) for change in self.changes],
             "unseen": list(self.unseen),
             "kept": list(self.kept),
             **shown,
+            **warned,
             **failure,
         }
 
@@ -137,7 +141,9 @@ class _Work:
         fresh = [obj for obj in going if not _is_going(obj)]
         try_removals(self._client, fresh)
         names = tuple(obj["metadata"]["name"] for obj in kept)
-        result = ComponentResult(tuple(map(_pruned, fresh)), found.unseen, names)
+        left = f"of component {self._options.name} more may be left, where this account may not look"
+        warnings = (f"{left}: {', '.join(found.unseen)}",) if found.unseen else ()
+        result = ComponentResult(tuple(map(_pruned, fresh)), found.unseen, names, warnings=warnings)
         if self._options.check_mode:
             return result
         remove_objects(self._client, fresh)
@@ -185,8 +191,7 @@ class _Work:
     def _read(self, obj: Object) -> Object:
         """An object as it is now."""
         info = find_resource(self._client, obj["apiVersion"], obj["kind"])
-        path = "" if info is None else info.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
-        live = get_object(self._client, path) if path else None
+        live = None if info is None else get_object(self._client, object_path(info, obj))
         if live is None:
             raise MusterError("wait for", describe_object(obj), "somebody else has removed it")
         return live
