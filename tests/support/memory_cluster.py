@@ -121,7 +121,9 @@ class Request:
 
     @property
     def dry(self) -> bool:
-        """Whether it only pretends."""
+        """Whether it only pretends; the options in the body of a deletion count instead of those in its address."""
+        if self.method == "DELETE" and self.body:
+            return self.body.get("dryRun") == ["All"]
         return self.query.get("dryRun") == "All"
 
     @property

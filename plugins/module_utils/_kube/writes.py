@@ -82,6 +82,9 @@ def delete(
         options["preconditions"] = {name: value for name, value in preconditions.items() if value}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
+    if dry_run:
+        # Where a deletion has a body, the server looks at nothing else.
+        options["dryRun"] = ["All"]
     return _answer(client.request("DELETE", path, query=_query(dry_run, None), body=options).json())
 
 
