@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.tests.support.memory_wire import Line
 Object = dict[str, t.Any]
 Told = tuple[str, int, str, t.Any, tuple[str, ...]]
 MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 
 class Player:
@@ -31,11 +32,11 @@ class Player:
         self.leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self.namespace = namespace
 
-    def send(self, method: str, path: str, body: t.Any = None, **query: t.Any) -> Object:
+    def send(self, method: str, path: str, body: t.Any = None, *, patch_type: str = MERGE, **query: t.Any) -> Object:
         """One request; the answer, empty when it was an error."""
         said = {name: value for name, value in query.items() if name != "continue"}
         title = f"{len(self.told)} {method} {path.replace(self.namespace, 'x')} {said}"
-        content = MERGE if method == "PATCH" else None
+        content = patch_type if method == "PATCH" else None
         try:
             answer = self.client.request(
                 method, path, query=query or None, body=body, content_type=content, read_retries=False
@@ -95,6 +96,32 @@ def play_objects(player: Player) -> None:
     send("PUT", f"{maps}/fixed", with_metadata(fixed, labels={"c": "d"}))
 
 
+def play_applies(player: Player) -> None:
+    """Server-side apply by force: what is made, changed, dropped, and left to others."""
+    path = f"{player.maps}/applied"
+
+    def apply(path: str, body: Object, **query: t.Any) -> Object:
+        """One of them."""
+        return player.send("PATCH", path, body, patch_type=APPLY, fieldManager="test", force="true", **query)
+
+    def data(**entries: str) -> Object:
+        """What is described."""
+        return {**config_map("applied"), "data": entries}
+
+    apply(path, data(a="1", b="2"), dryRun="All")
+    player.send("GET", path)
+    made = apply(path, data(a="1", b="2"))
+    same = apply(path, data(a="1", b="2"))
+    player.note("same", same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"])
+    player.send("PATCH", path, {"data": {"a": "9", "c": "3"}})
+    for query in ({"dryRun": "All"}, {}):
+        player.note("dropped", apply(path, data(a="1"), **query)["data"])
+    player.note("stored", player.send("GET", path)["data"])
+    apply(path, config_map("another-name"))
+    apply("/api/v1/namespaces/no-such-namespace/configmaps/applied", data(a="1"))
+    apply("/api/v1/namespaces/no-such-namespace/configmaps/applied", data(a="1"), dryRun="All")
+
+
 def play_lists(player: Player) -> None:
     """Selectors and pages."""
     maps, send = player.maps, player.send
@@ -116,6 +143,10 @@ def play_deletions(player: Player) -> None:
     made = send("POST", maps, config_map("gone"))
     send("DELETE", f"{maps}/gone", {"preconditions": {"uid": "another"}})
     send("DELETE", f"{maps}/gone", dryRun="All")
+    send("DELETE", f"{maps}/gone", {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]})
+    send("POST", maps, config_map("not-dry"))
+    send("DELETE", f"{maps}/not-dry", {"kind": "DeleteOptions", "apiVersion": "v1"}, dryRun="All")
+    send("GET", f"{maps}/not-dry")
     send("DELETE", f"{maps}/gone", {"preconditions": {"uid": made["metadata"]["uid"]}})
     send("DELETE", f"{maps}/gone")
     send("PUT", f"{maps}/gone", made)
@@ -165,7 +196,7 @@ def test_the_same_answers(cluster: t.Any) -> None:
     memory.add("namespaces", {"metadata": {"name": name}})
     players = [Player(cluster.client, cluster.namespace(name)), Player(Line(memory).client(), name)]
     for player in players:
-        for play in (play_objects, play_lists, play_deletions, play_kinds, play_the_end):
+        for play in (play_objects, play_applies, play_lists, play_deletions, play_kinds, play_the_end):
             play(player)
     real, ours = (player.told for player in players)
     different = [f"{theirs} {mine[1:]}" for theirs, mine in zip(real, ours, strict=True) if theirs != mine]

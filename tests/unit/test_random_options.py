@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._face.face import Face
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.modules import (
+    component,
     dispatch,
     fit_info,
     gang,
@@ -45,7 +46,7 @@ from ansible_collections.muster.kube.tests.support.report_cases import SECTION_T
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
 TASKS = examples(1_000)
 FACES = (
-    *(dispatch, fit_info, gang, gang_info, image_build, image_build_info),
+    *(component, dispatch, fit_info, gang, gang_info, image_build, image_build_info),
     *(inspection, inspection_info, local_cluster, local_cluster_info, report),
 )
 POD = {"containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
@@ -140,7 +141,18 @@ NODE = {
 }
 LEASE = {"namespace": "default", "name": "l", "seconds": 15}
 
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {"group": "example.com", "names": {"kind": "Widget"}, "versions": [{"name": "v1", "served": True}]},
+}
+
 GOOD: dict[str, list[dict[str, t.Any]]] = {
+    "component": [
+        {"name": "c", "definition": [CRD, JOB], "prune": False, "wait": True, "wait_timeout": "1m"},
+        {"name": "c", "definition": {"kind": "List", "items": [JOB]}, "state": "absent"},
+    ],
     "dispatch": [
         {
             **{"duration": "1m", "policy": "reserve", "reserve_after": "1h", "hold": "hard", "lease": LEASE},

@@ -22,6 +22,7 @@ OF_ASYNC = {"started", "finished", "ansible_job_id", "results_file"}
 USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
 # Which functions put the keys of a result together; those of one dictionary literal each.
 WRITERS: dict[str, list[tuple[str, str]]] = {
+    "component": [("_flow/component/run.py", "as_result")],
     "dispatch": [("_flow/dispatch/run.py", "as_result")],
     "fit_info": [("_flow/fit/answer.py", "as_result")],
     "gang": [("_flow/gang/run.py", "as_result")],

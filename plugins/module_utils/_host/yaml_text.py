@@ -29,5 +29,5 @@ def load_yaml(text: str | bytes, where: str) -> list[t.Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return [document for document in yaml.load_all(text, Loader=loader) if document is not None]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise BadInput("read", where, f"it is not YAML: {' '.join(str(error).split())}") from error

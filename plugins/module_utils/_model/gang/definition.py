@@ -46,7 +46,10 @@ def flat_objects(objects: t.Iterable[Object]) -> t.Iterator[Object]:
     """Objects with the items of lists in place of the lists."""
     for item in objects:
         if item.get("kind") == "List":
-            yield from flat_objects(checked_object(entry, "List") for entry in item.get("items") or ())
+            entries = item.get("items") or ()
+            if not isinstance(entries, list | tuple):
+                raise BadInput("read", "List: items", f"a list is needed, this is a {type(entries).__name__}")
+            yield from flat_objects(checked_object(entry, "List: items") for entry in entries)
         else:
             yield item
 

@@ -19,7 +19,7 @@ def test_documents(text, documents):
     assert yaml_text.load_yaml(text, "here") == documents
 
 
-@pytest.mark.parametrize("text", ["a: [", "!!python/object:os.system {}"])
+@pytest.mark.parametrize("text", ["a: [", "!!python/object:os.system {}", "1" * 5000])
 def test_what_cannot_be_read_is_named(text):
     with pytest.raises(BadInput, match="Cannot read here: it is not YAML: "):
         yaml_text.load_yaml(text, "here")

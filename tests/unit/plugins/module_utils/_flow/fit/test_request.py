@@ -123,3 +123,9 @@ def test_own_claims_are_found_in_lists_too():
     claims = [{"kind": "PersistentVolumeClaim", "metadata": {"name": name}} for name in ("a", "b")]
     nested = {"kind": "List", "items": [claims[1], {"kind": "List", "items": None}]}
     assert own_claims([claims[0], ONE, nested]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("items", [5, "text", {"a": 1}])
+def test_the_items_of_a_list_are_a_list(items):
+    with pytest.raises(BadInput, match="Cannot read List: items: a list is needed"):
+        read_gang(GangSource(definition={"kind": "List", "items": items}), 0)

@@ -23,7 +23,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     build_nodes,
     check_flags,
     check_spec,
-    covers,
     expand,
     expand_object,
     find_change,
@@ -209,20 +208,6 @@ def test_a_node_without_status_is_not_ready():
     assert is_ready({"spec": {}, "status": {}}) is False
 
 
-@pytest.mark.parametrize(
-    ("present", "wanted", "expected"),
-    [
-        ({"a": 1, "b": 2}, {"a": 1}, True),
-        ({"a": 1}, {"a": 1, "b": 2}, False),
-        ({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, True),
-        ({"a": [1, 2]}, {"a": [1]}, False),
-        (None, {"a": 1}, False),
-    ],
-)
-def test_an_object_covers_another_that_asks_for_less(present, wanted, expected):
-    assert covers(present, wanted) is expected
-
-
 def test_webhooks_are_reached_by_url():
     manifest = {
         "apiVersion": "v1",
@@ -376,20 +361,3 @@ def test_one_taint_that_differs_is_enough_to_write_all():
     assert find_change(build_node(fewer, 0), live(group)).node["spec"]["taints"] == [
         {"key": "gpu", "effect": "NoSchedule"}
     ]
-
-
-@pytest.mark.parametrize(
-    ("present", "wanted", "expected"),
-    [
-        ([1, 2], [1, 2], True),
-        ([1, 2], [1, 3], False),
-        ([1, 2], [2, 1], False),
-        ({"a": 1}, [1], False),
-        ([1], {"a": 1}, False),
-        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
-        (1, 1, True),
-        (1, 2, False),
-    ],
-)
-def test_every_part_has_to_be_covered(present, wanted, expected):
-    assert covers(present, wanted) is expected

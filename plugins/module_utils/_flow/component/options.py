@@ -1,0 +1,103 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a task says about a component, and the objects that its definitions are."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import read_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import DEFINITION, Object
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import flat_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    describe_object,
+    group_and_kind,
+    value_at,
+)
+
+ObjectKey = tuple[str, str, str, str]
+# What the value of a label may be, and not empty.
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ComponentOptions:
+    """What a task asks for."""
+
+    name: str
+    state: t.Literal["present", "absent"]
+    # The objects: a mapping, a list, or YAML text.
+    definition: t.Any = None
+    # A file with the objects, instead of a definition.
+    src: str | None = None
+    # Whether objects of the component that the definitions do not name go.
+    prune: bool = True
+    wait: bool = True
+    wait_timeout: float = 120.0
+    check_mode: bool = False
+
+
+def object_key(obj: Object) -> ObjectKey:
+    """What tells an object from all others, whatever version of the API it is written for."""
+    return (*group_and_kind(obj), obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+
+
+def read_definitions(options: ComponentOptions) -> list[Object]:
+    """The objects of a task; what cannot be applied is refused before the cluster is asked for anything."""
+    where = f"component {options.name}"
+    if not _NAME.fullmatch(options.name):
+        cause = "at most 63 letters, digits, dots, dashes and underscores are needed, a letter or digit first and last"
+        raise BadInput("use", f"the name {options.name!r}", cause)
+    given = options.definition is not None or options.src is not None
+    objects = list(flat_objects(read_objects(options.definition, options.src, where))) if given else []
+    if not objects and (options.state == "present" or not options.prune):
+        raise BadInput("read", f"{where}: definition", "it is empty: give objects in definition or src")
+    seen: set[ObjectKey] = set()
+    for obj in objects:
+        _check_object(obj, f"{where}: {'definition' if options.src is None else f'src {options.src}'}")
+        if object_key(obj) in seen:
+            raise BadInput("read", f"{where}: definition", f"{describe_object(obj)} is there twice")
+        seen.add(object_key(obj))
+    return objects
+
+
+def namespaces_of(objects: collections.abc.Iterable[Object]) -> frozenset[str]:
+    """The namespaces that the objects lie in, or are."""
+    homes = {obj["metadata"].get("namespace") for obj in objects}
+    made = {obj["metadata"]["name"] for obj in objects if group_and_kind(obj) == ("", "Namespace")}
+    return frozenset(str(name) for name in homes | made if name)
+
+
+def _check_object(obj: Object, where: str) -> None:
+    """Refuse an object that has no address, or whose parts that we read are none."""
+    wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
+    metadata = obj.get("metadata") or {}
+    wrong += [f"metadata.{name}" for name in ("labels", "annotations") if not _is_mapping(metadata.get(name))]
+    if not isinstance(metadata.get("namespace") or "", str):
+        wrong.append("metadata.namespace")
+    if not wrong and group_and_kind(obj) == DEFINITION:
+        wrong += _not_texts(obj, ("spec", "group"), ("spec", "names", "kind"))
+        versions = value_at(obj, ("spec", "versions"))
+        if not isinstance(versions, list) or any(_not_texts(item, ("name",)) for item in versions):
+            wrong.append("spec.versions")
+    if wrong:
+        cause = f"{', '.join(wrong)}: this is missing or not what it has to be"
+        raise BadInput("read", f"{where}: {obj.get('kind')} {value_at(metadata, ('name',))}", cause)
+
+
+def _not_texts(obj: t.Any, *paths: tuple[str, ...]) -> list[str]:
+    """Which of these fields hold no text."""
+    values = {".".join(path): value_at(obj, path) for path in paths}
+    return [name for name, value in values.items() if not isinstance(value, str) or not value]
+
+
+def _is_mapping(value: t.Any) -> bool:
+    """Whether nothing is said, or a mapping."""
+    return value is None or isinstance(value, collections.abc.Mapping)

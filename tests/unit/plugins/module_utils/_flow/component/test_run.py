@@ -1,0 +1,253 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A component made, changed, pruned and removed in a cluster in memory; killed anywhere, the next run finishes it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.tests.support.component_stage import (
+    LABELS,
+    WHOLE,
+    ComponentStage,
+    config_map,
+    deployment,
+    namespace,
+    widget,
+    widget_crd,
+)
+from ansible_collections.muster.kube.tests.support.memory_wire import Fault, Killed
+
+MADE = ["CustomResourceDefinition widgets.example.com", "Namespace home", "Widget one", "ConfigMap settings"]
+MADE.append("Deployment operator")
+# Another version of it: one object less, one more, one changed.
+NEXT = (widget(), deployment(image="i:2"), config_map("other"), namespace(), widget_crd())
+RECORD = {"name": "r", "namespace": "home", "labels": {"app.kubernetes.io/managed-by": "muster.kube"}}
+
+
+@pytest.fixture
+def stage():
+    return ComponentStage()
+
+
+def test_a_component_is_made_once(stage):
+    assert stage.actions(*WHOLE) == dict.fromkeys(MADE, "created")
+    stage.line.sent.clear()
+    assert stage.actions(*WHOLE) == dict.fromkeys(MADE, "unchanged")
+    assert stage.line.writes == []
+    assert stage.run(*WHOLE).as_result(diff=True)["diff"] == []
+
+
+def test_check_mode_writes_nothing_and_tells_what_the_real_run_does(stage):
+    before = stage.inventory()
+    foretold = stage.actions(*WHOLE, check=True)
+    assert stage.inventory() == before
+    assert stage.actions(*WHOLE) == foretold
+    before = stage.inventory()
+    foretold = stage.actions(*NEXT, check=True)
+    assert stage.inventory() == before
+    assert stage.actions(*NEXT) == foretold
+    foretold = stage.actions(state="absent", check=True)
+    assert stage.actions(state="absent") == foretold
+
+
+def test_what_the_definitions_do_not_name_goes(stage):
+    stage.run(*WHOLE)
+    assert stage.actions(*NEXT) == {
+        **dict.fromkeys(MADE[:3], "unchanged"),
+        "Deployment operator": "changed",
+        "ConfigMap other": "created",
+        "ConfigMap settings": "pruned",
+    }
+    assert stage.cluster.get("configmaps", "home", "settings") is None
+
+
+def test_without_pruning_it_stays(stage):
+    stage.run(*WHOLE)
+    assert "ConfigMap settings" not in stage.actions(*NEXT, prune=False)
+    assert stage.cluster.get("configmaps", "home", "settings") is not None
+
+
+def test_namespaces_kinds_and_claims_are_never_pruned(stage):
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "home"}}
+    stage.run(*WHOLE, claim)
+    assert stage.actions(config_map("a", "team")) == {
+        "ConfigMap a": "created",
+        "ConfigMap settings": "pruned",
+        "Deployment operator": "pruned",
+    }
+    assert stage.cluster.get("persistentvolumeclaims", "home", "c") is not None
+
+
+def foreign(stage):
+    """What others have: without our label, of another component, and made by a controller for one of our objects."""
+    parent = stage.cluster.add("configmaps", {"metadata": {"name": "parent", "namespace": "team"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "parent", "uid": parent["metadata"]["uid"]}
+    owner = {**reference, "controller": True}
+    for name, metadata in {
+        "bare": {},
+        "other": {"labels": {"muster.kube/component": "gadgets"}},
+        "child": {"labels": LABELS, "ownerReferences": [owner]},
+    }.items():
+        stage.cluster.add("secrets", {"metadata": {"name": name, "namespace": "team", **metadata}})
+    return {place: obj for place, obj in stage.inventory().items() if place.startswith("secrets")}
+
+
+def test_objects_of_others_are_never_touched(stage):
+    theirs = foreign(stage)
+    stage.run(*WHOLE)
+    stage.run(*NEXT)
+    stage.run(state="absent")
+    assert {place: obj for place, obj in stage.inventory().items() if place.startswith("secrets")} == theirs
+
+
+def test_removal_leaves_the_cluster_as_it_was(stage):
+    before = stage.inventory()
+    stage.run(*WHOLE)
+    removed = stage.actions(*WHOLE, state="absent")
+    assert removed == dict.fromkeys(MADE, "pruned")
+    deleted = [path.rpartition("/")[2] for method, path in stage.line.writes if method == "DELETE"]
+    assert deleted == ["one", "operator", "settings", "home", "widgets.example.com"]
+    assert stage.inventory() == before
+    stage.line.sent.clear()
+    assert stage.actions(*WHOLE, state="absent") == {}
+    assert stage.line.writes == []
+
+
+def test_a_namespace_of_somebody_else_stays(stage):
+    objects = [namespace("team"), config_map("a", "team")]
+    stage.run(*objects)
+    assert stage.actions(*objects, state="absent") == {"ConfigMap a": "pruned"}
+    assert stage.cluster.get("namespaces", "", "team") is not None
+
+
+def test_a_namespace_with_results_in_it_stays(stage):
+    stage.run(*WHOLE)
+    stage.cluster.add("configmaps", {"metadata": RECORD})
+    result = stage.run(state="absent")
+    assert result.kept == ("home",)
+    assert stage.cluster.get("namespaces", "", "home") is not None
+    assert stage.cluster.get("deployments", "home", "operator") is None
+    assert not stage.run(state="absent").as_result(diff=False)["changed"]
+    stage.cluster.remove("configmaps", "home", "r")
+    assert stage.actions(state="absent") == {"Namespace home": "pruned"}
+
+
+def test_single_objects_are_removed_if_they_are_ours(stage):
+    stage.run(*WHOLE)
+    stage.cluster.add("configmaps", {"metadata": {"name": "theirs", "namespace": "home"}})
+    some = [config_map("settings"), config_map("theirs"), config_map("never-there")]
+    assert stage.actions(*some, state="absent", prune=False) == {"ConfigMap settings": "pruned"}
+    assert stage.actions(*some, state="absent", prune=False) == {}
+    assert stage.cluster.get("configmaps", "home", "theirs") is not None
+
+
+def test_with_rights_in_one_namespace_only_what_lies_there_is_seen(stage):
+    stage.run(namespace(), config_map("a", "team"), config_map("b"))
+    stage.forbid("namespaces", "clusterroles", "configmaps", verbs=("list",), namespaces=("", "home"))
+    result = stage.run(config_map("a", "team"), state="absent")
+    assert [change.obj["metadata"]["name"] for change in result.changes] == ["a"]
+    assert set(result.unseen) == {"namespaces", "clusterroles", "configmaps outside of team"}
+    (warning,) = result.as_result(diff=False)["warnings"]
+    assert warning.startswith("of component widgets more may be left, where this account may not look: ")
+    assert stage.cluster.get("configmaps", "home", "b") is not None
+
+
+def test_what_may_not_be_deleted_is_named_before_anything_is(stage):
+    stage.run(*WHOLE)
+    stage.forbid("configmaps", verbs=("delete",))
+    stage.line.sent.clear()
+    for task in ({"state": "absent"}, {"objects": NEXT}):
+        with pytest.raises(Forbidden, match="Cannot delete configmaps home/settings") as caught:
+            stage.run(*task.pop("objects", ()), **task)
+        assert caught.value.verb == "delete"
+    assert stage.line.writes == []
+
+
+def test_workloads_are_waited_for(stage):
+    stage.run(namespace(), deployment())
+    assert 2 <= stage.cluster.clock.now < 4
+    assert stage.told == ["waiting for Deployment home/operator: its controller has not seen it yet"]
+
+
+def test_a_workload_that_is_not_ready_in_time_fails_the_task_that_tells_what_it_did(stage):
+    stage.deploys = False
+    result = stage.run(namespace(), deployment(), wait_timeout=30.0).as_result(diff=False)
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert result["msg"] == "Cannot wait for Deployment home/operator: its controller has not seen it yet"
+    assert [told["action"] for told in result["objects"]] == ["created", "created"]
+    assert 30 < stage.cluster.clock.now < 32
+    assert not stage.run(namespace(), deployment(), wait=False).as_result(diff=False).get("failed")
+
+
+def test_a_removal_that_is_held_up_is_told(stage):
+    held = config_map("a", "team")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    stage.run(held)
+    result = stage.run(state="absent", wait_timeout=5.0).as_result(diff=False)
+    assert (
+        result["msg"]
+        == "Cannot wait for the removal of ConfigMap team/a: its finalizers are not done: example.com/hold"
+    )
+    assert stage.actions(state="absent", wait=False) == {}
+
+
+def test_the_difference_shows_our_fields_only(stage):
+    stage.run(namespace(), deployment())
+    (shown,) = stage.run(namespace(), deployment(image="i:2")).as_result(diff=True)["diff"]
+    containers = [{"name": "main", "image": "i:1"}], [{"name": "main", "image": "i:2"}]
+    before, after = ({"spec": {"template": {"spec": {"containers": item}}}} for item in containers)
+    assert shown == {
+        "before_header": "Deployment home/operator",
+        "after_header": "Deployment home/operator",
+        "before": before,
+        "after": after,
+    }
+    (gone, *_others) = stage.run(state="absent", check=True).as_result(diff=True)["diff"]
+    assert (gone["before"]["metadata"], gone["after"]) == ({"name": "home", "labels": LABELS}, {})
+
+
+def test_wrong_definitions_are_refused_before_the_cluster_is_asked(stage):
+    with pytest.raises(BadInput, match="Cannot read component widgets: definition: it is empty"):
+        stage.run(definition=[])
+    assert stage.line.sent == []
+
+
+def tasks(stage):
+    """A component made, changed and removed; a task that is killed is run again."""
+    for objects, state in ((WHOLE, "present"), (NEXT, "present"), ((), "absent")):
+        try:
+            stage.run(*objects, state=state)
+        except Killed:
+            stage.run(*objects, state=state)
+        yield stage.inventory()
+
+
+def kill(stage, moment, number):
+    """Have the process end at one of its writes; dry runs are none."""
+    fault = Fault(moment, times=0)
+    stage.trouble(fault)
+    original = stage.line.send
+
+    def send(method, url, *more):
+        """Let the write of that number meet the fault."""
+        if method != "GET" and "dryRun=All" not in url and len(stage.line.writes) == number:
+            fault.times = 1
+        return original(method, url, *more)
+
+    stage.line.send = send
+
+
+@pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
+def test_a_run_killed_at_any_write_is_finished_by_the_next(moment):
+    whole = ComponentStage()
+    expected = list(tasks(whole))
+    assert len(whole.line.writes) == 12
+    for number in range(12):
+        stage = ComponentStage()
+        kill(stage, moment, number)
+        assert list(tasks(stage)) == expected, f"{moment} write {number}"
+        assert len(stage.line.writes) == (13 if moment == "kill_before" else 12)
