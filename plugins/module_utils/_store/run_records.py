@@ -26,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
+    Created,
     Existing,
     Ownership,
     settle_create,
@@ -202,8 +203,8 @@ def list_with_damaged(
     return found, tuple(sorted(damaged, key=lambda item: (item.namespace, item.name)))
 
 
-def create_record(client: KubeClient, raw: Object) -> RunRecord:
-    """Create a record, or find that somebody did it for the same specification."""
+def create_record(client: KubeClient, raw: Object) -> tuple[RunRecord, bool]:
+    """Create a record, or find that somebody did it for the same specification; whether it is certainly new."""
     metadata = raw["metadata"]
 
     def is_ours(found: Object) -> Ownership:
@@ -214,7 +215,7 @@ def create_record(client: KubeClient, raw: Object) -> RunRecord:
     if isinstance(made, Existing):
         cause = "a ConfigMap of that name exists and is not of this specification"
         raise MusterError("record", f"ConfigMap {metadata['namespace']}/{metadata['name']}", cause)
-    return decode_record(made.obj)
+    return decode_record(made.obj), not made.read_back
 
 
 def change_record(
@@ -412,13 +413,13 @@ def create_owned_map(
 
 def create_owned(
     client: KubeClient, record: RunRecord, path: str, raw: Object, is_ours: t.Callable[[Object], Ownership]
-) -> Object:
+) -> Created:
     """Create an object for the record; what an earlier record of the same name left behind is deleted first."""
     target = f"{raw['kind']} {record.namespace}/{raw['metadata']['name']}"
     for _try in range(_LEFTOVER_TRIES):
         made = settle_create(client, path, raw, is_ours=is_ours, strict=True)
         if not isinstance(made, Existing):
-            return made.obj
+            return made
         if made.ownership is Ownership.FOREIGN:
             raise MusterError("create", target, "an object of that name exists and is not of this record")
         settle_delete(client, f"{path}/{raw['metadata']['name']}", made.obj["metadata"]["uid"])

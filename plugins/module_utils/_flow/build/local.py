@@ -17,10 +17,10 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import build_variables, context_files
-from ansible_collections.muster.kube.plugins.module_utils._host.kept_file import (
-    kept_folder,
-    read_kept,
-    write_kept,
+from ansible_collections.muster.kube.plugins.module_utils._host.result_cache import (
+    cache_folder,
+    read_cached,
+    write_cached,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
@@ -50,7 +50,7 @@ def find_program() -> Program:
 
 def outcome_folder() -> pathlib.Path:
     """Where the outcomes of local builds are kept, for the user who runs them."""
-    return kept_folder("builds")
+    return cache_folder("builds")
 
 
 def build_locally(
@@ -73,7 +73,7 @@ def build_locally(
     report(f"{spec.reference}: building with {program}")
     outcome = _build(program, spec, settings, script)
     if outcome["reason"] is None:
-        write_kept(outcome_folder(), spec.name, outcome, "the outcome")
+        write_cached(outcome_folder(), spec.name, outcome, "the outcome")
     return _result(spec, outcome, cached=False)
 
 
@@ -98,7 +98,7 @@ def _result(spec: BuildSpec, outcome: Data, *, cached: bool) -> Data:
 
 def _stored(program: Program, spec: BuildSpec, settings: BuildSettings) -> Data | None:
     """The outcome of an earlier build whose image is still there, and was pushed if that is wanted."""
-    outcome = read_kept(outcome_folder(), spec.name)
+    outcome = read_cached(outcome_folder(), spec.name)
     if outcome is None or (settings.push and not outcome.get("pushed")):
         return None
     present = _image_id(program, spec.reference)

@@ -12,12 +12,14 @@ import hashlib
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import CONTAINER, build_job, deadline
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
-    Content,
-    Ended,
-    JobPlace,
-    Listen,
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    FileBundle,
+    FinishedRun,
+    JobContext,
     RecordedJob,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
+    Listen,
     Report,
     remove_recorded,
     run_recorded,
@@ -127,16 +129,16 @@ def _probe(
     what = {"builder": settings.builder_image, "tier": tier, "account": settings.service_account}
     identity = hashlib.sha256(canonical_json(what).encode()).hexdigest()
 
-    def harvest(ended: Ended) -> Data:
+    def harvest(run: FinishedRun) -> Data:
         """Whether it worked, and if not, why."""
-        pod = ended.facts.pods[-1].name if ended.facts.pods else None
-        log = ended.log(pod, CONTAINER) if pod is not None and ended.facts.pods[-1].started else None
-        told = build_outcome(spec, ended.state, read_frames(log or b""), log)
+        pod = run.facts.pods[-1].name if run.facts.pods else None
+        log = run.log(pod, CONTAINER) if pod is not None and run.facts.pods[-1].started else None
+        told = build_outcome(spec, run.state, read_frames(log or b""), log)
         return {key: told[key] for key in ("reason", "message", "log")} | {"tier": tier}
 
-    def job(place: JobPlace) -> Data:
+    def job(context: JobContext) -> Data:
         """The Job of the probe."""
-        return build_job(spec, own, tier, affinity, place, probe=True)
+        return build_job(spec, own, tier, affinity, context, probe=True)
 
     return RecordedJob(
         namespace=namespace,
@@ -144,11 +146,11 @@ def _probe(
         labels={PROBE_LABEL: identity[:20]},
         spec=what,
         identity=identity,
-        contents=(Content("c0", {"build.sh": script}),),
+        bundles=(FileBundle("c0", {"build.sh": script.encode()}),),
         job=job,
         harvest=harvest,
         failed_as=BUILD_FAILED,
-        repeat=_says_nothing,
+        is_stale=_says_nothing,
         start_timeout=settings.start_timeout,
-        longest=deadline(own),
+        deadline_seconds=deadline(own),
     )

@@ -92,7 +92,7 @@ class InspectionOptions:
     cells: tuple[InspectionCell, ...] = ()
     fail_fast: bool = False
 
-    def build_terms(self, *, check_mode: bool) -> BuildOptions:
+    def build_options(self) -> BuildOptions:
         """The build as a task of its own; a script that is run again needs no other image."""
         return BuildOptions(
             engine=self.build_engine,
@@ -101,7 +101,7 @@ class InspectionOptions:
             settings=self.build,
             script=self.build_script,
             wait=self.wait,
-            check_mode=check_mode,
+            check_mode=self.check_mode,
         )
 
 

@@ -26,7 +26,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.insp
     OUTPUT_BYTES,
     RunFile,
     RunSpec,
-    run_hash,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import read_security
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_volumes import read_volumes
@@ -67,7 +66,7 @@ class RunPlan:
         """The same run in another image."""
         return dataclasses.replace(self, spec=dataclasses.replace(self.spec, image=image))
 
-    def pod_terms(self, nodes: t.Sequence[Data] | None) -> PodOptions:
+    def pod_options(self, nodes: t.Sequence[Data] | None) -> PodOptions:
         """What the pods need to know, with the affinity for the hardware on these nodes."""
         affinity = affinity_terms(self.ask, nodes)
         return PodOptions(
@@ -136,11 +135,6 @@ def checked_identifier(identifier: str | None) -> str | None:
 def inspection_name(identifier: str | None, identity: str) -> str:
     """The id of an inspection, which is the name of its record."""
     return f"inspection-{identifier}-{identity[:10]}" if identifier else f"inspection-{identity[:10]}"
-
-
-def identity_of(plan: RunPlan, digest: str | None) -> str:
-    """The hash over everything that shapes the results; a digest in the image's name speaks for the image."""
-    return run_hash(plan.spec, digest)
 
 
 def _count(fields: Fields, key: str, low: int, high: int, default: int | None = None) -> int:

@@ -189,18 +189,19 @@ def follow_job(
     listen: t.Callable[[KubeClient, str, str], Signal] = JobSignal,
     patience: float = 0.0,
     due: t.Callable[[], float | None] = lambda: None,
+    known: RunFacts | None = None,
 ) -> Followed:
     """Read and judge until the run is over; each change of state is reported.
 
     A server that does not answer is waited for, for at most patience seconds since its last answer. due is when the
-    judge would say something else though nothing changed.
+    judge would say something else though nothing changed. known is what need not be read before the first rest.
     """
     reader, clock = JobReader(client, namespace, name), ServerClock(client)
     shown, answered = "", client.clock()
     with listen(client, namespace, name) as bell:
         while True:
             try:
-                facts = reader.read()
+                facts = known or reader.read()
                 state = judge(facts, clock.now())
             except KubeError as error:
                 if not is_passing(error) or client.clock() - answered >= patience:
@@ -210,7 +211,7 @@ def follow_job(
                     report(f"{name}: trying again: {error}")
                 client.sleep(_PENDING_REST)
                 continue
-            answered = client.clock()
+            answered, known = client.clock(), None
             told = state.words()
             if told != shown:
                 report(f"{name}: {told}")

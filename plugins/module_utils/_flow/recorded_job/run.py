@@ -11,11 +11,9 @@ killed anywhere goes on where it was. Nothing is made twice, and a stored outcom
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import (
@@ -25,11 +23,19 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.fol
     follow_job,
     is_node_gone,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log, NotNow, PodLogs
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    FinishedRun,
+    FoundRun,
+    JobContext,
+    RecordedJob,
+    Repetitions,
+    RunResult,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import NotNow, PodLogs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_passing
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import TAIL_LINES, may_read_logs
+from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import may_read_logs
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -41,10 +47,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
     TIMEOUT,
-    PodFacts,
-    PodLimits,
     RunFacts,
     RunState,
+    job_facts,
     outcome_state,
     pod_that_counts,
     with_numbers,
@@ -52,7 +57,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_failure import (
-    HANG_SECONDS,
     judge_run,
     next_loss,
     overdue_nodes,
@@ -100,115 +104,6 @@ _REST = 2.0
 _MOST_JOBS = 5
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Content:
-    """Files for the Job's pods that go into one ConfigMap; key tells the contents of one Job apart."""
-
-    key: str
-    data: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    binary: t.Mapping[str, bytes] = dataclasses.field(default_factory=dict)
-
-    def name(self, record_name: str) -> str:
-        """The ConfigMap's name: other files get another name, since the object is immutable."""
-        packed = {key: base64.b64encode(value).decode() for key, value in self.binary.items()}
-        text = canonical_json({"data": dict(self.data), "binary": packed})
-        return f"{record_name}-{self.key}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class JobPlace:
-    """What a Job's description needs to know about where it will stand.
-
-    indexes are the repetitions that are left to be run, None for all; failed is how many of the others failed.
-    """
-
-    name: str
-    attempt: int
-    labels: t.Mapping[str, str]
-    contents: t.Mapping[str, str]
-    indexes: tuple[int, ...] | None = None
-    failed: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ended:
-    """A run that is over, to be harvested; log reads the end of a pod's container log, None when it is lost.
-
-    results are those of repetitions that were made before.
-    """
-
-    state: RunState
-    facts: RunFacts
-    log: Log
-    results: t.Mapping[int, Data] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Repetitions:
-    """The indexes of a Job as repetitions: each is harvested when its pod ends, and what finished is never run again.
-
-    result makes of a pod what is kept of it. finished takes out of a stored outcome the results that count for a later
-    attempt. failed says of a result whether the repetition failed; more than allowed of these end the run. good says
-    whether it succeeded, usable whether a stored result is one of that repetition: others may have changed it.
-    """
-
-    count: int
-    allowed: int
-    limits: PodLimits
-    result: t.Callable[[int, PodFacts, Log], Data]
-    finished: t.Callable[[Data], dict[int, Data]]
-    failed: t.Callable[[Data], bool]
-    good: t.Callable[[Data], bool]
-    usable: t.Callable[[int, Data], bool]
-
-    def own(self, results: t.Mapping[int, Data]) -> dict[int, Data]:
-        """Those of stored results that can be used."""
-        return {index: result for index, result in results.items() if index < self.count and self.usable(index, result)}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordedJob:
-    """A specification and how it is run.
-
-    spec is kept in the record and identity tells it apart from others of the same name; job gives the manifest
-    (batch/v1) without owner; harvest makes the outcome, JSON values only. repeat says of a stored outcome that it does
-    not count and the run is to be tried again; longest is the Job's own deadline, after which its controller must have
-    ended it. log_lines is how many lines of a log are read from its end. patience is for how many seconds a server is
-    waited for that does not answer while the Job runs.
-    """
-
-    namespace: str
-    name: str
-    labels: t.Mapping[str, str]
-    spec: Data
-    identity: str
-    contents: tuple[Content, ...]
-    job: t.Callable[[JobPlace], Object]
-    harvest: t.Callable[[Ended], Data]
-    failed_as: str
-    repeat: t.Callable[[Data], bool]
-    start_timeout: float | None = None
-    longest: float | None = None
-    ttl: float | None = None
-    force: bool = False
-    wait: bool = True
-    log_lines: int = TAIL_LINES
-    patience: float = HANG_SECONDS
-    repetitions: Repetitions | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recorded:
-    """What became of it; outcome is None while it goes on (then state tells where it stands)."""
-
-    name: str
-    attempt: int
-    outcome: Data | None
-    state: RunState
-    cached: bool
-    changed: bool
-
-
 class Cancelled(MusterError):
     """Somebody removed the record while it was worked on."""
 
@@ -218,33 +113,42 @@ class Cancelled(MusterError):
         self.reason = CANCELLED
 
 
-def find_recorded(client: KubeClient, terms: RecordedJob) -> Recorded | None:
-    """The stored outcome that a run would return without doing anything; None when it would work. Reads only."""
+def find_recorded(client: KubeClient, terms: RecordedJob) -> FoundRun:
+    """What is recorded of the specification. Reads only."""
     record = read_record(client, terms.namespace, terms.name)
-    outcome = _good_outcome(client, terms, record)
-    if record is None or outcome is None:
-        return None
+    if record is None:
+        return FoundRun()
+    if record.identity != terms.identity:
+        cause = "it is the record of another specification with the same short name"
+        raise MusterError("use", f"ConfigMap {terms.namespace}/{terms.name}", cause)
+    outcome = None if record.stored is None or terms.force else read_outcome(client, record)
+    if outcome is None or terms.is_stale(outcome):
+        return FoundRun(record, outcome)
     changed = _outdated(record, terms)
-    return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
+    result = RunResult(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
+    return FoundRun(record, outcome, result)
 
 
-def run_recorded(client: KubeClient, terms: RecordedJob, report: Report, *, listen: Listen = JobSignal) -> Recorded:
-    """Have the Job run once for the specification; returns its outcome, stored before or now."""
-    record = read_record(client, terms.namespace, terms.name)
+def run_recorded(
+    client: KubeClient, terms: RecordedJob, report: Report, *, listen: Listen = JobSignal, found: FoundRun | None = None
+) -> RunResult:
+    """Have the Job run once for the specification; returns its outcome, stored before or now.
+
+    Who has looked for the record already gives what was found.
+    """
+    found = find_recorded(client, terms) if found is None else found
+    record, result = found.record, found.result
     changed = False
-    outcome = _good_outcome(client, terms, record)
     if record is not None and record.stored is not None:
-        changed = _end_job(client, record)
+        changed = end_job(client, record)
         if changed and terms.repetitions is not None:
             drop_results(client, record)
-    if record is not None and outcome is not None:
-        if _outdated(record, terms):
+    if record is not None and result is not None:
+        if result.changed:
             _update(client, record, terms)
-            changed = True
-        return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
+        return dataclasses.replace(result, changed=result.changed or changed)
     try:
-        record = _begin(client, terms, record)
-        return _Attempt(client, terms, record, report, listen).run()
+        return _Attempt(client, terms, _begin(client, terms, found), report, listen).run()
     except ObjectGone as error:
         raise Cancelled(terms.namespace, terms.name) from error
 
@@ -271,44 +175,41 @@ def remove_recorded(client: KubeClient, namespace: str, name: str, *, dry: bool 
     if record is None:
         return False
     if not dry:
-        _end_job(client, record)
+        end_job(client, record)
         delete_record(client, record)
     return True
 
 
-def sweep_records(client: KubeClient, namespace: str, selector: str, *, dry: bool = False) -> list[str]:
-    """Delete the records whose time is over; returns their names. Records that are kept for ever are not even read."""
-    found = list_records(client, namespace, f"{selector},{EXPIRES_LABEL}=true")
+def sweep_records(client: KubeClient, namespace: str, *labels: str, dry: bool = False) -> list[str]:
+    """Delete the records with one of the labels whose time is over; returns their names.
+
+    Records that are kept for ever are not even read.
+    """
+    found = list_records(client, namespace, f"{EXPIRES_LABEL}=true")
     now = ServerClock(client).now()
-    old = [record for record in found if record.expired(now)]
-    for record in old:
-        if not dry:
-            _end_job(client, record)
-            delete_record(client, record)
+    old = [record for record in found if record.expired(now) and not labels_of(record).keys().isdisjoint(labels)]
+    for record in old if not dry else ():
+        end_job(client, record)
+        delete_record(client, record)
     return [record.name for record in old]
 
 
-def _good_outcome(client: KubeClient, terms: RecordedJob, record: RunRecord | None) -> Data | None:
-    """A stored outcome that answers this task."""
-    if record is None:
-        return None
-    if record.identity != terms.identity:
-        cause = "it is the record of another specification with the same short name"
-        raise MusterError("use", f"ConfigMap {terms.namespace}/{terms.name}", cause)
-    if record.stored is None or terms.force:
-        return None
-    outcome = read_outcome(client, record)
-    return None if outcome is None or terms.repeat(outcome) else outcome
+class _Begun(t.NamedTuple):
+    """The record of an attempt that is not over; made when this process has just created it, so that it has no Job."""
+
+    record: RunRecord
+    made: bool = False
 
 
-def _begin(client: KubeClient, terms: RecordedJob, record: RunRecord | None) -> RunRecord:
-    """The record of an attempt that is not over: the one that goes on, the first, or the next."""
+def _begin(client: KubeClient, terms: RecordedJob, found: FoundRun) -> _Begun:
+    """The attempt that goes on, the first, or the next."""
+    record = found.record
     if record is None:
         raw = new_record(terms.namespace, terms.name, terms.labels, terms.spec, terms.identity, terms.ttl)
-        return create_record(client, raw)
+        return _Begun(*create_record(client, raw))
     if record.stored is None:
-        return record
-    kept = _kept(client, terms, record)
+        return _Begun(record)
+    kept = {} if terms.repetitions is None or found.outcome is None else terms.repetitions.finished(found.outcome)
     changes = {
         "attempt": str(record.attempt + 1),
         "outcome": None,
@@ -320,24 +221,16 @@ def _begin(client: KubeClient, terms: RecordedJob, record: RunRecord | None) -> 
     try:
         begun = change_record(client, record, changes, labels=terms.labels)
         drop_chunks(client, record, set(record.chunks) - set(chunks_of(begun.kept)))
-        return begun
+        return _Begun(begun)
     except Superseded:
-        found = read_record(client, terms.namespace, terms.name)
-        if found is None:
+        now = read_record(client, terms.namespace, terms.name)
+        if now is None:
             raise Cancelled(terms.namespace, terms.name) from None
-        if found.attempt == record.attempt and found.uid == record.uid:
+        if now.attempt == record.attempt and now.uid == record.uid:
             # Somebody only labeled it, for example.
-            return _begin(client, terms, found)
+            return _begin(client, terms, dataclasses.replace(found, record=now))
         # Another run of the same task was first; go on with its attempt.
-        return found
-
-
-def _kept(client: KubeClient, terms: RecordedJob, record: RunRecord) -> dict[int, Data]:
-    """The results of the last attempt that count for the next one."""
-    if terms.repetitions is None or terms.force:
-        return {}
-    outcome = read_outcome(client, record)
-    return {} if outcome is None else terms.repetitions.finished(outcome)
+        return _Begun(now)
 
 
 def _kept_document(results: t.Mapping[int, Data]) -> Data:
@@ -345,29 +238,39 @@ def _kept_document(results: t.Mapping[int, Data]) -> Data:
     return {"results": {str(index): results[index] for index in sorted(results)}}
 
 
-def _end_job(client: KubeClient, record: RunRecord, attempt: int | None = None) -> bool:
-    """Delete the Job of an attempt, the record's unless told otherwise, with its pods; whether there was one."""
-    name = record.job_name if attempt is None else job_name(record.name, attempt)
-    path = resource_path("batch/v1", "jobs", record.namespace, name)
-    job = get_object(client, path)
+def find_job(client: KubeClient, record: RunRecord, name: str | None = None) -> Object | None:
+    """The Job of the record's attempt, or its Job of that name; None when there is none, or another's."""
+    job = get_object(client, resource_path("batch/v1", "jobs", record.namespace, name or record.job_name))
+    return job if job is not None and record.uid in owner_uids(job) else None
+
+
+def delete_job(client: KubeClient, job: Object) -> None:
+    """Delete this very Job with its pods."""
+    metadata = job["metadata"]
+    settle_delete(client, resource_path("batch/v1", "jobs", metadata["namespace"], metadata["name"]), metadata["uid"])
+
+
+def end_job(client: KubeClient, record: RunRecord, attempt: int | None = None) -> bool:
+    """Delete the Job of an attempt, the record's unless told otherwise; whether there was one to delete."""
+    job = find_job(client, record, None if attempt is None else job_name(record.name, attempt))
     if job is None or job["metadata"].get("deletionTimestamp"):
         return False
-    if record.uid not in owner_uids(job):
-        return False
-    settle_delete(client, path, job["metadata"]["uid"])
+    delete_job(client, job)
     return True
 
 
 class _Attempt:
     """One attempt of a record, from wherever it stands to its stored outcome."""
 
-    def __init__(
-        self, client: KubeClient, terms: RecordedJob, record: RunRecord, report: Report, listen: Listen
-    ) -> None:
-        """Nothing is written yet."""
+    def __init__(self, client: KubeClient, terms: RecordedJob, begun: _Begun, report: Report, listen: Listen) -> None:
         self._client = client
         self._terms = terms
-        self._record = record
+        self._record = begun.record
+        self._is_new = begun.made
+        # The Job that this process has just created, and that nobody has looked at since.
+        self._new_job: Object | None = None
+        # The Job of the attempt, once it was seen.
+        self._job: Object | None = None
         self._report = report
         self._listen = listen
         self._facts = RunFacts(None)
@@ -378,9 +281,9 @@ class _Attempt:
         self._spare: set[str] = set()
         self._past: RunRecord | None = None
         self._said: set[str] = set()
-        self._logs = PodLogs(client, record.namespace, terms.log_lines, self._say_once)
+        self._logs = PodLogs(client, terms.namespace, terms.log_lines, self._say_once)
 
-    def run(self) -> Recorded:
+    def run(self) -> RunResult:
         """Create what is missing, wait, harvest, store, tidy up; what hangs is left out of a further Job."""
         jobs = 0
         while True:
@@ -414,29 +317,31 @@ class _Attempt:
 
     def _prepare(self) -> None:
         """Find out what is left to be run, and have its Job; nothing to do for an attempt that is over."""
+        is_new, self._is_new = self._is_new, False
         while True:
             self._leave_past()
             if self._record.stored is not None:
                 return
-            job = self._find_job()
-            parts = self._load(job)
-            if job is not None or self._is_whole():
+            self._job = None if is_new else self._find_job()
+            parts = self._load(is_new)
+            if self._job is not None or self._is_whole():
                 return
             if parts:
                 # The Job is gone, but what is kept of it counts: the next one is for the others only.
                 self._renumber()
-            elif self._create():
+            elif self._create(is_new):
                 return
+            is_new = False
 
-    def _load(self, job: Object | None) -> bool:
+    def _load(self, is_new: bool) -> bool:
         """Read what is kept of repetitions, and which the Job is for; whether some of this attempt's own are kept."""
         wanted = self._terms.repetitions
         if wanted is None:
             return False
         document = read_document(self._client, self._record, self._record.kept) or {}
         kept = wanted.own(results_by_index(document.get("results")))
-        parts = wanted.own(read_results(self._client, self._record))
-        share = share_of(job, wanted.count)
+        parts = {} if is_new or wanted.count == 1 else wanted.own(read_results(self._client, self._record))
+        share = share_of(self._job, wanted.count)
         missing = tuple(index for index in range(wanted.count) if index not in kept)
         self._planned = missing if share is None else share
         self._results = kept | parts | self._results
@@ -494,16 +399,21 @@ class _Attempt:
         """Take away what an attempt needed that this one was begun after."""
         past = self._past
         if past is not None:
-            _end_job(self._client, past)
-            drop_results(self._client, past)
+            end_job(self._client, past)
+            self._drop_results(past)
             drop_chunks(self._client, past, set(chunks_of(past.kept)) - self._named())
         self._past = None
+
+    def _drop_results(self, record: RunRecord) -> None:
+        """Delete what is kept of repetitions; of a single one nothing ever is, since the outcome has it at once."""
+        if self._terms.repetitions is not None and self._terms.repetitions.count > 1:
+            drop_results(self._client, record)
 
     def _named(self) -> set[str]:
         """The chunks that the record names."""
         return {*self._record.chunks, *chunks_of(self._record.kept)}
 
-    def _standing(self) -> Recorded | None:
+    def _standing(self) -> RunResult | None:
         """Where it stands, for a task that does not wait; None when it is over."""
         if self._is_whole():
             return None
@@ -511,10 +421,11 @@ class _Attempt:
         state = self._judge(facts, ServerClock(self._client).now())
         if state.over:
             return None
-        return Recorded(self._record.name, self._record.attempt, None, state, cached=False, changed=True)
+        return RunResult(self._record.name, self._record.attempt, None, state, cached=False, changed=True)
 
     def _follow(self) -> RunState:
         """Wait until the Job is over."""
+        new, self._new_job = self._new_job, None
         return follow_job(
             self._client,
             self._record.namespace,
@@ -524,44 +435,48 @@ class _Attempt:
             listen=self._listen,
             patience=self._terms.patience,
             due=lambda: self._due,
+            known=None if new is None else RunFacts(job_facts(new)),
         ).state
 
     def _find_job(self) -> Object | None:
         """The Job of this attempt if it is there already, so that its contents are, too."""
-        path = resource_path("batch/v1", "jobs", self._record.namespace, self._record.job_name)
-        job = get_object(self._client, path)
+        job = find_job(self._client, self._record)
         return job if job is not None and self._is_ours(job) is Ownership.OURS else None
 
-    def _create(self) -> bool:
-        """Create contents, then the Job; who may not read its results later is told before anything starts.
+    def _create(self, is_new: bool) -> bool:
+        """Create the files, then the Job; who may not read its results later is told before anything starts.
 
-        False when the record turns out to stand elsewhere meanwhile, so that this Job is not wanted any more.
+        False when the Job has to be looked at: somebody else made it, or the record turns out to stand elsewhere.
         """
         record, terms = self._record, self._terms
-        if not may_read_logs(self._client, record.namespace):
+        if terms.check_logs and not may_read_logs(self._client, record.namespace):
             cause = "the right to get pods/log is missing, so its results could not be read"
             raise MusterError("start", f"Job {record.namespace}/{record.job_name}", cause)
-        names = {item.key: item.name(record.name) for item in terms.contents}
-        for item in terms.contents:
-            create_owned_map(self._client, record, names[item.key], item.data, item.binary)
+        names = {bundle.key: bundle.name(record.name) for bundle in terms.bundles}
+        for bundle in terms.bundles:
+            create_owned_map(self._client, record, names[bundle.key], {}, bundle.files)
         if record.attempt > 1:
             # Its maker may have been killed before he could end it.
-            _end_job(self._client, record, record.attempt - 1)
+            end_job(self._client, record, record.attempt - 1)
         job = self._described(record, names)
-        if not self._is_current():
+        if not is_new and not self._is_current():
             return False
         path = resource_path("batch/v1", "jobs", record.namespace)
-        create_owned(self._client, record, path, job, self._is_ours)
-        if self._is_current():
-            return True
-        _end_job(self._client, record)
-        return False
+        made = create_owned(self._client, record, path, job, self._is_ours)
+        # A new record without repetitions cannot have been ended meanwhile; one that was removed takes its Job along.
+        if not (is_new and terms.repetitions is None) and not self._is_current():
+            end_job(self._client, record)
+            return False
+        if made.read_back:
+            return False
+        self._job = self._new_job = made.obj
+        return True
 
-    def _described(self, record: RunRecord, contents: t.Mapping[str, str]) -> Object:
+    def _described(self, record: RunRecord, bundles: t.Mapping[str, str]) -> Object:
         """The Job of this attempt, owned by the record."""
         labels = {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL}
         indexes, failed = self._share()
-        job = self._terms.job(JobPlace(record.job_name, record.attempt, labels, contents, indexes, failed))
+        job = self._terms.job(JobContext(record.job_name, record.attempt, labels, bundles, indexes, failed))
         own = job.get("metadata") or {}
         share = {} if indexes is None else {SHARE_ANNOTATION: " ".join(str(index) for index in indexes)}
         metadata = {
@@ -597,11 +512,11 @@ class _Attempt:
             self._gather(terms.repetitions)
         state = self._counted(judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as))
         created = facts.job.created if facts.job is not None else None
-        if state.over or terms.longest is None or created is None:
+        if state.over or terms.deadline_seconds is None or created is None:
             return state
-        if now - created < terms.longest + _DEADLINE_GRACE:
+        if now - created < terms.deadline_seconds + _DEADLINE_GRACE:
             return state
-        return RunState("failed", TIMEOUT, f"nobody ended its Job after {terms.longest:g} s")
+        return RunState("failed", TIMEOUT, f"nobody ended its Job after {terms.deadline_seconds:g} s")
 
     def _counted(self, state: RunState) -> RunState:
         """The state of a run that goes on, with how many of its repetitions have ended."""
@@ -678,22 +593,24 @@ class _Attempt:
         before = self._record
         if self._facts.job is None and read_record(self._client, before.namespace, before.name) is None:
             raise Cancelled(before.namespace, before.name)
-        outcome = self._terms.harvest(Ended(state, self._facts, self._logs.patiently, self._results))
+        outcome = self._terms.harvest(FinishedRun(state, self._facts, self._logs.patiently, self._results))
         now = ServerClock(self._client).now()
         if self._changed(lambda record: store_outcome(self._client, record, outcome, now)):
             self._spare = set(chunks_of(before.kept)) - self._named()
 
-    def _done(self) -> Recorded:
+    def _done(self) -> RunResult:
         """Tidy up, the Job last since a later task looks for it alone, and tell the outcome."""
         record = self._record
-        if self._terms.repetitions is not None:
-            drop_results(self._client, record)
-            drop_chunks(self._client, record, self._spare)
-        _end_job(self._client, record)
+        self._drop_results(record)
+        drop_chunks(self._client, record, self._spare)
+        if self._job is not None and self._job["metadata"]["name"] == record.job_name:
+            delete_job(self._client, self._job)
+        else:
+            end_job(self._client, record)
         outcome = read_outcome(self._client, record)
         if outcome is None:
             raise MusterError("read", f"the outcome in ConfigMap {record.namespace}/{record.name}", "a part is lost")
-        return Recorded(record.name, record.attempt, outcome, outcome_state(outcome), cached=False, changed=True)
+        return RunResult(record.name, record.attempt, outcome, outcome_state(outcome), cached=False, changed=True)
 
 
 def share_of(job: Object | None, count: int) -> tuple[int, ...] | None:

@@ -42,7 +42,7 @@ def client(api):
 
 
 def made(client, ttl=None, identity="id", name="b-1"):
-    return create_record(client, new_record("team", name, LABELS, {"a": 1}, identity, ttl))
+    return create_record(client, new_record("team", name, LABELS, {"a": 1}, identity, ttl))[0]
 
 
 def noise(size):
