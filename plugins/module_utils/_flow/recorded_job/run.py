@@ -34,15 +34,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import NotNow, PodLogs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_passing
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import may_read_logs
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     ObjectGone,
     Ownership,
     Superseded,
-    settle_delete,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
@@ -62,6 +59,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run
     overdue_nodes,
     with_lost_pods,
 )
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
     EXPIRES_LABEL,
     MANAGED_LABEL,
@@ -238,16 +236,15 @@ def _kept_document(results: t.Mapping[int, Data]) -> Data:
     return {"results": {str(index): results[index] for index in sorted(results)}}
 
 
+def _jobs(client: KubeClient) -> ObjectStore:
+    """The Jobs that records own."""
+    return ObjectStore(client, "batch/v1", "jobs")
+
+
 def find_job(client: KubeClient, record: RunRecord, name: str | None = None) -> Object | None:
     """The Job of the record's attempt, or its Job of that name; None when there is none, or another's."""
-    job = get_object(client, resource_path("batch/v1", "jobs", record.namespace, name or record.job_name))
+    job = _jobs(client).read(record.namespace, name or record.job_name)
     return job if job is not None and record.uid in owner_uids(job) else None
-
-
-def delete_job(client: KubeClient, job: Object) -> None:
-    """Delete this very Job with its pods."""
-    metadata = job["metadata"]
-    settle_delete(client, resource_path("batch/v1", "jobs", metadata["namespace"], metadata["name"]), metadata["uid"])
 
 
 def end_job(client: KubeClient, record: RunRecord, attempt: int | None = None) -> bool:
@@ -255,7 +252,7 @@ def end_job(client: KubeClient, record: RunRecord, attempt: int | None = None) -
     job = find_job(client, record, None if attempt is None else job_name(record.name, attempt))
     if job is None or job["metadata"].get("deletionTimestamp"):
         return False
-    delete_job(client, job)
+    _jobs(client).delete(job)
     return True
 
 
@@ -461,8 +458,7 @@ class _Attempt:
         job = self._described(record, names)
         if not is_new and not self._is_current():
             return False
-        path = resource_path("batch/v1", "jobs", record.namespace)
-        made = create_owned(self._client, record, path, job, self._is_ours)
+        made = create_owned(_jobs(self._client), job, self._is_ours)
         # A new record without repetitions cannot have been ended meanwhile; one that was removed takes its Job along.
         if not (is_new and terms.repetitions is None) and not self._is_current():
             end_job(self._client, record)
@@ -604,7 +600,7 @@ class _Attempt:
         self._drop_results(record)
         drop_chunks(self._client, record, self._spare)
         if self._job is not None and self._job["metadata"]["name"] == record.job_name:
-            delete_job(self._client, self._job)
+            _jobs(self._client).delete(self._job)
         else:
             end_job(self._client, record)
         outcome = read_outcome(self._client, record)
