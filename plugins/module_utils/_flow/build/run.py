@@ -18,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import
     deadline,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.local import build_locally, remove_locally
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import choose_tier
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import Probes
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.written_context import write_context
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
@@ -169,20 +169,11 @@ class ClusterBuild:
 
     def run(self, report: Report, listen: Listen) -> Data:
         """The keys of the result, of a build that was made before or is made now; a failed one has a reason."""
-        terms, tier = self.terms, self.terms.settings.tier
+        settings, tier, script = self.terms.settings, self.terms.settings.tier, self.script
         probed, refused = False, {}
         if tier is None and not self.is_made:
-            chosen = choose_tier(
-                self.client,
-                terms.namespace,
-                self.spec,
-                terms.settings,
-                self.script,
-                self.affinity,
-                report,
-                listen,
-                force=terms.force,
-            )
+            probes = Probes(self.client, self.terms.namespace, self.spec, settings, script, self.affinity)
+            chosen = probes.choose_tier(report, listen, force=self.terms.force)
             tier, refused, probed = chosen.tier, dict(chosen.refused), chosen.changed
         recorded = self.recorded(tier or "baseline")
         # Probing takes its time, after which the record may be another one.

@@ -60,7 +60,7 @@ def test_a_variable_may_come_from_a_secret_and_its_value_is_kept_nowhere():
         ({"env": {"MUSTER_INDEX": "1"}}, "env.MUSTER_INDEX"),
         ({"env": {"a-b": "1"}}, "env.a-b"),
         ({"files": [{"path": "/a", "content": "", "mode": "rwx"}]}, "mode"),
-        ({"files": [{"path": "/a", "content_base64": "*"}]}, "no Base64"),
+        ({"files": [{"path": "/a", "content_base64": "*"}]}, "no base64"),
         ({"files": [{"path": "/a", "content": ""}, {"path": "/a", "content": "x"}]}, "a path is given twice"),
         ({"run": {"requests": {"cpu": "lots"}}}, "requests.cpu"),
         ({"run": {"requests": {"cpu": "0"}}}, "requests.cpu"),
