@@ -98,7 +98,7 @@ def python_of_pipfile(document: Mapping[str, t.Any], where: str) -> str | None:
     if version is None or version == "*":
         return None
     wanted = f"=={version}" if full else f"=={version}.*"
-    if not _is_read(wanted, lambda: SpecifierSet(wanted)):
+    if not _is_read("versions", wanted):
         raise fields.fail("python_version", f"{version!r} is no version of Python")
     return wanted
 
@@ -121,17 +121,19 @@ def pyproject_lines(text: str, extras: Sequence[str], where: str) -> tuple[tuple
             raise optional.fail(extra, f"there is no such extra; known are {', '.join(optional.data) or 'none'}")
         lines += _requirement_lines(optional, extra, optional.sequence(extra))
     wanted = project.text("requires-python")
-    if wanted is not None and not _is_read(wanted, lambda: SpecifierSet(wanted)):
+    if wanted is not None and not _is_read("versions", wanted):
         raise project.fail("requires-python", f"{wanted!r} is no version specifier")
     return tuple(dict.fromkeys(lines)), wanted
 
 
-def _is_read(text: str, read: t.Callable[[], object]) -> bool:
+def _is_read(what: t.Literal["requirement", "marker", "versions"], text: str) -> bool:
     """Whether packaging can read a text that stays one part of one line in a requirements file."""
     if PACKAGING_IMPORT_ERROR is not None:
         raise MissingLibrary("packaging", PACKAGING_IMPORT_ERROR)
+    readers: dict[str, t.Callable[[str], object]]
+    readers = {"requirement": Requirement, "marker": Marker, "versions": SpecifierSet}
     try:
-        read()
+        readers[what](text)
     except ValueError:
         return False
     return _ONE_LINE.fullmatch(text) is not None
@@ -139,13 +141,13 @@ def _is_read(text: str, read: t.Callable[[], object]) -> bool:
 
 def _is_name(text: t.Any) -> bool:
     """Whether a text is the name of a package or an extra, and nothing more."""
-    return isinstance(text, str) and _is_read(text, lambda: Requirement(text)) and Requirement(text).name == text
+    return isinstance(text, str) and _is_read("requirement", text) and Requirement(text).name == text
 
 
 def _requirement_lines(fields: Fields, key: str, values: Sequence[t.Any]) -> list[str]:
     """Requirements as lines; what would be an option or a second line is refused."""
     for index, value in enumerate(values):
-        if not isinstance(value, str) or not _is_read(value, lambda text=value: Requirement(text)):
+        if not isinstance(value, str) or not _is_read("requirement", value):
             raise fields.fail(f"{key}[{index}]", f"{value!r} is no requirement")
     return list(values)
 
@@ -208,7 +210,7 @@ def _entry_line(name: str, fields: Fields, *, hashed: bool) -> str:
         raise fields.fail("extras", f"{extras!r} are no names of extras")
     parts = [name + (f"[{','.join(extras)}]" if extras else "") + _version(fields, hashed=hashed)]
     if (marker := fields.text("markers")) is not None:
-        if not _is_read(marker, lambda: Marker(marker)):
+        if not _is_read("marker", marker):
             raise fields.fail("markers", f"{marker!r} is no marker")
         parts.append(f"; {marker}")
     if hashed:
@@ -222,7 +224,7 @@ def _version(fields: Fields, *, hashed: bool) -> str:
     if version == "*" and not hashed:
         return ""
     pinned = version.startswith("==") and "," not in version
-    if not _is_read(version, lambda: SpecifierSet(version)) or (hashed and not pinned):
+    if not _is_read("versions", version) or (hashed and not pinned):
         raise fields.fail("version", f"{version!r} is no {'pin such as ==1.2' if hashed else 'version specifier'}")
     return version
 
