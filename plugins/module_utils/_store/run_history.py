@@ -53,7 +53,6 @@ class History:
     """What is known of run times, and what of it the ConfigMap does not say yet."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
-        """Nothing is read before somebody asks."""
         self._client = client
         # A write that does not succeed soon is left to the next time.
         self._maps = ObjectStore(client, tries=2)
@@ -89,7 +88,7 @@ class History:
         except (Forbidden, Invalid, NotFound):
             self._may_write = False
         except KubeError:
-            # Somebody else wrote it meanwhile, or nobody answers: there is a next time.
+            # It was changed meanwhile, or the server does not answer: the next save tries again.
             return
         self._unsaved = []
 

@@ -45,7 +45,7 @@ INLINE_BYTES = 256 * 1024
 CHUNK_BYTES = 900 * 1024
 # What a record holds at most, the specification included; the API server allows 1 MiB.
 RECORD_BYTES = 960 * 1024
-# Stored texts are not unpacked beyond this, whatever somebody made of them.
+# Stored texts are not unpacked beyond this size: others may have changed them.
 _UNPACKED_BYTES = 512 * 1024 * 1024
 # How zlib is told that the data are those of gzip.
 _GZIP = 31
@@ -108,7 +108,7 @@ class RunRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Damaged:
-    """A record that somebody damaged, and what is wrong with it."""
+    """A record that cannot be read, and why."""
 
     namespace: str
     name: str
@@ -170,7 +170,7 @@ def read_record(client: KubeClient, namespace: str, name: str) -> RunRecord | No
 
 
 def list_records(client: KubeClient, namespace: str | None, selector: str) -> list[RunRecord]:
-    """All records a label selector matches, by name; a damaged one is nobody's but its own trouble."""
+    """All records that a label selector matches, by name; damaged ones are left out."""
     return list_with_damaged(client, namespace, selector)[0]
 
 
@@ -197,7 +197,7 @@ def list_with_damaged(
 
 
 def create_record(client: KubeClient, raw: Object) -> tuple[RunRecord, bool]:
-    """Create a record, or find that somebody did it for the same specification; whether it is certainly new."""
+    """Create a record or adopt that of the same specification; returns it and whether it is certainly new."""
 
     def is_ours(found: Object) -> Ownership:
         same = (found.get("data") or {}).get("identity") == raw["data"]["identity"]

@@ -127,7 +127,7 @@ def build_job(
 
 
 def _containers(spec: BuildSpec, settings: BuildSettings, tier: Tier, *, probe: bool) -> Data:
-    """Who builds and who pushes, one after the other; a probe only builds."""
+    """The container that builds and the one that pushes, in that order; a probe only builds."""
     if probe:
         return {"containers": [_container(CONTAINER, spec, settings, tier, {"MUSTER_PROBE": "yes"}, {})]}
     secrets = spec.stack.secrets
@@ -193,7 +193,7 @@ def _container(
 
 
 def build_variables(spec: BuildSpec, settings: BuildSettings) -> dict[str, str]:
-    """What the builder's script is told wherever it runs; empty values mean none."""
+    """The variables of the builder's script wherever it runs; an empty value means none."""
     return {
         "MUSTER_IMAGE": spec.reference,
         "MUSTER_BASE": spec.stack.base if spec.stack.dockerfile is None and spec.stack.base else "",

@@ -247,7 +247,7 @@ def _harvest(spec: BuildSpec, tier: Tier, run: FinishedRun) -> Data:
 
 
 def _pod_outcome(spec: BuildSpec, run: FinishedRun, pod: PodFacts | None) -> Data:
-    """The outcome out of the logs of the builder and, when it came so far, of the one who pushes."""
+    """The outcome out of the logs of the builder and, if it was started, of the pusher."""
     log = run.log(pod.name, CONTAINER) if pod is not None and pod.started else None
     pusher = pod.container(PUSHER) if pod is not None else None
     frame = read_frames(log or b"")

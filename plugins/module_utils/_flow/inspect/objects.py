@@ -29,7 +29,7 @@ WORK_FOLDER = "/muster/work"
 HWINFO_FILE = f"{WORK_FOLDER}/hwinfo.json"
 OLD_HOME = "/home/amun"
 OLD_HWINFO_FOLDER = f"{OLD_HOME}/hwinfo"
-# What a pod asks for where nobody says otherwise, so that it is not the first to be evicted; these are no limits.
+# Default requests of a pod, so that it is not the first to be evicted; these are no limits.
 DEFAULT_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 
 _GRACE = 5
@@ -154,7 +154,7 @@ def _user_entry(entry: Mapping[str, t.Any]) -> Object:
 
 
 def _environment(spec: RunSpec, terms: PodOptions, context: JobContext) -> list[Object]:
-    """What the collector is told."""
+    """The variables of the collector."""
     plain = {
         "MUSTER_SCRIPT": f"{CONTENT_FOLDER}/script",
         "MUSTER_WORK": WORK_FOLDER,
@@ -216,7 +216,7 @@ def _sources(spec: RunSpec, bundles: Sequence[FileBundle], context: JobContext) 
 
 
 def _file_key(position: int) -> str:
-    """The name of a file of the user inside the volume: his own name could be anything."""
+    """The name of a user's file inside the volume; the name that the user gave could be anything."""
     return f"file-{position:04d}"
 
 

@@ -5,8 +5,8 @@
 
 """The use case behind inspection: build the stack if need be, run the script, return results stored before or now.
 
-Whatever can be known to be wrong is told before anything is created: options, hardware that no node has. Lack of room
-is no failure, it is waited for and shown.
+Wrong options and hardware that no node has are refused before anything is created. Lack of room is no failure: it is
+reported and waited for.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class _Inspection:
         return with_outcome(self._answer, ran.state, ran.outcome)
 
     def _sweep(self) -> None:
-        """Take away old records; who may not do it has his results all the same, and the next task will."""
+        """Delete expired records; a failure is only reported, since the next task tries again."""
         try:
             sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL, BUILD_LABEL)
         except KubeError as error:
@@ -288,7 +288,7 @@ class _Inspection:
             harvest=harvester.outcome,
             repetitions=_repetitions(spec, harvester),
             failed_as=SCRIPT_FAILED,
-            # What somebody damaged is no answer either.
+            # A stored outcome that was damaged is no answer either.
             is_stale=lambda outcome: outcome_problem(outcome) is not None or worth_repeating(outcome),
             log_lines=result_lines(spec),
             check_logs=not self._built_now,
@@ -300,7 +300,7 @@ class _Inspection:
         )
 
     def _known_nodes(self, plan: RunPlan) -> list[Data] | None:
-        """The nodes when hardware is asked for that one of them has; else nobody needs them."""
+        """The nodes if hardware is asked for that one of them has, else None."""
         return nodes_for(self._nodes, plan.ask, plan.spec.resources, self._terms.wait_for_nodes)
 
 

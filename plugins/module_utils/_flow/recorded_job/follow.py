@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Following one Job: watches wake the reader, who reads Job, pods and Events afresh and asks whether it is over."""
+"""Following one Job: watches wake the reader, which reads Job, pods and Events again and asks whether it is over."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Signal(t.Protocol):
 
 
 class JobSignal:
-    """Rings when the Job, one of its pods or what is said about them changes."""
+    """Ends a wait when the Job, one of its pods or an Event about them changes."""
 
     def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
         """Nothing is watched before the block is entered."""
@@ -88,7 +88,7 @@ class JobSignal:
         self._rung.clear()
 
     def _listen(self, path: str, selectors: dict[str, str]) -> None:
-        """One thread: ring at every change; who may not watch reads at the usual pace."""
+        """One thread: end the wait at every change; without the right to watch every wait takes its full time."""
         while not self._over.is_set() and not self._client.closed:
             try:
                 for change in list_and_watch(
@@ -154,7 +154,7 @@ class JobReader:
         return tuple(sorted(self._seen.values(), key=lambda pod: (pod.index or 0, pod.created or 0.0, pod.name)))
 
     def _events(self, job: JobFacts, pods: tuple[PodFacts, ...]) -> tuple[EventFacts, ...]:
-        """What is said about a Job without pods, or about a pod that does not start; nobody needs it later."""
+        """Events about a Job without pods, or about a pod that does not start; later ones say nothing more."""
         if any(pod.started and not pod.over for pod in pods):
             return ()
         stuck = [pod.uid for pod in pods if not pod.over]

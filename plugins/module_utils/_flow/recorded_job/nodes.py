@@ -36,7 +36,7 @@ class NoSuchHardware(MusterError):
 
 
 class Nodes:
-    """The nodes of the cluster, listed at most once and only when somebody needs them; None where that is forbidden."""
+    """The nodes of the cluster, listed at most once and only when they are needed."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class Nodes:
         self._asked = False
 
     def all(self) -> list[Object] | None:
-        """Every node as the server tells it."""
+        """Every node as the server sent it; None when this account may not list them."""
         if not self._asked:
             self._asked = True
             try:

@@ -122,7 +122,7 @@ def find_recorded(client: KubeClient, terms: RecordedJob) -> FoundRun:
     outcome = None if record.stored is None or terms.force else read_outcome(client, record)
     if outcome is None or terms.is_stale(outcome):
         return FoundRun(record, outcome)
-    changed = _outdated(record, terms)
+    changed = _is_outdated(record, terms)
     result = RunResult(record.name, record.attempt, outcome, outcome_state(outcome), cached=True, changed=changed)
     return FoundRun(record, outcome, result)
 
@@ -152,17 +152,17 @@ def run_recorded(
 
 
 def _update(client: KubeClient, record: RunRecord, terms: RecordedJob) -> None:
-    """Note for how long and with which labels the task wants the record; who changed it meanwhile has his say, too."""
+    """Write the time and labels that the task wants for the record; changes that others make meanwhile are kept."""
     ttl = {"ttl": None if terms.ttl is None else str(terms.ttl)}
     found: RunRecord | None = record
-    while found is not None and found.uid == record.uid and _outdated(found, terms):
+    while found is not None and found.uid == record.uid and _is_outdated(found, terms):
         with contextlib.suppress(Superseded):
             change_record(client, found, ttl, labels=terms.labels)
             return
         found = read_record(client, terms.namespace, terms.name)
 
 
-def _outdated(record: RunRecord, terms: RecordedJob) -> bool:
+def _is_outdated(record: RunRecord, terms: RecordedJob) -> bool:
     """Whether the task wants the record kept for another time or found by other labels; those of others stay."""
     return record.ttl != terms.ttl or not terms.labels.items() <= labels_of(record).items()
 
@@ -193,14 +193,14 @@ def sweep_records(client: KubeClient, namespace: str, *labels: str, dry: bool = 
 
 
 class _Begun(t.NamedTuple):
-    """The record of an attempt that is not over; made when this process has just created it, so that it has no Job."""
+    """The record of an attempt to work on; made is true if this process has just created it, so that it has no Job."""
 
     record: RunRecord
     made: bool = False
 
 
 def _begin(client: KubeClient, terms: RecordedJob, found: FoundRun) -> _Begun:
-    """The attempt that goes on, the first, or the next."""
+    """The attempt to work on: the one that is not over, else the first or the next."""
     record = found.record
     if record is None:
         raw = new_record(terms.namespace, terms.name, terms.labels, terms.spec, terms.identity, terms.ttl)
@@ -257,7 +257,7 @@ def end_job(client: KubeClient, record: RunRecord, attempt: int | None = None) -
 
 
 class _Attempt:
-    """One attempt of a record, from wherever it stands to its stored outcome."""
+    """Works on the attempts of one record until an outcome is stored."""
 
     def __init__(self, client: KubeClient, terms: RecordedJob, begun: _Begun, report: Report, listen: Listen) -> None:
         self._client = client
@@ -275,27 +275,27 @@ class _Attempt:
         self._results: dict[int, Data] = {}
         self._unsaved: set[int] = set()
         self._planned: tuple[int, ...] = ()
-        self._spare: set[str] = set()
-        self._past: RunRecord | None = None
+        self._unneeded_chunks: set[str] = set()
+        self._previous: RunRecord | None = None
         self._said: set[str] = set()
         self._logs = PodLogs(client, terms.namespace, terms.log_lines, self._say_once)
 
     def run(self) -> RunResult:
-        """Create what is missing, wait, harvest, store, tidy up; what hangs is left out of a further Job."""
+        """Create what is missing, wait, harvest, store, tidy up; a further Job leaves out what hung."""
         jobs = 0
         while True:
-            self._riding(self._prepare)
+            self._through_outages(self._prepare)
             if self._record.stored is not None:
-                return self._riding(self._done)
-            if not self._terms.wait and (standing := self._standing()) is not None:
-                return standing
-            state = RunState("succeeded") if self._is_whole() else self._follow()
+                return self._through_outages(self._done)
+            if not self._terms.wait and (result := self._state_now()) is not None:
+                return result
+            state = RunState("succeeded") if self._is_complete() else self._follow()
             jobs += 1
-            further = jobs < _MOST_JOBS and bool(self._left_over())
-            self._riding(self._go_on if further else functools.partial(self._store, state))
+            further = jobs < _MOST_JOBS and bool(self._untried())
+            self._through_outages(self._begin_next if further else functools.partial(self._store, state))
 
-    def _riding(self, call: t.Callable[[], T]) -> T:
-        """Do something although the server may be out of reach for a while; the Job does not need us meanwhile."""
+    def _through_outages(self, call: t.Callable[[], T]) -> T:
+        """Call until the server answers, for at most patience seconds; the Job runs on without us."""
         end = self._client.clock() + self._terms.patience
         while True:
             try:
@@ -307,21 +307,21 @@ class _Attempt:
                 self._client.sleep(_REST)
 
     def _say_once(self, text: str) -> None:
-        """Report something that would else be repeated."""
+        """Report a text unless it was reported before."""
         if text not in self._said:
             self._said.add(text)
             self._report(text)
 
     def _prepare(self) -> None:
-        """Find out what is left to be run, and have its Job; nothing to do for an attempt that is over."""
+        """Find out which repetitions are left and create their Job, unless it is there or the attempt is over."""
         is_new, self._is_new = self._is_new, False
         while True:
-            self._leave_past()
+            self._tidy_previous()
             if self._record.stored is not None:
                 return
             self._job = None if is_new else self._find_job()
             parts = self._load(is_new)
-            if self._job is not None or self._is_whole():
+            if self._job is not None or self._is_complete():
                 return
             if parts:
                 # The Job is gone, but what is kept of it counts: the next one is for the others only.
@@ -331,7 +331,7 @@ class _Attempt:
             is_new = False
 
     def _load(self, is_new: bool) -> bool:
-        """Read what is kept of repetitions, and which the Job is for; whether some of this attempt's own are kept."""
+        """Read stored results and plan the missing repetitions; returns whether results of this attempt are stored."""
         wanted = self._terms.repetitions
         if wanted is None:
             return False
@@ -344,13 +344,13 @@ class _Attempt:
         self._results = kept | parts | self._results
         return bool(parts)
 
-    def _is_whole(self) -> bool:
-        """Whether there is a result of each repetition, so that there is nothing to wait for."""
+    def _is_complete(self) -> bool:
+        """Whether every repetition has a result, so that there is nothing to wait for."""
         wanted = self._terms.repetitions
         return wanted is not None and len(self._results) == wanted.count
 
     def _is_current(self) -> bool:
-        """Whether the record, read afresh, still stands at this attempt; whatever it became is gone on with."""
+        """Read the record again; returns whether it is still at this attempt. Work goes on with what was read."""
         before = self._record
         found = read_record(self._client, before.namespace, before.name)
         if found is None or found.uid != before.uid:
@@ -362,7 +362,7 @@ class _Attempt:
         return False
 
     def _forget(self) -> None:
-        """Results count for the attempt they were made in; what it hands on stands in the record."""
+        """Drop the results in memory when the attempt is left; the record holds what the next one keeps."""
         self._results, self._unsaved = {}, set()
 
     def _changed(self, change: t.Callable[[RunRecord], RunRecord]) -> bool:
@@ -390,29 +390,29 @@ class _Attempt:
 
         self._changed(change)
         self._forget()
-        self._past = before
+        self._previous = before
 
-    def _leave_past(self) -> None:
-        """Take away what an attempt needed that this one was begun after."""
-        past = self._past
-        if past is not None:
-            end_job(self._client, past)
-            self._drop_results(past)
-            drop_chunks(self._client, past, set(chunks_of(past.kept)) - self._named())
-        self._past = None
+    def _tidy_previous(self) -> None:
+        """Delete the Job, results and chunks of the attempt before this one."""
+        previous = self._previous
+        if previous is not None:
+            end_job(self._client, previous)
+            self._drop_results(previous)
+            drop_chunks(self._client, previous, set(chunks_of(previous.kept)) - self._used_chunks())
+        self._previous = None
 
     def _drop_results(self, record: RunRecord) -> None:
-        """Delete what is kept of repetitions; of a single one nothing ever is, since the outcome has it at once."""
+        """Delete stored results of repetitions; a single repetition never has any, its result goes into the outcome."""
         if self._terms.repetitions is not None and self._terms.repetitions.count > 1:
             drop_results(self._client, record)
 
-    def _named(self) -> set[str]:
+    def _used_chunks(self) -> set[str]:
         """The chunks that the record names."""
         return {*self._record.chunks, *chunks_of(self._record.kept)}
 
-    def _standing(self) -> RunResult | None:
+    def _state_now(self) -> RunResult | None:
         """Where it stands, for a task that does not wait; None when it is over."""
-        if self._is_whole():
+        if self._is_complete():
             return None
         facts = JobReader(self._client, self._record.namespace, self._record.job_name).read()
         state = self._judge(facts, ServerClock(self._client).now())
@@ -436,12 +436,12 @@ class _Attempt:
         ).state
 
     def _find_job(self) -> Object | None:
-        """The Job of this attempt if it is there already, so that its contents are, too."""
+        """The Job of this attempt if it exists; then its files exist, too."""
         job = find_job(self._client, self._record)
         return job if job is not None and self._is_ours(job) is Ownership.OURS else None
 
     def _create(self, is_new: bool) -> bool:
-        """Create the files, then the Job; who may not read its results later is told before anything starts.
+        """Create the files, then the Job; an account that may not read logs is refused before anything starts.
 
         False when the Job has to be looked at: somebody else made it, or the record turns out to stand elsewhere.
         """
@@ -453,9 +453,9 @@ class _Attempt:
         for bundle in terms.bundles:
             create_owned_map(self._client, record, names[bundle.key], {}, bundle.files)
         if record.attempt > 1:
-            # Its maker may have been killed before he could end it.
+            # The process that created it may have been killed before it could delete it.
             end_job(self._client, record, record.attempt - 1)
-        job = self._described(record, names)
+        job = self._manifest(record, names)
         if not is_new and not self._is_current():
             return False
         made = create_owned(_jobs(self._client), job, self._is_ours)
@@ -468,7 +468,7 @@ class _Attempt:
         self._job = self._new_job = made.obj
         return True
 
-    def _described(self, record: RunRecord, bundles: t.Mapping[str, str]) -> Object:
+    def _manifest(self, record: RunRecord, bundles: t.Mapping[str, str]) -> Object:
         """The Job of this attempt, owned by the record."""
         labels = {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL}
         indexes, failed = self._share()
@@ -501,12 +501,14 @@ class _Attempt:
         return Ownership.OURS if self._record.uid in owner_uids(job) and not gone else Ownership.OLDER_ATTEMPT
 
     def _judge(self, facts: RunFacts, now: float) -> RunState:
-        """The state of the run; results of pods that ended are kept at once, a Job nobody ends is given up."""
+        """The state of the run; stores results of ended pods at once, and gives up a Job that outlives its deadline."""
         terms = self._terms
-        self._facts = facts = self._marked(facts, now)
+        self._facts = facts = self._with_lost_pods(facts, now)
         if terms.repetitions is not None:
             self._gather(terms.repetitions)
-        state = self._counted(judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as))
+        state = self._with_progress(
+            judge_run(facts, now=now, start_timeout=terms.start_timeout, failed_as=terms.failed_as)
+        )
         created = facts.job.created if facts.job is not None else None
         if state.over or terms.deadline_seconds is None or created is None:
             return state
@@ -514,14 +516,14 @@ class _Attempt:
             return state
         return RunState("failed", TIMEOUT, f"nobody ended its Job after {terms.deadline_seconds:g} s")
 
-    def _counted(self, state: RunState) -> RunState:
+    def _with_progress(self, state: RunState) -> RunState:
         """The state of a run that goes on, with how many of its repetitions have ended."""
         wanted = self._terms.repetitions
         if wanted is None or wanted.count == 1 or state.phase != "running":
             return state
         return dataclasses.replace(state, message=f"{len(self._results)} of {wanted.count}")
 
-    def _marked(self, facts: RunFacts, now: float) -> RunFacts:
+    def _with_lost_pods(self, facts: RunFacts, now: float) -> RunFacts:
         """The facts with the numbers of repetitions instead of those of the Job, and with pods that are given up."""
         wanted = self._terms.repetitions
         if wanted is None:
@@ -534,7 +536,7 @@ class _Attempt:
         return facts
 
     def _gather(self, wanted: Repetitions) -> None:
-        """Keep the results of repetitions that ended, so that nothing that happens to their pods harms them."""
+        """Read and store the results of ended repetitions, so that they survive their pods."""
         found: dict[int, Data] = {}
         for index in self._planned:
             pod = pod_that_counts(self._facts.pods, index)
@@ -550,7 +552,7 @@ class _Attempt:
             self._save()
 
     def _save(self) -> None:
-        """Store what is not stored yet; a store that refuses it costs nothing as long as this process lives."""
+        """Store new results; if that fails they are still in memory, and the outcome will hold them."""
         try:
             store_results(self._client, self._record, {index: self._results[index] for index in sorted(self._unsaved)})
         except MusterError as error:
@@ -558,8 +560,8 @@ class _Attempt:
         else:
             self._unsaved.clear()
 
-    def _left_over(self) -> list[int]:
-        """The repetitions that were not tried because pods hang that are given up, or that succeeded unnoticed."""
+    def _untried(self) -> list[int]:
+        """The repetitions that were not tried because of lost pods, or of successes that were noticed too late."""
         wanted, job = self._terms.repetitions, self._facts.job
         if wanted is None or job is None:
             return []
@@ -573,8 +575,8 @@ class _Attempt:
         tried = {pod.index for pod in self._facts.pods if pod.lost is not None or pod.decided}
         return [index for index in self._planned if index not in self._results and index not in tried]
 
-    def _go_on(self) -> None:
-        """Begin an attempt for repetitions that were not tried; the others are kept, and what hung counts as ended."""
+    def _begin_next(self) -> None:
+        """Begin an attempt for the untried repetitions; the results of the others, lost pods among them, are kept."""
         wanted = self._terms.repetitions
         if wanted is None:
             raise ValueError("repetitions are needed")
@@ -585,20 +587,20 @@ class _Attempt:
         self._renumber()
 
     def _store(self, state: RunState) -> None:
-        """Harvest and keep the outcome; when another run was first, its outcome counts."""
+        """Harvest and store the outcome; if another process stored one first, that one counts."""
         before = self._record
         if self._facts.job is None and read_record(self._client, before.namespace, before.name) is None:
             raise Cancelled(before.namespace, before.name)
         outcome = self._terms.harvest(FinishedRun(state, self._facts, self._logs.patiently, self._results))
         now = ServerClock(self._client).now()
         if self._changed(lambda record: store_outcome(self._client, record, outcome, now)):
-            self._spare = set(chunks_of(before.kept)) - self._named()
+            self._unneeded_chunks = set(chunks_of(before.kept)) - self._used_chunks()
 
     def _done(self) -> RunResult:
-        """Tidy up, the Job last since a later task looks for it alone, and tell the outcome."""
+        """Tidy up, the Job last since later tasks look for nothing else, and return the outcome."""
         record = self._record
         self._drop_results(record)
-        drop_chunks(self._client, record, self._spare)
+        drop_chunks(self._client, record, self._unneeded_chunks)
         if self._job is not None and self._job["metadata"]["name"] == record.job_name:
             _jobs(self._client).delete(self._job)
         else:
