@@ -96,7 +96,7 @@ def test_the_pods_run_as_amun_s_did(request_):
     task = terms(request_)
     plan = plan_run(task, b"#!/bin/sh\n", "registry.example.com/zoo@sha256:" + "1" * 64)
     bundles = run_bundles(plan.spec, "collector")
-    context = JobContext("inspection-x", 1, {}, {bundle.key: bundle.key for bundle in bundles})
+    context = JobContext("inspection-x", {}, {bundle.key: bundle.key for bundle in bundles})
     job = run_job(plan.spec, plan.pod_options(None), bundles, context)["spec"]
     pod = job["template"]["spec"]
     [container] = pod["containers"]

@@ -132,9 +132,6 @@ def _run(terms: InspectionOptions, plan: RunPlan, report: Report, answer: Data) 
     """Return stored results, or run all repetitions one after the other."""
     if shutil.which(PROGRAM) is None:
         raise MusterError("run on", "this machine", f"{PROGRAM} is not installed")
-    if not terms.collector:
-        cause = "it is missing; the action plugin of this collection reads it on the controller"
-        raise BadInput("run", "collector", cause)
     if plan.ask.gpu is not None and plan.ask.gpu.count:
         raise BadInput("run", "run: hardware.gpu", "engine local cannot give GPUs to a container")
     if plan.spec.volumes:
@@ -186,7 +183,7 @@ def _measure(terms: InspectionOptions, plan: RunPlan, image: _Image, name: str, 
 def _repetition(spec: RunSpec, collector: str, image: _Image, name: str, index: int, home: str | None) -> Data:
     """One repetition in a container of its own, which is removed whatever happens."""
     bundles = run_bundles(spec, collector)
-    context = JobContext(name, 1, {}, {bundle.key: bundle.key for bundle in bundles})
+    context = JobContext(name, {}, {bundle.key: bundle.key for bundle in bundles})
     pod = run_job(spec, PodOptions(home=home), bundles, context)["spec"]["template"]["spec"]
     container = f"{name}-{index}-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="muster-inspect-") as folder_name:

@@ -122,4 +122,7 @@ def checked(terms: InspectionOptions) -> InspectionOptions:
         raise BadInput("read", "script", "a ready image needs a script: give script, src or url")
     if terms.inspection_id is not None:
         raise BadInput("read", "inspection_id", "it follows from the specification; give identifier to mark it")
+    if terms.source is not None and not terms.collector:
+        cause = "it is missing; the action plugin of this collection reads it on the controller"
+        raise BadInput("run", "collector", cause)
     return terms

@@ -247,7 +247,7 @@ class _Inspection:
     def _judge_room(self, recorded: RecordedJob) -> None:
         """Say whether there is room now; lack of it is waited for."""
         names = {bundle.key: bundle.name(recorded.name) for bundle in recorded.bundles}
-        job = recorded.job(JobContext(recorded.name, 1, dict(recorded.labels), names))
+        job = recorded.job(JobContext(recorded.name, recorded.labels, names))
         verdict = room_for(self._client, recorded.namespace, job, self._nodes)
         self._answer = with_verdict(self._answer, verdict)
         if verdict["answer"] != "fits":
@@ -264,10 +264,7 @@ class _Inspection:
     def _recorded(self, plan: RunPlan, name: str, identity: str) -> RecordedJob:
         """The run as a recorded Job."""
         terms, spec = self._terms, plan.spec
-        if not terms.collector:
-            cause = "it is missing; the action plugin of this collection reads it on the controller"
-            raise BadInput("run", "collector", cause)
-        bundles = run_bundles(spec, terms.collector)
+        bundles = run_bundles(spec, terms.collector or "")
         own = {INSPECTION_LABEL: name, **({IDENTIFIER_LABEL: terms.identifier} if terms.identifier else {})}
         data = run_data(spec, self._answer["image_digest"])
         build = {key: self._answer[key] for key in ("spec_hash", "image", "image_digest", "dockerfile")}

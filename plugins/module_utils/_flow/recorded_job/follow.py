@@ -33,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_
 Object = dict[str, t.Any]
 Judge = t.Callable[[RunFacts, float], RunState]
 
-# How long to rest when nothing rings: waiting has a time-out of its own, running has not.
+# How long to wait without a change: a pending run has a time-out of its own, a running one has not.
 _PENDING_REST = 2.0
 _RUNNING_REST = 10.0
 # A moment that has just come is not looked for more often than this.
@@ -62,7 +62,7 @@ class JobSignal:
     def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
         """Nothing is watched before the block is entered."""
         self._client = client
-        self._rung = threading.Event()
+        self._changed = threading.Event()
         self._over = threading.Event()
         pods, jobs = resource_path("v1", "pods", namespace), resource_path("batch/v1", "jobs", namespace)
         self._wanted: tuple[tuple[str, dict[str, str]], ...] = (
@@ -82,10 +82,10 @@ class JobSignal:
         self._over.set()
 
     def wait(self, longest: float) -> None:
-        """Rest until it rings."""
-        if self._rung.wait(longest):
+        """Rest until something changed, at most so long."""
+        if self._changed.wait(longest):
             self._over.wait(_GATHER)
-        self._rung.clear()
+        self._changed.clear()
 
     def _listen(self, path: str, selectors: dict[str, str]) -> None:
         """One thread: end the wait at every change; without the right to watch every wait takes its full time."""
@@ -100,19 +100,11 @@ class JobSignal:
                     **selectors,  # type: ignore[arg-type]
                 ):
                     if change.type != "SYNC" or change.items:
-                        self._rung.set()
+                        self._changed.set()
             except KubeError as error:
                 if not is_passing(error):
                     return
                 self._over.wait(_PENDING_REST)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Followed:
-    """Where a run stood when the judge had heard enough."""
-
-    state: RunState
-    facts: RunFacts
 
 
 class JobReader:
@@ -190,7 +182,7 @@ def follow_job(
     patience: float = 0.0,
     due: t.Callable[[], float | None] = lambda: None,
     known: RunFacts | None = None,
-) -> Followed:
+) -> RunState:
     """Read and judge until the run is over; each change of state is reported.
 
     A server that does not answer is waited for, for at most patience seconds since its last answer. due is when the
@@ -198,7 +190,7 @@ def follow_job(
     """
     reader, clock = JobReader(client, namespace, name), ServerClock(client)
     shown, answered = "", client.clock()
-    with listen(client, namespace, name) as bell:
+    with listen(client, namespace, name) as signal:
         while True:
             try:
                 facts = known or reader.read()
@@ -217,11 +209,11 @@ def follow_job(
                 report(f"{name}: {told}")
                 shown = told
             if state.over:
-                return Followed(state, facts)
-            bell.wait(_rest(state, due(), clock.now()))
+                return state
+            signal.wait(_rest(state, due(), clock.now()))
 
 
 def _rest(state: RunState, due: float | None, now: float) -> float:
-    """How long to rest when nothing rings."""
+    """How long to wait when nothing changes."""
     usual = _PENDING_REST if state.phase == "pending" else _RUNNING_REST
     return usual if due is None else min(usual, max(due - now, _LEAST_REST))

@@ -66,7 +66,6 @@ class JobContext:
     """What the description of a Job needs to know of its record."""
 
     name: str
-    attempt: int
     labels: t.Mapping[str, str]
     # Names of the ConfigMaps by the keys of their bundles.
     bundles: t.Mapping[str, str]

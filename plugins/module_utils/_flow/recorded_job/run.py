@@ -433,7 +433,7 @@ class _Attempt:
             patience=self._terms.patience,
             due=lambda: self._due,
             known=None if new is None else RunFacts(job_facts(new)),
-        ).state
+        )
 
     def _find_job(self) -> Object | None:
         """The Job of this attempt if it exists; then its files exist, too."""
@@ -472,7 +472,7 @@ class _Attempt:
         """The Job of this attempt, owned by the record."""
         labels = {key: text for key, text in labels_of(record).items() if key != EXPIRES_LABEL}
         indexes, failed = self._share()
-        job = self._terms.job(JobContext(record.job_name, record.attempt, labels, bundles, indexes, failed))
+        job = self._terms.job(JobContext(record.job_name, labels, bundles, indexes, failed))
         own = job.get("metadata") or {}
         share = {} if indexes is None else {SHARE_ANNOTATION: " ".join(str(index) for index in indexes)}
         metadata = {

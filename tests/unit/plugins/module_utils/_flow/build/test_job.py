@@ -23,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context, ContextFile
 
 SPEC = BuildSpec(Stack("debian:12"), "r.example.com/x", "ab" * 32)
-PLACE = JobContext("build-1", 1, {"a": "b"}, {"c0": "build-1-c0-1", "c1": "build-1-c1-2"})
+CONTEXT_OF_JOB = JobContext("build-1", {"a": "b"}, {"c0": "build-1-c0-1", "c1": "build-1-c1-2"})
 CONTEXT = Context("FROM x\n", (ContextFile(" odd name", b"\xff", "0600"), ContextFile("b/c", b"")))
 
 
@@ -31,7 +31,7 @@ USUAL = BuildSettings()
 
 
 def pod_of(settings=USUAL, tier="baseline", spec=SPEC, affinity=None, probe=False):
-    job = build_job(spec, settings, tier, affinity, PLACE, probe=probe)
+    job = build_job(spec, settings, tier, affinity, CONTEXT_OF_JOB, probe=probe)
     return job["spec"]["template"]["spec"]
 
 
@@ -87,7 +87,7 @@ def test_rights_of_each_tier(tier, expected):
 
 
 def test_the_pod_has_the_deadline_and_the_job_a_later_one():
-    job = build_job(SPEC, BuildSettings(timeout=10.5, start_timeout=60), "baseline", None, PLACE)
+    job = build_job(SPEC, BuildSettings(timeout=10.5, start_timeout=60), "baseline", None, CONTEXT_OF_JOB)
     assert job["spec"]["template"]["spec"]["activeDeadlineSeconds"] == 11
     assert job["spec"]["activeDeadlineSeconds"] == 371
     assert job["spec"]["backoffLimit"] == 0

@@ -42,7 +42,7 @@ def job(spec: RunSpec = SPEC, terms: PodOptions | None = None) -> dict[str, t.An
     """The Job of a run whose ConfigMaps are called after their keys."""
     bundles = run_bundles(spec, "collector\n")
     names = {bundle.key: f"map-{bundle.key}" for bundle in bundles}
-    return run_job(spec, terms or PodOptions(), bundles, JobContext("run-1", 1, {"muster.kube/inspection": "i"}, names))
+    return run_job(spec, terms or PodOptions(), bundles, JobContext("run-1", {"muster.kube/inspection": "i"}, names))
 
 
 def pod(spec: RunSpec = SPEC, terms: PodOptions | None = None) -> dict[str, t.Any]:
