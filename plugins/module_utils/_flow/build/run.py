@@ -120,7 +120,7 @@ def run_build(connect: Connect, terms: BuildOptions, report: Report, *, listen: 
         return _remove(client, terms)
     # Before the build is looked for: its own record may be one of those whose time is over.
     swept = sweep_records(client, terms.namespace, BUILD_LABEL, dry=terms.check_mode)
-    build = find_build(client, terms, Nodes(client))
+    build = find_cluster_build(client, terms, Nodes(client))
     if build.spec.name in swept:
         build = dataclasses.replace(build, found=FoundRun())
     answer = build.preview() if terms.check_mode else build.run(report, listen)
@@ -130,7 +130,15 @@ def run_build(connect: Connect, terms: BuildOptions, report: Report, *, listen: 
     return result
 
 
-def find_build(client: KubeClient, terms: BuildOptions, nodes: Nodes) -> ClusterBuild:
+def find_build(client: KubeClient, terms: BuildOptions, nodes: Nodes, report: Report) -> ClusterBuild | LocalBuild:
+    """The build of a stack that shall run in the cluster, and what is known of it. Reads only."""
+    if terms.engine_used == "job":
+        return find_cluster_build(client, terms, nodes)
+    shown = run_build(lambda: client, dataclasses.replace(terms, check_mode=True), report)
+    return LocalBuild(terms, _required_spec(terms), shown)
+
+
+def find_cluster_build(client: KubeClient, terms: BuildOptions, nodes: Nodes) -> ClusterBuild:
     """The build of a stack in the cluster and what is recorded of it; hardware that no node has is refused.
 
     Reads only, and all that is needed to go on: the Dockerfile is made and packed here and nowhere else.
@@ -232,6 +240,32 @@ class ClusterBuild:
         }
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalBuild:
+    """A build with the programs of this machine: what it is, and what check mode shows of it."""
+
+    terms: BuildOptions
+    spec: BuildSpec
+    shown: Data
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is an image already."""
+        return self.shown.get("digest") is not None
+
+    def again(self, _nodes: Nodes) -> LocalBuild:
+        """The same build, to be made anew although it was made before."""
+        return dataclasses.replace(self, terms=dataclasses.replace(self.terms, force=True))
+
+    def run(self, report: Report, _listen: Listen) -> Data:
+        """The keys of the result, as of a build in the cluster."""
+        return _build_here(self.terms, report) if self.terms.force or not self.is_made else self.shown
+
+    def preview(self) -> Data:
+        """What a run would return without building, or that it would build."""
+        return self.shown
+
+
 def _harvest(spec: BuildSpec, tier: Tier, run: FinishedRun) -> Data:
     """The outcome out of the pod's log."""
     pod = run.facts.pods[-1] if run.facts.pods else None
@@ -294,20 +328,18 @@ def _ready(terms: BuildOptions) -> Data:
 
 def _local(terms: BuildOptions, report: Report) -> Data:
     """Build with the programs of this machine."""
-    spec = _required_spec(terms)
     if terms.state == "absent":
-        return {"changed": remove_locally(spec, dry=terms.check_mode)}
-    result = build_locally(
-        spec,
-        terms.settings,
-        _required_script(terms),
-        report,
-        force=terms.force,
-        check_mode=terms.check_mode,
-    )
+        return {"changed": remove_locally(_required_spec(terms), dry=terms.check_mode)}
+    result = _build_here(terms, report)
     if result["reason"] is not None:
         raise BuildFailed(result)
     return result
+
+
+def _build_here(terms: BuildOptions, report: Report) -> Data:
+    """The outcome of a build on this machine; a failed one has a reason."""
+    spec, script = _required_spec(terms), _required_script(terms)
+    return build_locally(spec, terms.settings, script, report, force=terms.force, check_mode=terms.check_mode)
 
 
 def _remove(client: KubeClient, terms: BuildOptions) -> Data:

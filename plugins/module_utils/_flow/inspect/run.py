@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import ClusterBuild, find_build
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import ClusterBuild, LocalBuild, find_build
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import (
     empty_answer,
     finished_answer,
@@ -152,15 +152,15 @@ class _Inspection:
 
     @property
     def _built_now(self) -> bool:
-        """Whether this task has built the image, and so has read the log of a pod."""
+        """Whether this task has built the image in the cluster, and so has read the log of a pod."""
         built = self._answer["status"]["build"]
-        return built is not None and not built["cached"]
+        return built is not None and built["engine_used"] == "job" and not built["cached"]
 
     def run(self) -> Data:
         """Build, run, answer; in check mode tell how far it would come."""
         terms, plan, build = self._terms, self._plan, None
         if terms.stack is not None:
-            build = find_build(self._client, terms.build_options(), self._nodes)
+            build = find_build(self._client, terms.build_options(), self._nodes, self._report)
             if plan is not None and not build.is_made:
                 self._require_hardware(plan)
             self._build(build)
@@ -172,7 +172,7 @@ class _Inspection:
             self._sweep()
         return self._answer
 
-    def _run_in_image(self, plan: RunPlan, build: ClusterBuild | None) -> None:
+    def _run_in_image(self, plan: RunPlan, build: ClusterBuild | LocalBuild | None) -> None:
         """Run the script if there is an image; one that was built before and that its registry lost is built again."""
         if build is None:
             self._answer = self._run(plan)
@@ -194,7 +194,7 @@ class _Inspection:
         lost = self._answer["reason"] == IMAGE_PULL and _GONE.search(str(self._answer["message"])) is not None
         return lost and bool(built.get("cached")) and not self._terms.check_mode
 
-    def _build(self, build: ClusterBuild) -> None:
+    def _build(self, build: ClusterBuild | LocalBuild) -> None:
         """Build the stack, or tell what would be built; the answer has a digest when there is an image to run."""
         dry = self._terms.check_mode
         self._answer = with_build(self._answer, build.preview() if dry else build.run(self._report, self._listen))

@@ -11,7 +11,8 @@ import json
 import random
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import ClusterBuild
+from ansible_collections.muster.kube.plugins.module_utils._flow.build import run as build_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import ClusterBuild, LocalBuild
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
     InspectionInfoOptions,
@@ -299,10 +300,10 @@ def build(monkeypatch):
             return Build(self.result, force=True)
 
     def answer(result):
-        monkeypatch.setattr(run_flow, "find_build", lambda _client, _terms, _nodes: Build(result))
+        monkeypatch.setattr(run_flow, "find_build", lambda _client, _terms, _nodes, _report: Build(result))
         return done
 
-    assert {"is_made", "spec", "run", "preview", "again"} <= set(dir(ClusterBuild))
+    assert {"is_made", "spec", "run", "preview", "again"} <= set(dir(ClusterBuild)) & set(dir(LocalBuild))
     return answer
 
 
@@ -392,3 +393,26 @@ def test_hardware_of_either_step_is_refused_before_the_build(stage, step):
     with pytest.raises(NoSuchHardware, match=f"hardware for the {step}"):
         stage.inspect(**options)
     assert stage.writes == []
+
+
+def test_an_image_can_be_built_on_this_machine_and_run_in_the_cluster(stage, monkeypatch):
+    made, asked = [], []
+
+    def build_locally(spec, _settings, _script, _report, *, force, check_mode):
+        asked.append((force, check_mode))
+        if not check_mode:
+            made.append(spec.reference)
+        digest = DIGEST if made else None
+        told = {"image": spec.reference, "digest": digest, "reason": None, "dockerfile": "FROM b:1", "spec_hash": "h"}
+        return {**told, "engine_used": "podman", "cached": check_mode and bool(made), "changed": not check_mode}
+
+    monkeypatch.setattr(build_flow, "build_locally", build_locally)
+    task = {**STACKED, "build": {"repository": "r.example.com/x", "engine": "podman", "push": True}}
+    assert stage.inspect(**task, check_mode=True)["would_run"] is True
+    stage.steps = [stage.succeed]
+    answer = stage.inspect(**task)
+    assert (answer["phase"], answer["image_digest"], made) == ("Succeeded", DIGEST, [answer["image"]])
+    assert asked == [(False, True), (False, True), (False, False)]
+    assert not any("/build-" in path for _method, path in stage.writes)
+    assert stage.inspect(**task)["cached"] is True
+    assert len(made) == 1
