@@ -206,6 +206,7 @@ options:
 requirements:
   - kubernetes >= 24.2.0 (not with O(engine=podman) and O(engine=none))
   - buildah or podman (with O(engine=podman))
+  - packaging (for a stack with a Pipfile, its lock or a pyproject)
 seealso:
   - module: muster.kube.image_build_info
 notes:

@@ -521,6 +521,7 @@ requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
   - podman, for O(engine=local)
+  - packaging (for a stack with a Pipfile, its lock or a pyproject)
 notes:
   - A run goes on in the cluster when the task is stopped. The same task, run again, waits for it and returns its
     results. O(state=cancelled) ends it.

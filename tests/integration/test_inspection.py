@@ -15,8 +15,8 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job import logs as recorded_logs
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ITEM_KEYS

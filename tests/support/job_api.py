@@ -78,7 +78,7 @@ class JobApi(WritableApi):
         answer = super().answer(method, url, body)
         if method == "POST" and answer[0] == 201:
             made = self.objects[f"{path}/{answer[1]['metadata']['name']}"]
-            made["metadata"]["creationTimestamp"] = self.timestamp()
+            made["metadata"]["creationTimestamp"] = answer[1]["metadata"]["creationTimestamp"] = self.timestamp()
         if dies:
             raise Died
         return answer

@@ -11,9 +11,9 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import run_contents, run_job
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import run_bundles, run_job
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import checked_identifier, plan_run
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import JobContext
 from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
 from ansible_collections.muster.kube.tests.support.amun_requests import COUNT, Request, Zoo
 from ansible_collections.muster.kube.tests.support.image_contents import Step, image_contents
@@ -95,9 +95,9 @@ def test_python_packages_are_added_unless_the_lock_has_another_release(request_)
 def test_the_pods_run_as_amun_s_did(request_):
     task = terms(request_)
     plan = plan_run(task, b"#!/bin/sh\n", "registry.example.com/zoo@sha256:" + "1" * 64)
-    contents = run_contents(plan.spec, "collector")
-    place = JobPlace("inspection-x", 1, {}, {content.key: content.key for content in contents})
-    job = run_job(plan.spec, plan.pod_terms(None), contents, place)["spec"]
+    bundles = run_bundles(plan.spec, "collector")
+    context = JobContext("inspection-x", {}, {bundle.key: bundle.key for bundle in bundles})
+    job = run_job(plan.spec, plan.pod_options(None), bundles, context)["spec"]
     pod = job["template"]["spec"]
     [container] = pod["containers"]
     assert job["completions"] == request_.get("batch_size", 1)
@@ -116,10 +116,10 @@ def test_the_pods_run_as_amun_s_did(request_):
     asked = {name: amount for name, amount in amounts.items() if name != "hardware"}
     assert container["resources"].get("limits", {}) == asked
     assert ("affinity" in pod) == ("hardware" in amounts)
-    for content in contents:
+    for bundle in bundles:
         for path in inside:
             [entry] = [item for item in plan.spec.files if item.path == path]
-            assert entry.content in content.binary.values()
+            assert entry.content in bundle.files.values()
 
 
 def test_identifiers_of_requests_become_such_as_names_can_hold():

@@ -7,22 +7,17 @@
 
 from __future__ import annotations
 
-import copy
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound, ServerFault
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     Allowance,
-    Existing,
     Ownership,
     Propagation,
-    settle_create,
-    settle_delete,
-    settle_replace,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
     MANAGED_LABEL,
@@ -49,12 +44,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES, Store
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 
 Object = dict[str, t.Any]
 T = t.TypeVar("T")
 
-_WRAPPER_PLURAL = "appwrappers"
+_KINDS: dict[Store, tuple[str, str]] = {"configmap": ("v1", "configmaps"), "appwrapper": (WRAPPER_API, "appwrappers")}
 _SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper": f"{MANAGED_LABEL}=true"}
 
 
@@ -62,26 +57,21 @@ _SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper
 RecordList = list[Record]
 
 
-class RecordExists(Conflict):
-    """The name is taken; found is the object that has it."""
-
-    def __init__(self, found: Object) -> None:
-        """Keep what was found."""
-        target = describe_object(found)
-        super().__init__("create", target, status=409, reason="AlreadyExists", message="another object has this name")
-        self.found = found
-
-
 def record_path(store: Store, namespace: str | None, name: str | None = None) -> str:
     """The address of a record, or of all records of a namespace or of the cluster."""
-    if store == "configmap":
-        return resource_path("v1", "configmaps", namespace, name)
-    return resource_path(WRAPPER_API, _WRAPPER_PLURAL, namespace, name)
+    return resource_path(*_KINDS[store], namespace, name)
 
 
 def path_of(record: Record) -> str:
     """The address of a record that was read."""
     return record_path(record.store, record.namespace, record.name)
+
+
+def _objects(
+    client: KubeClient, store: Store, allowance: Allowance | None = None, tries: int | None = 5
+) -> ObjectStore:
+    """The objects that hold records of a kind."""
+    return ObjectStore(client, *_KINDS[store], allowance, tries)
 
 
 def read_record(
@@ -91,7 +81,7 @@ def read_record(
 
     Every AppWrapper is ours where the definition of that kind is; elsewhere only those that are marked.
     """
-    raw = get_object(client, record_path(store, namespace, name))
+    raw = _objects(client, store).read(namespace, name)
     label, _equals, value = _SELECTORS[store].partition("=")
     marked = raw is not None and (raw["metadata"].get("labels") or {}).get(label) == value
     if raw is None or not (marked or (every_wrapper and store == "appwrapper")):
@@ -117,13 +107,13 @@ class Records:
 
         Without the finished ones the server leaves out what is labelled so. A label can be wrong, the state tells.
         """
-        paths = [
-            (store, record_path(store, namespace), self.selector(store, None if finished else UNFINISHED_SELECTOR))
+        lists = [
+            (store, namespace, self.selector(store, None if finished else UNFINISHED_SELECTOR))
             for store in stores
             if self.served(store)
             for namespace in ((None,) if namespaces is None else sorted(set(namespaces)))
         ]
-        found = [record for records in parallel(self._reader(*path) for path in paths) for record in records]
+        found = [record for records in parallel(self._reader(*wanted) for wanted in lists) for record in records]
         self._known = {record.uid: record for record in found}
         return sorted(found, key=lambda record: (record.namespace, record.name, record.store))
 
@@ -140,11 +130,10 @@ class Records:
         """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
         return store == "configmap" or find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
 
-    def _reader(self, store: Store, path: str, selector: str | None) -> t.Callable[[], Sequence[Record]]:
+    def _reader(self, store: Store, namespace: str | None, selector: str | None) -> t.Callable[[], Sequence[Record]]:
         """One list to be made in a thread."""
-        return lambda: self.while_served(
-            store, lambda: list_objects(self._client, path, keep=self._keep, label_selector=selector).items
-        )
+        objects = _objects(self._client, store)
+        return lambda: self.while_served(store, lambda: objects.list(namespace, selector, self._keep))
 
     def while_served(self, store: Store, read: t.Callable[[], Sequence[T]]) -> Sequence[T]:
         """What a list of records shows; nothing when their definition was deleted since it was found.
@@ -183,33 +172,30 @@ def put_state(
 
     Raises Superseded when anybody changed the record meanwhile and ObjectGone when it was deleted.
     """
-    body = _writable(record.raw)
+    metadata = record.raw["metadata"]
     # A wrapper that was written without the mark is ours from the first write on.
     own = {MANAGED_LABEL: "true"} if record.store == "appwrapper" else {}
-    body["metadata"]["labels"] = {**record.labels, **own, PHASE_LABEL: state.phase}
     expires = expiry(state, record.spec.ttl if record.spec is not None else None)
-    body["metadata"]["annotations"] = {
-        **{key: text for key, text in (body["metadata"].get("annotations") or {}).items() if key != EXPIRES_ANNOTATION},
+    annotations = {
+        **{key: text for key, text in (metadata.get("annotations") or {}).items() if key != EXPIRES_ANNOTATION},
         STATE_ANNOTATION: state_text(state),
         **({EXPIRES_ANNOTATION: expires} if expires is not None else {}),
     }
-    stored = settle_replace(
-        client, path_of(record), body, state.write_id, _state_write_id, allowance=allowance, tries=tries
-    )
-    return _reread(record, stored)
+    labels = {**record.labels, **own, PHASE_LABEL: state.phase}
+    body = {**record.raw, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+    objects = _objects(client, record.store, allowance, tries)
+    return _reread(record, objects.replace(record.raw, body, state.write_id, _state_write_id))
 
 
 def put_status(client: KubeClient, record: Record, status: Object, *, allowance: Allowance | None = None) -> Record:
     """Write the status of an AppWrapper; returns the record as stored. A status is known by what it says."""
-    body = {**_writable(record.raw), "status": status}
-    path = resource_path(WRAPPER_API, _WRAPPER_PLURAL, record.namespace, record.name, "status")
-    text = canonical_json(status)
-    stored = settle_replace(client, path, body, text, _status_text, allowance=allowance)
-    return _reread(record, stored)
+    body, text = {**record.raw, "status": status}, canonical_json(status)
+    objects = _objects(client, record.store, allowance)
+    return _reread(record, objects.replace(record.raw, body, text, _status_text, subresource="status"))
 
 
 def create_record(client: KubeClient, raw: Object, *, allowance: Allowance | None = None) -> Record:
-    """Create a record; one found with the same contents is taken for it, RecordExists tells of any other object."""
+    """Create a record; one found with the same contents is taken for it, NameTaken tells of any other object."""
     wanted = _contents(raw)
     store: Store = "appwrapper" if raw["kind"] == WRAPPER_KIND else "configmap"
 
@@ -217,19 +203,13 @@ def create_record(client: KubeClient, raw: Object, *, allowance: Allowance | Non
         """Ours if it says what we wanted to say."""
         return Ownership.OURS if _contents(found) == wanted else Ownership.FOREIGN
 
-    path = record_path(store, raw["metadata"]["namespace"])
-    outcome = settle_create(client, path, raw, is_ours=is_ours, allowance=allowance)
-    if isinstance(outcome, Existing):
-        raise RecordExists(outcome.obj)
-    return record_from_api(outcome.obj)
+    return record_from_api(_objects(client, store, allowance).create(raw, is_ours).obj)
 
 
 def replace_record(client: KubeClient, record: Record, raw: Object, *, allowance: Allowance | None = None) -> Record:
     """Replace a record as it was read by other contents; Superseded and ObjectGone as in put_state."""
-    body = _writable(raw)
-    body["metadata"].update(uid=record.uid, resourceVersion=record.resource_version)
-    stored = settle_replace(client, path_of(record), body, _contents(body), _contents, allowance=allowance)
-    return record_from_api(stored)
+    objects = _objects(client, record.store, allowance)
+    return record_from_api(objects.replace(record.raw, raw, _contents(raw), _contents))
 
 
 def delete_record(
@@ -240,13 +220,7 @@ def delete_record(
     allowance: Allowance | None = None,
 ) -> None:
     """Delete this very record; the garbage collector takes its ticket and all that the ticket owns."""
-    settle_delete(client, path_of(record), record.uid, propagation=propagation, allowance=allowance)
-
-
-def _writable(raw: Mapping[str, t.Any]) -> Object:
-    """A copy to be changed and sent; managedFields left out mean unchanged to the server."""
-    metadata = {key: copy.deepcopy(value) for key, value in raw["metadata"].items() if key != "managedFields"}
-    return {**raw, "metadata": metadata}
+    _objects(client, record.store, allowance).delete(record.raw, propagation=propagation)
 
 
 def _reread(record: Record, stored: Object) -> Record:

@@ -14,9 +14,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, Invalid, KubeError, NotFound
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, replace
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Ownership
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import ended_at
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.history import (
     HISTORY_KEY,
@@ -32,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     name_prefix,
     usual_run_time,
 )
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 
 Object = dict[str, t.Any]
 
@@ -54,8 +53,9 @@ class History:
     """What is known of run times, and what of it the ConfigMap does not say yet."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
-        """Nothing is read before somebody asks."""
         self._client = client
+        # A write that does not succeed soon is left to the next time.
+        self._maps = ObjectStore(client, tries=2)
         self._namespace = namespace
         self._known: RunTimes | None = None
         self._usual: dict[Work, float] = {}
@@ -88,35 +88,36 @@ class History:
         except (Forbidden, Invalid, NotFound):
             self._may_write = False
         except KubeError:
-            # Somebody else wrote it meanwhile, or nobody answers: there is a next time.
+            # It was changed meanwhile, or the server does not answer: the next save tries again.
             return
         self._unsaved = []
 
     def _write(self) -> None:
         """Add what is new to what the ConfigMap says now: dispatchers of other namespaces write it too."""
-        found = get_object(self._client, self._path(HISTORY_NAME))
+        found = self._maps.read(self._namespace, HISTORY_NAME)
         times = read_run_times((found or {}).get("data"))
         for run in self._unsaved:
             times.note(*run)
         data = {HISTORY_KEY: times.text()}
         if found is not None:
-            replace(self._client, self._path(HISTORY_NAME), {**found, "data": data})
+            self._maps.replace(found, {**found, "data": data}, data[HISTORY_KEY], _text_of)
             return
         metadata = {"name": HISTORY_NAME, "namespace": self._namespace, "labels": {HISTORY_LABEL: "true"}}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        create(self._client, self._path(), body)
+        self._maps.create(body, lambda other: Ownership.OURS if other.get("data") == data else Ownership.FOREIGN)
 
     def _load(self) -> RunTimes:
         """What is known; the ConfigMap is read once."""
         if self._known is None:
             try:
-                found = get_object(self._client, self._path(HISTORY_NAME))
+                found = self._maps.read(self._namespace, HISTORY_NAME)
             except KubeError:
                 found = None
             self._known = read_run_times((found or {}).get("data"))
             self._usual = {work: usual_run_time(runs) for work, runs in self._known if runs}
         return self._known
 
-    def _path(self, name: str | None = None) -> str:
-        """Where the ConfigMap lies."""
-        return resource_path("v1", "configmaps", self._namespace, name)
+
+def _text_of(raw: Object) -> str | None:
+    """What a ConfigMap says of run times."""
+    return (raw.get("data") or {}).get(HISTORY_KEY)

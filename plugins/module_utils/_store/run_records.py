@@ -23,17 +23,13 @@ import uuid
 import zlib
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
-    Existing,
+    Created,
     Ownership,
-    settle_create,
-    settle_delete,
-    settle_replace,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 
 Object = dict[str, t.Any]
 
@@ -49,10 +45,8 @@ INLINE_BYTES = 256 * 1024
 CHUNK_BYTES = 900 * 1024
 # What a record holds at most, the specification included; the API server allows 1 MiB.
 RECORD_BYTES = 960 * 1024
-# Stored texts are not unpacked beyond this, whatever somebody made of them.
+# Stored texts are not unpacked beyond this size: others may have changed them.
 _UNPACKED_BYTES = 512 * 1024 * 1024
-CONTENT_BYTES = 1000 * 1024
-_LEFTOVER_TRIES = 6
 # How zlib is told that the data are those of gzip.
 _GZIP = 31
 # Where output is no text, the best level takes ten times as long as this one, for a twelfth less.
@@ -114,7 +108,7 @@ class RunRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Damaged:
-    """A record that somebody damaged, and what is wrong with it."""
+    """A record that cannot be read, and why."""
 
     namespace: str
     name: str
@@ -171,12 +165,12 @@ def decode_record(raw: Object) -> RunRecord:
 
 def read_record(client: KubeClient, namespace: str, name: str) -> RunRecord | None:
     """The record of that name; None when there is none or it is on its way out."""
-    raw = get_object(client, _path(namespace, name))
+    raw = ObjectStore(client).read(namespace, name)
     return None if raw is None or raw["metadata"].get("deletionTimestamp") else decode_record(raw)
 
 
 def list_records(client: KubeClient, namespace: str | None, selector: str) -> list[RunRecord]:
-    """All records a label selector matches, by name; a damaged one is nobody's but its own trouble."""
+    """All records that a label selector matches, by name; damaged ones are left out."""
     return list_with_damaged(client, namespace, selector)[0]
 
 
@@ -195,26 +189,23 @@ def list_with_damaged(
             damaged.append(Damaged(raw["metadata"]["namespace"], raw["metadata"]["name"], str(error)))
             return None
 
-    path = resource_path("v1", "configmaps", namespace)
     wanted = f"{selector},{MANAGED_LABEL}={MANAGER},!{PART_LABEL}"
-    listing = list_objects(client, path, keep=keep, label_selector=wanted)
-    found = sorted(listing.items, key=lambda record: (record.namespace, record.name))
+    found = sorted(
+        ObjectStore(client).list(namespace, wanted, keep), key=lambda record: (record.namespace, record.name)
+    )
     return found, tuple(sorted(damaged, key=lambda item: (item.namespace, item.name)))
 
 
-def create_record(client: KubeClient, raw: Object) -> RunRecord:
-    """Create a record, or find that somebody did it for the same specification."""
-    metadata = raw["metadata"]
+def create_record(client: KubeClient, raw: Object) -> tuple[RunRecord, bool]:
+    """Create a record or adopt that of the same specification; returns it and whether it is certainly new."""
 
     def is_ours(found: Object) -> Ownership:
         same = (found.get("data") or {}).get("identity") == raw["data"]["identity"]
         return Ownership.OURS if same else Ownership.FOREIGN
 
-    made = settle_create(client, _path(metadata["namespace"]), raw, is_ours=is_ours)
-    if isinstance(made, Existing):
-        cause = "a ConfigMap of that name exists and is not of this specification"
-        raise MusterError("record", f"ConfigMap {metadata['namespace']}/{metadata['name']}", cause)
-    return decode_record(made.obj)
+    cause = "a ConfigMap of that name exists and is not of this specification"
+    made = ObjectStore(client).create(raw, is_ours, taken=cause)
+    return decode_record(made.obj), not made.read_back
 
 
 def change_record(
@@ -229,10 +220,8 @@ def change_record(
     data = {**record.raw["data"], **changes, "write": write}
     metadata = {**record.raw["metadata"], "labels": {**labels_of(record), **(labels or {})}}
     raw = {**record.raw, "metadata": metadata, "data": {key: item for key, item in data.items() if item is not None}}
-    ttl = _number(raw["data"].get("ttl"), record.name)
-    raw = _with_ttl(raw, ttl)
-    stored = settle_replace(client, _path(record.namespace, record.name), raw, write, _write_of)
-    return decode_record(stored)
+    raw = _with_ttl(raw, _number(raw["data"].get("ttl"), record.name))
+    return decode_record(ObjectStore(client).replace(record.raw, raw, write, _write_of))
 
 
 def store_outcome(client: KubeClient, record: RunRecord, outcome: Data, now: float) -> RunRecord:
@@ -266,7 +255,7 @@ def read_document(client: KubeClient, record: RunRecord, stored: Data | None) ->
         return stored
     parts = []
     for name in chunks:
-        raw = get_object(client, _path(record.namespace, name))
+        raw = ObjectStore(client).read(record.namespace, name)
         part = ((raw or {}).get("binaryData") or {}).get("part")
         if part is None:
             return None
@@ -276,11 +265,11 @@ def read_document(client: KubeClient, record: RunRecord, stored: Data | None) ->
 
 def drop_chunks(client: KubeClient, record: RunRecord, names: t.Iterable[str]) -> None:
     """Delete the parts of a document that the record does not name any more."""
+    maps = ObjectStore(client)
     for name in names:
-        path = _path(record.namespace, name)
-        raw = get_object(client, path)
+        raw = maps.read(record.namespace, name)
         if raw is not None:
-            settle_delete(client, path, raw["metadata"]["uid"])
+            maps.delete(raw)
 
 
 def store_results(client: KubeClient, record: RunRecord, results: t.Mapping[int, Data]) -> None:
@@ -321,7 +310,7 @@ def drop_results(client: KubeClient, record: RunRecord) -> None:
     """Delete what was kept of repetitions, since the record has it; what a later attempt keeps is left alone."""
     for raw in _result_maps(client, record):
         if _attempt_of(record, (raw.get("data") or {}).get("job")) <= record.attempt:
-            settle_delete(client, _path(record.namespace, raw["metadata"]["name"]), raw["metadata"]["uid"])
+            ObjectStore(client).delete(raw)
 
 
 def _attempt_of(record: RunRecord, job: str | None) -> int:
@@ -330,14 +319,13 @@ def _attempt_of(record: RunRecord, job: str | None) -> int:
     return int(number) if _ATTEMPT.fullmatch(number) else int(job == record.name)
 
 
-def _result_maps(client: KubeClient, record: RunRecord) -> list[Object]:
+def _result_maps(client: KubeClient, record: RunRecord) -> t.Sequence[Object]:
     """The ConfigMaps with results of repetitions that this very record owns."""
 
     def keep(raw: Object) -> Object | None:
         return raw if record.uid in owner_uids(raw) else None
 
-    path = resource_path("v1", "configmaps", record.namespace)
-    return list_objects(client, path, keep=keep, label_selector=f"{PART_LABEL}={record.name}").items
+    return ObjectStore(client).list(record.namespace, f"{PART_LABEL}={record.name}", keep)
 
 
 def owner_uids(raw: Object) -> list[str]:
@@ -378,10 +366,6 @@ def create_owned_map(
     label: str = "true",
 ) -> None:
     """Create an immutable ConfigMap that goes with the record; one of the same contents that exists is as good."""
-    size = sum(len(value.encode()) for value in data.values()) + sum(len(value) for value in binary.values())
-    if size > CONTENT_BYTES:
-        cause = f"it has {size} bytes of at most {CONTENT_BYTES}"
-        raise BadInput("store", f"ConfigMap {record.namespace}/{name}", cause)
     encoded = {key: base64.b64encode(value).decode() for key, value in binary.items()}
     raw: Object = {
         "apiVersion": "v1",
@@ -401,29 +385,17 @@ def create_owned_map(
     }
 
     def is_ours(found: Object) -> Ownership:
-        owners = [item.get("uid") for item in found["metadata"].get("ownerReferences") or ()]
-        same = (found.get("data") or {}) == dict(data) and (found.get("binaryData") or {}) == encoded
-        if record.uid not in owners:
-            return Ownership.OLDER_ATTEMPT if same else Ownership.FOREIGN
-        return Ownership.OURS if same else Ownership.FOREIGN
+        if (found.get("data") or {}) != dict(data) or (found.get("binaryData") or {}) != encoded:
+            return Ownership.FOREIGN
+        return Ownership.OURS if record.uid in owner_uids(found) else Ownership.OLDER_ATTEMPT
 
-    create_owned(client, record, _path(record.namespace), raw, is_ours)
+    create_owned(ObjectStore(client), raw, is_ours)
 
 
-def create_owned(
-    client: KubeClient, record: RunRecord, path: str, raw: Object, is_ours: t.Callable[[Object], Ownership]
-) -> Object:
-    """Create an object for the record; what an earlier record of the same name left behind is deleted first."""
-    target = f"{raw['kind']} {record.namespace}/{raw['metadata']['name']}"
-    for _try in range(_LEFTOVER_TRIES):
-        made = settle_create(client, path, raw, is_ours=is_ours, strict=True)
-        if not isinstance(made, Existing):
-            return made.obj
-        if made.ownership is Ownership.FOREIGN:
-            raise MusterError("create", target, "an object of that name exists and is not of this record")
-        settle_delete(client, f"{path}/{raw['metadata']['name']}", made.obj["metadata"]["uid"])
-        client.sleep(client.retry.pause(_try + 1))
-    raise MusterError("create", target, "what an earlier record left behind does not go away")
+def create_owned(objects: ObjectStore, raw: Object, is_ours: t.Callable[[Object], Ownership]) -> Created:
+    """Create an object for a record; what an earlier record of the same name left behind is deleted first."""
+    cause = "an object of that name exists and is not of this record"
+    return objects.create(raw, is_ours, taken=cause, strict=True)
 
 
 def labels_of(record: RunRecord) -> dict[str, str]:
@@ -433,7 +405,7 @@ def labels_of(record: RunRecord) -> dict[str, str]:
 
 def delete_record(client: KubeClient, record: RunRecord) -> None:
     """Delete the record; the collector takes what it owns."""
-    settle_delete(client, _path(record.namespace, record.name), record.uid)
+    ObjectStore(client).delete(record.raw)
 
 
 def _with_ttl(raw: Object, ttl: float | None) -> Object:
@@ -444,11 +416,6 @@ def _with_ttl(raw: Object, ttl: float | None) -> Object:
         data["ttl"] = str(ttl)
         labels[EXPIRES_LABEL] = "true"
     return {**raw, "metadata": {**raw["metadata"], "labels": labels}, "data": data}
-
-
-def _path(namespace: str, name: str | None = None) -> str:
-    """Where ConfigMaps lie."""
-    return resource_path("v1", "configmaps", namespace, name)
 
 
 def _write_of(raw: Object) -> str | None:

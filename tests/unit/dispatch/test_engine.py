@@ -26,13 +26,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import (
-    RecordExists,
     Records,
     create_record,
     delete_record,
     path_of,
     replace_record,
 )
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import NameTaken
 from ansible_collections.muster.kube.tests.support.engine_stage import (
     FAULTS,
     EngineStage,
@@ -327,7 +327,7 @@ def test_record_is_created_once_and_replaced_by_compare_and_swap(stage: EngineSt
     proxy.cut(when="after", method="POST", path="/configmaps$")
     record = create_record(stage.proxied, build_record(spec))
     other = read_spec({"name": "gang", "namespace": stage.namespace, "objects": [config("b")]}, "gang")
-    with pytest.raises(RecordExists):
+    with pytest.raises(NameTaken):
         create_record(stage.proxied, build_record(other))
     proxy.cut(when="after", method="PUT", path="/configmaps/gang$")
     replaced = replace_record(stage.proxied, record, build_record(other))

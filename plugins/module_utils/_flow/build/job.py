@@ -14,7 +14,12 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    BUNDLE_BYTES,
+    FileBundle,
+    JobContext,
+    bundle_files,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import (
     IMAGE_LABEL,
     BuildSettings,
@@ -31,9 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.har
 
 CONTAINER = "build"
 PUSHER = "push"
-# What one ConfigMap takes; the server's limit is for all of it together.
-_MAP_BYTES = 900 * 1024
-_MOST_BYTES = 16 * _MAP_BYTES
+_MOST_BYTES = 16 * BUNDLE_BYTES
 _CONTEXT, _WORK, _SECRETS, _AUTH = "/muster/context", "/muster/work", "/muster/secrets", "/muster/auth"
 _STORAGE, _OUT, _PRIVATE = "/var/lib/containers", "/muster/out", "/muster/private"
 # Values that are masked; a memory file system keeps them off the node's disk.
@@ -57,24 +60,13 @@ def context_files(context: Context, script: str) -> dict[str, bytes]:
     return files
 
 
-def contents_of(context: Context, script: str) -> tuple[Content, ...]:
+def bundle_context(context: Context, script: str) -> tuple[FileBundle, ...]:
     """The context in as many ConfigMaps as it takes; what is too large is refused with the number."""
     files = context_files(context, script)
     total = sum(len(content) for content in files.values())
     if total > _MOST_BYTES:
         raise BadInput("build", "the stack", f"its files have {total} bytes of at most {_MOST_BYTES}")
-    groups: list[dict[str, bytes]] = [{}]
-    size = 0
-    for key, content in files.items():
-        if len(content) > _MAP_BYTES:
-            path = _path_of(context, key)
-            raise BadInput("build", f"the stack: file {path}", f"it has {len(content)} bytes of at most {_MAP_BYTES}")
-        if size + len(content) > _MAP_BYTES:
-            groups.append({})
-            size = 0
-        groups[-1][key] = content
-        size += len(content)
-    return tuple(Content(f"c{number}", binary=group) for number, group in enumerate(groups))
+    return bundle_files(files, lambda key: f"the stack: file {_path_of(context, key)}")
 
 
 def _path_of(context: Context, key: str) -> str:
@@ -89,7 +81,13 @@ def deadline(settings: BuildSettings) -> float:
 
 
 def build_job(
-    spec: BuildSpec, settings: BuildSettings, tier: Tier, affinity: Data | None, place: JobPlace, *, probe: bool = False
+    spec: BuildSpec,
+    settings: BuildSettings,
+    tier: Tier,
+    affinity: Data | None,
+    context: JobContext,
+    *,
+    probe: bool = False,
 ) -> Data:
     """The Job that builds and pushes; a probe only tries the tier."""
     pod: Data = {
@@ -98,7 +96,7 @@ def build_job(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
         "activeDeadlineSeconds": max(1, math.ceil(settings.timeout)),
-        "volumes": _volumes(spec, settings, place, probe=probe),
+        "volumes": _volumes(spec, settings, context, probe=probe),
         **_containers(spec, settings, tier, probe=probe),
     }
     if tier == "userns":
@@ -123,13 +121,13 @@ def build_job(
             "parallelism": 1,
             "activeDeadlineSeconds": max(1, math.ceil(deadline(settings))),
             "ttlSecondsAfterFinished": _KEPT_SECONDS,
-            "template": {"metadata": {"labels": dict(place.labels)}, "spec": pod},
+            "template": {"metadata": {"labels": dict(context.labels)}, "spec": pod},
         },
     }
 
 
 def _containers(spec: BuildSpec, settings: BuildSettings, tier: Tier, *, probe: bool) -> Data:
-    """Who builds and who pushes, one after the other; a probe only builds."""
+    """The container that builds and the one that pushes, in that order; a probe only builds."""
     if probe:
         return {"containers": [_container(CONTAINER, spec, settings, tier, {"MUSTER_PROBE": "yes"}, {})]}
     secrets = spec.stack.secrets
@@ -195,7 +193,7 @@ def _container(
 
 
 def build_variables(spec: BuildSpec, settings: BuildSettings) -> dict[str, str]:
-    """What the builder's script is told wherever it runs; empty values mean none."""
+    """The variables of the builder's script wherever it runs; an empty value means none."""
     return {
         "MUSTER_IMAGE": spec.reference,
         "MUSTER_BASE": spec.stack.base if spec.stack.dockerfile is None and spec.stack.base else "",
@@ -217,9 +215,9 @@ def _security(tier: Tier) -> Data:
     return context
 
 
-def _volumes(spec: BuildSpec, settings: BuildSettings, place: JobPlace, *, probe: bool) -> list[Data]:
+def _volumes(spec: BuildSpec, settings: BuildSettings, context: JobContext, *, probe: bool) -> list[Data]:
     """The context as one folder, room of its own for each container, and secrets as files."""
-    maps = [{"configMap": {"name": name}} for name in place.contents.values()]
+    maps = [{"configMap": {"name": name}} for name in context.bundles.values()]
     volumes: list[Data] = [{"name": "context", "projected": {"sources": maps}}, {"name": "out", "emptyDir": {}}]
     for container in (CONTAINER,) if probe else (CONTAINER, PUSHER):
         volumes += [{"name": f"{container}-{use}", "emptyDir": {}} for use in ("work", "storage")]

@@ -17,10 +17,10 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import build_variables, context_files
-from ansible_collections.muster.kube.plugins.module_utils._host.kept_file import (
-    kept_folder,
-    read_kept,
-    write_kept,
+from ansible_collections.muster.kube.plugins.module_utils._host.result_cache import (
+    cache_folder,
+    read_cached,
+    write_cached,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
@@ -32,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._policy.image.build_outcome import build_outcome, build_times
-from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context, build_context
 
 Program = t.Literal["buildah", "podman"]
 
@@ -50,7 +50,7 @@ def find_program() -> Program:
 
 def outcome_folder() -> pathlib.Path:
     """Where the outcomes of local builds are kept, for the user who runs them."""
-    return kept_folder("builds")
+    return cache_folder("builds")
 
 
 def build_locally(
@@ -63,18 +63,18 @@ def build_locally(
     check_mode: bool = False,
 ) -> Data:
     """The outcome of a build on this machine; the same specification is not built again while its image is there."""
-    program = find_program()
+    program, context = find_program(), build_context(spec.stack)
     stored = None if force else _stored(program, spec, settings)
     if stored is not None:
-        return _result(spec, stored, cached=True)
+        return _result(spec, stored, context, cached=True)
     if check_mode:
         empty = build_outcome(spec, RunState("pending"), read_frames(b""), None)
-        return _result(spec, {**empty, "reason": None, "message": ""}, cached=False)
+        return _result(spec, {**empty, "reason": None, "message": ""}, context, cached=False)
     report(f"{spec.reference}: building with {program}")
-    outcome = _build(program, spec, settings, script)
+    outcome = _build(program, spec, settings, context_files(context, script))
     if outcome["reason"] is None:
-        write_kept(outcome_folder(), spec.name, outcome, "the outcome")
-    return _result(spec, outcome, cached=False)
+        write_cached(outcome_folder(), spec.name, outcome, "the outcome")
+    return _result(spec, outcome, context, cached=False)
 
 
 def remove_locally(spec: BuildSpec, *, dry: bool = False) -> bool:
@@ -88,9 +88,8 @@ def remove_locally(spec: BuildSpec, *, dry: bool = False) -> bool:
     return there
 
 
-def _result(spec: BuildSpec, outcome: Data, *, cached: bool) -> Data:
+def _result(spec: BuildSpec, outcome: Data, context: Context, *, cached: bool) -> Data:
     """The keys of the task's result."""
-    context = build_context(spec.stack)
     defaults = {"engine_used": "podman", "tier": None, "created": None, "node": None, **build_times(None, None)}
     more = {"name": spec.name, "cached": cached, "changed": not cached, "dockerfile": context.dockerfile}
     return {**defaults, **outcome, **more}
@@ -98,7 +97,7 @@ def _result(spec: BuildSpec, outcome: Data, *, cached: bool) -> Data:
 
 def _stored(program: Program, spec: BuildSpec, settings: BuildSettings) -> Data | None:
     """The outcome of an earlier build whose image is still there, and was pushed if that is wanted."""
-    outcome = read_kept(outcome_folder(), spec.name)
+    outcome = read_cached(outcome_folder(), spec.name)
     if outcome is None or (settings.push and not outcome.get("pushed")):
         return None
     present = _image_id(program, spec.reference)
@@ -113,13 +112,13 @@ def _image_id(program: Program, reference: str) -> str | None:
     return found[0].removeprefix("sha256:") if ended.returncode == 0 and found else None
 
 
-def _build(program: Program, spec: BuildSpec, settings: BuildSettings, script: str) -> Data:
+def _build(program: Program, spec: BuildSpec, settings: BuildSettings, files: t.Mapping[str, bytes]) -> Data:
     """Lay out the context in a folder of its own and run the script there."""
-    with tempfile.TemporaryDirectory(prefix="muster-build-") as place:
-        folder = pathlib.Path(place)
-        for name in ("context", "work", "secrets"):
-            (folder / name).mkdir()
-        for key, content in context_files(build_context(spec.stack), script).items():
+    with tempfile.TemporaryDirectory(prefix="muster-build-") as name:
+        folder = pathlib.Path(name)
+        for part in ("context", "work", "secrets"):
+            (folder / part).mkdir()
+        for key, content in files.items():
             (folder / "context" / key).write_bytes(content)
         _copy_secrets(spec, folder / "secrets")
         variables = {

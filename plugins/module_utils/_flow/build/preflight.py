@@ -12,12 +12,13 @@ import hashlib
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import CONTAINER, build_job, deadline
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
-    Content,
-    Ended,
-    JobPlace,
-    Listen,
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    FileBundle,
+    FinishedRun,
     RecordedJob,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
+    Listen,
     Report,
     remove_recorded,
     run_recorded,
@@ -66,89 +67,79 @@ class NoTier(MusterError):
         return {**super().as_result(), "reason": self.reason, "tiers_refused": self.refused}
 
 
-def choose_tier(
-    client: KubeClient,
-    namespace: str,
-    spec: BuildSpec,
-    settings: BuildSettings,
-    script: str,
-    affinity: Data | None,
-    report: Report,
-    listen: Listen,
-    *,
-    force: bool = False,
-) -> Chosen:
-    """The strictest tier in which a build works here; what was found out is recorded and not tried again unless forced.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Probes:
+    """Builds of a tiny image, one for each tier; everything but tier, builder and account is of no matter to them."""
 
-    What one odd node refuses is thus not held against the others for ever. Privileged pods are never tried.
-    """
-    refused: dict[str, str] = {}
-    reasons: set[str] = set()
-    changed = False
-    for tier in AUTO_TIERS:
-        if tier == "userns" and settings.host_network:
-            refused[tier] = "a pod in the network of its node cannot have a user namespace of its own"
-            continue
-        terms = dataclasses.replace(_probe(namespace, spec, settings, tier, script, affinity), force=force)
-        try:
-            found = run_recorded(client, terms, _naming(tier, report), listen=listen)
-        except Invalid as error:
-            # A server that does not know what the tier needs; nothing was started.
-            remove_recorded(client, namespace, terms.name)
-            refused[tier] = error.cause
-            continue
-        changed = changed or found.changed
-        outcome = found.outcome or {}
-        if outcome.get("reason") is None:
-            return Chosen(tier, refused, changed)
-        refused[tier] = str(outcome.get("message") or outcome["reason"])
-        reasons.add(str(outcome["reason"]))
-        if outcome["reason"] not in _OF_TIER:
-            raise NoTier(namespace, str(outcome["reason"]), refused)
-    refused["privileged"] = "it is not tried unless the option tier asks for it"
-    raise NoTier(namespace, REFUSED if reasons == {REFUSED} else BUILD_FAILED, refused)
+    client: KubeClient
+    namespace: str
+    spec: BuildSpec
+    settings: BuildSettings
+    script: str
+    affinity: Data | None
+
+    def choose_tier(self, report: Report, listen: Listen, *, force: bool = False) -> Chosen:
+        """The strictest tier in which a build works here; what was found out is recorded and only tried again by force.
+
+        What one odd node refuses is thus not held against the others for ever. Privileged pods are never tried.
+        """
+        refused: dict[str, str] = {}
+        reasons: set[str] = set()
+        changed = False
+        for tier in AUTO_TIERS:
+            if tier == "userns" and self.settings.host_network:
+                refused[tier] = "a pod in the network of its node cannot have a user namespace of its own"
+                continue
+            probe = dataclasses.replace(self._probe(tier), force=force)
+            try:
+                found = run_recorded(self.client, probe, _naming(tier, report), listen=listen)
+            except Invalid as error:
+                # A server that does not know what the tier needs; nothing was started.
+                remove_recorded(self.client, self.namespace, probe.name)
+                refused[tier] = error.cause
+                continue
+            changed = changed or found.changed
+            outcome = found.outcome or {}
+            if outcome.get("reason") is None:
+                return Chosen(tier, refused, changed)
+            refused[tier] = str(outcome.get("message") or outcome["reason"])
+            reasons.add(str(outcome["reason"]))
+            if outcome["reason"] not in _OF_TIER:
+                raise NoTier(self.namespace, str(outcome["reason"]), refused)
+        refused["privileged"] = "it is not tried unless the option tier asks for it"
+        raise NoTier(self.namespace, REFUSED if reasons == {REFUSED} else BUILD_FAILED, refused)
+
+    def _probe(self, tier: Tier) -> RecordedJob:
+        """The recorded Job that tries one tier."""
+        spec, affinity = self.spec, self.affinity
+        own = dataclasses.replace(self.settings, push_secret=None, cache=None, timeout=_PROBE_SECONDS)
+        what = {"builder": own.builder_image, "tier": tier, "account": own.service_account}
+        identity = hashlib.sha256(canonical_json(what).encode()).hexdigest()
+        return RecordedJob(
+            namespace=self.namespace,
+            name=f"build-probe-{tier}-{identity[:10]}",
+            labels={PROBE_LABEL: identity[:20]},
+            spec=what,
+            identity=identity,
+            bundles=(FileBundle("c0", {"build.sh": self.script.encode()}),),
+            job=lambda context: build_job(spec, own, tier, affinity, context, probe=True),
+            harvest=lambda run: _harvest(spec, tier, run),
+            failed_as=BUILD_FAILED,
+            # What admission or the cluster refused may be over by now.
+            is_stale=lambda outcome: outcome.get("reason") not in (None, BUILD_FAILED),
+            start_timeout=own.start_timeout,
+            deadline_seconds=deadline(own),
+        )
+
+
+def _harvest(spec: BuildSpec, tier: Tier, run: FinishedRun) -> Data:
+    """Whether the probe worked, and if not, why."""
+    pod = run.facts.pods[-1] if run.facts.pods else None
+    log = run.log(pod.name, CONTAINER) if pod is not None and pod.started else None
+    told = build_outcome(spec, run.state, read_frames(log or b""), log)
+    return {key: told[key] for key in ("reason", "message", "log")} | {"tier": tier}
 
 
 def _naming(tier: Tier, report: Report) -> Report:
     """Reports that say which tier they are about."""
     return lambda text: report(f"tier {tier}: {text}")
-
-
-def _says_nothing(outcome: Data) -> bool:
-    """Whether a recorded failure may be over by now; what admission refuses is quickly tried again."""
-    return outcome.get("reason") not in (None, BUILD_FAILED)
-
-
-def _probe(
-    namespace: str, spec: BuildSpec, settings: BuildSettings, tier: Tier, script: str, affinity: Data | None
-) -> RecordedJob:
-    """The recorded Job that tries one tier; everything but the tier and the builder is of no matter to it."""
-    own = dataclasses.replace(settings, push_secret=None, cache=None, timeout=_PROBE_SECONDS)
-    what = {"builder": settings.builder_image, "tier": tier, "account": settings.service_account}
-    identity = hashlib.sha256(canonical_json(what).encode()).hexdigest()
-
-    def harvest(ended: Ended) -> Data:
-        """Whether it worked, and if not, why."""
-        pod = ended.facts.pods[-1].name if ended.facts.pods else None
-        log = ended.log(pod, CONTAINER) if pod is not None and ended.facts.pods[-1].started else None
-        told = build_outcome(spec, ended.state, read_frames(log or b""), log)
-        return {key: told[key] for key in ("reason", "message", "log")} | {"tier": tier}
-
-    def job(place: JobPlace) -> Data:
-        """The Job of the probe."""
-        return build_job(spec, own, tier, affinity, place, probe=True)
-
-    return RecordedJob(
-        namespace=namespace,
-        name=f"build-probe-{tier}-{identity[:10]}",
-        labels={PROBE_LABEL: identity[:20]},
-        spec=what,
-        identity=identity,
-        contents=(Content("c0", {"build.sh": script}),),
-        job=job,
-        harvest=harvest,
-        failed_as=BUILD_FAILED,
-        repeat=_says_nothing,
-        start_timeout=settings.start_timeout,
-        longest=deadline(own),
-    )

@@ -14,19 +14,23 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import
     CONTAINER,
     PUSHER,
     build_job,
-    contents_of,
+    bundle_context,
     deadline,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.local import build_locally, remove_locally
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import choose_tier
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.preflight import Probes
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.written_context import write_context
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobSignal
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
-    Ended,
-    JobPlace,
-    Listen,
-    Recorded,
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    FileBundle,
+    FinishedRun,
+    FoundRun,
     RecordedJob,
+    RunResult,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import Nodes, require_hardware
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
+    Listen,
     Report,
     find_recorded,
     remove_recorded,
@@ -34,8 +38,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
     sweep_records,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import (
     BUILD_LABEL,
     BuildSettings,
@@ -47,7 +49,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.fram
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     BUILD_FAILED,
-    UNSCHEDULABLE,
     PodFacts,
     RunState,
     digest_in,
@@ -60,8 +61,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.image.build_ou
     joined_frames,
     without_frame,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import build_context
-from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import affinity_terms, match_nodes
+from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context, build_context
+from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import affinity_terms
 
 Connect = t.Callable[[], KubeClient]
 
@@ -117,148 +118,186 @@ def run_build(connect: Connect, terms: BuildOptions, report: Report, *, listen: 
     client = connect()
     if terms.state == "absent":
         return _remove(client, terms)
-    spec = _required_spec(terms)
-    if terms.check_mode:
-        return _preview(client, terms, spec)
-    swept = sweep_records(client, terms.namespace, BUILD_LABEL)
-    answer = build_in_job(client, terms, spec, report, listen)
+    # Before the build is looked for: its own record may be one of those whose time is over.
+    swept = sweep_records(client, terms.namespace, BUILD_LABEL, dry=terms.check_mode)
+    build = find_cluster_build(client, terms, Nodes(client))
+    if build.spec.name in swept:
+        build = dataclasses.replace(build, found=FoundRun())
+    answer = build.preview() if terms.check_mode else build.run(report, listen)
     result = {**answer, "swept": swept, "changed": answer["changed"] or bool(swept)}
     if result["reason"] is not None:
         raise BuildFailed(result)
     return result
 
 
-def build_in_job(client: KubeClient, terms: BuildOptions, spec: BuildSpec, report: Report, listen: Listen) -> Data:
-    """The outcome of a build in the cluster, stored before or made now; a failed one is returned like any other."""
-    script = _required_script(terms)
-    stored = find_recorded(client, _recorded(terms, spec, script, "baseline", None))
-    probed, refused, affinity, tier = False, {}, None, terms.settings.tier
-    if stored is None:
-        affinity = _affinity(client, terms.settings)
-        if tier is None:
-            chosen = choose_tier(
-                client, terms.namespace, spec, terms.settings, script, affinity, report, listen, force=terms.force
-            )
+def find_build(client: KubeClient, terms: BuildOptions, nodes: Nodes, report: Report) -> ClusterBuild | LocalBuild:
+    """The build of a stack that shall run in the cluster, and what is known of it. Reads only."""
+    if terms.engine_used == "job":
+        return find_cluster_build(client, terms, nodes)
+    shown = run_build(lambda: client, dataclasses.replace(terms, check_mode=True), report)
+    return LocalBuild(terms, _required_spec(terms), shown)
+
+
+def find_cluster_build(client: KubeClient, terms: BuildOptions, nodes: Nodes) -> ClusterBuild:
+    """The build of a stack in the cluster and what is recorded of it; hardware that no node has is refused.
+
+    Reads only, and all that is needed to go on: the Dockerfile is made and packed here and nowhere else.
+    """
+    spec, script = _required_spec(terms), _required_script(terms)
+    context = build_context(spec.stack)
+    build = ClusterBuild(client, terms, spec, script, context, bundle_context(context, script), FoundRun())
+    found = find_recorded(client, build.recorded(terms.settings.tier or "baseline"))
+    affinity = None if found.result is not None else _affinity(nodes, terms.settings)
+    return dataclasses.replace(build, found=found, affinity=affinity)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClusterBuild:
+    """A build in the cluster: how it is made, and what was found of it."""
+
+    client: KubeClient
+    terms: BuildOptions
+    spec: BuildSpec
+    script: str
+    context: Context
+    bundles: tuple[FileBundle, ...]
+    found: FoundRun
+    affinity: Data | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is an image already."""
+        return self.found.result is not None
+
+    def again(self, nodes: Nodes) -> ClusterBuild:
+        """The same build, to be made anew although it was made before."""
+        terms = dataclasses.replace(self.terms, force=True)
+        build = dataclasses.replace(self, terms=terms, affinity=_affinity(nodes, terms.settings))
+        return dataclasses.replace(build, found=find_recorded(self.client, build.recorded("baseline")))
+
+    def run(self, report: Report, listen: Listen) -> Data:
+        """The keys of the result, of a build that was made before or is made now; a failed one has a reason."""
+        settings, tier, script = self.terms.settings, self.terms.settings.tier, self.script
+        probed, refused = False, {}
+        if tier is None and not self.is_made:
+            probes = Probes(self.client, self.terms.namespace, self.spec, settings, script, self.affinity)
+            chosen = probes.choose_tier(report, listen, force=self.terms.force)
             tier, refused, probed = chosen.tier, dict(chosen.refused), chosen.changed
-    recorded = _recorded(terms, spec, script, tier or "baseline", affinity)
-    found = run_recorded(client, recorded, report, listen=listen)
-    answer = _answer(terms, spec, found)
-    return {**answer, "tiers_refused": refused, "changed": answer["changed"] or probed}
+        recorded = self.recorded(tier or "baseline")
+        # Probing takes its time, after which the record may be another one.
+        found = run_recorded(self.client, recorded, report, listen=listen, found=None if probed else self.found)
+        answer = self._answer(found)
+        return {**answer, "tiers_refused": refused, "changed": answer["changed"] or probed}
+
+    def preview(self) -> Data:
+        """What a run would return without building, or that it would build."""
+        state = RunState("pending", waiting_for="queued")
+        would_build = RunResult(self.spec.name, 0, None, state, cached=False, changed=True)
+        return self._answer(self.found.result or would_build) | {"tiers_refused": {}}
+
+    def recorded(self, tier: Tier) -> RecordedJob:
+        """The build as a recorded Job."""
+        terms, spec, settings = self.terms, self.spec, self.terms.settings
+        return RecordedJob(
+            namespace=terms.namespace,
+            name=spec.name,
+            labels={BUILD_LABEL: spec.identity[:20]},
+            spec=spec.as_data(),
+            identity=spec.identity,
+            bundles=self.bundles,
+            job=lambda context: build_job(spec, settings, tier, self.affinity, context),
+            harvest=lambda run: _harvest(spec, tier, run),
+            failed_as=BUILD_FAILED,
+            is_stale=lambda outcome: outcome.get("reason") is not None,
+            start_timeout=settings.start_timeout,
+            deadline_seconds=deadline(settings),
+            patience=deadline(settings),
+            ttl=terms.ttl,
+            force=terms.force,
+            wait=terms.wait,
+        )
+
+    def _answer(self, found: RunResult) -> Data:
+        """The keys of the result."""
+        empty = build_outcome(self.spec, RunState("pending"), read_frames(b""), None)
+        outcome = found.outcome or {**empty, "reason": None, "message": found.state.message}
+        return {
+            "engine_used": "job",
+            "tier": self.terms.settings.tier,
+            **build_times(None, None),
+            "created": None,
+            "node": None,
+            "builder_digest": None,
+            **outcome,
+            "name": found.name,
+            "namespace": self.terms.namespace,
+            "attempt": found.attempt,
+            "phase": found.state.phase,
+            "waiting_for": found.state.waiting_for,
+            "cached": found.cached,
+            "changed": found.changed,
+            "dockerfile": self.context.dockerfile,
+        }
 
 
-def _recorded(terms: BuildOptions, spec: BuildSpec, script: str, tier: Tier, affinity: Data | None) -> RecordedJob:
-    """The build as a recorded Job."""
-    settings = terms.settings
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalBuild:
+    """A build with the programs of this machine: what it is, and what check mode shows of it."""
 
-    def harvest(ended: Ended) -> Data:
-        """The outcome out of the pod's log."""
-        pod = ended.facts.pods[-1] if ended.facts.pods else None
-        outcome = _pod_outcome(spec, ended, pod)
-        more: Data = {"engine_used": "job", "tier": tier, "node": None, "builder_digest": None}
-        more |= build_times(None, None)
-        if pod is not None:
-            builder = pod.container(CONTAINER)
-            more |= build_times(builder.started if builder is not None else None, pod.finished)
-            more["node"] = pod.node
-            more["builder_digest"] = digest_in(builder.image_id) if builder is not None else None
-        return {**outcome, **more}
+    terms: BuildOptions
+    spec: BuildSpec
+    shown: Data
 
-    def job(place: JobPlace) -> Data:
-        """The Job that builds."""
-        return build_job(spec, settings, tier, affinity, place)
+    @property
+    def is_made(self) -> bool:
+        """Whether there is an image already."""
+        return self.shown.get("digest") is not None
 
-    return RecordedJob(
-        namespace=terms.namespace,
-        name=spec.name,
-        labels={BUILD_LABEL: spec.identity[:20]},
-        spec=spec.as_data(),
-        identity=spec.identity,
-        contents=contents_of(build_context(spec.stack), script),
-        job=job,
-        harvest=harvest,
-        failed_as=BUILD_FAILED,
-        repeat=lambda outcome: outcome.get("reason") is not None,
-        start_timeout=settings.start_timeout,
-        longest=deadline(settings),
-        patience=deadline(settings),
-        ttl=terms.ttl,
-        force=terms.force,
-        wait=terms.wait,
-    )
+    def again(self, _nodes: Nodes) -> LocalBuild:
+        """The same build, to be made anew although it was made before."""
+        return dataclasses.replace(self, terms=dataclasses.replace(self.terms, force=True))
+
+    def run(self, report: Report, _listen: Listen) -> Data:
+        """The keys of the result, as of a build in the cluster."""
+        return _build_here(self.terms, report) if self.terms.force or not self.is_made else self.shown
+
+    def preview(self) -> Data:
+        """What a run would return without building, or that it would build."""
+        return self.shown
 
 
-def _pod_outcome(spec: BuildSpec, ended: Ended, pod: PodFacts | None) -> Data:
-    """The outcome out of the logs of the builder and, when it came so far, of the one who pushes."""
-    log = ended.log(pod.name, CONTAINER) if pod is not None and pod.started else None
+def _harvest(spec: BuildSpec, tier: Tier, run: FinishedRun) -> Data:
+    """The outcome out of the pod's log."""
+    pod = run.facts.pods[-1] if run.facts.pods else None
+    builder = pod.container(CONTAINER) if pod is not None else None
+    times = build_times(builder.started if builder is not None else None, pod.finished if pod is not None else None)
+    more = {
+        "engine_used": "job",
+        "tier": tier,
+        "node": pod.node if pod is not None else None,
+        "builder_digest": digest_in(builder.image_id) if builder is not None else None,
+    }
+    return {**_pod_outcome(spec, run, pod), **times, **more}
+
+
+def _pod_outcome(spec: BuildSpec, run: FinishedRun, pod: PodFacts | None) -> Data:
+    """The outcome out of the logs of the builder and, if it was started, of the pusher."""
+    log = run.log(pod.name, CONTAINER) if pod is not None and pod.started else None
     pusher = pod.container(PUSHER) if pod is not None else None
     frame = read_frames(log or b"")
     if pod is None or pusher is None or (pusher.started is None and not pusher.ended):
-        return build_outcome(spec, ended.state, joined_frames(frame, None), log)
-    pushed = ended.log(pod.name, PUSHER)
+        return build_outcome(spec, run.state, joined_frames(frame, None), log)
+    pushed = run.log(pod.name, PUSHER)
     joined = joined_frames(frame, read_frames(pushed or b""))
-    return build_outcome(spec, ended.state, joined, without_frame(log) + (pushed or b""))
+    return build_outcome(spec, run.state, joined, without_frame(log) + (pushed or b""))
 
 
-def _affinity(client: KubeClient, settings: BuildSettings) -> Data | None:
+def _affinity(nodes: Nodes, settings: BuildSettings) -> Data | None:
     """The nodes to build on; asked hardware that no node has is refused before anything is created."""
     if settings.hardware == HardwareAsk():
         return None
-    try:
-        nodes = list_objects(client, "/api/v1/nodes", keep=lambda node: node).items
-    except Forbidden:
-        return affinity_terms(settings.hardware)
-    match = match_nodes(settings.hardware, nodes, settings.requests)
-    if match.refused:
-        raise NoNode(match.words())
-    return affinity_terms(settings.hardware, nodes)
-
-
-class NoNode(MusterError):
-    """No node has the hardware the build asks for."""
-
-    def __init__(self, cause: str) -> None:
-        """Say what the nearest nodes lack."""
-        super().__init__("place", "the build", cause)
-
-    def as_result(self) -> Data:
-        """The family's keys and the reason."""
-        return {**super().as_result(), "reason": UNSCHEDULABLE}
-
-
-def _answer(terms: BuildOptions, spec: BuildSpec, found: Recorded) -> Data:
-    """The keys of the result for a build in the cluster."""
-    empty = build_outcome(spec, RunState("pending"), read_frames(b""), None)
-    outcome = found.outcome or {**empty, "reason": None, "message": found.state.message}
-    return {
-        "engine_used": "job",
-        "tier": terms.settings.tier,
-        **build_times(None, None),
-        "created": None,
-        "node": None,
-        "builder_digest": None,
-        **outcome,
-        "name": found.name,
-        "namespace": terms.namespace,
-        "attempt": found.attempt,
-        "phase": found.state.phase,
-        "waiting_for": found.state.waiting_for,
-        "cached": found.cached,
-        "changed": found.changed,
-        "dockerfile": build_context(spec.stack).dockerfile,
-    }
-
-
-def _preview(client: KubeClient, terms: BuildOptions, spec: BuildSpec) -> Data:
-    """What a run would return without building, or that it would build."""
-    recorded = _recorded(terms, spec, _required_script(terms), terms.settings.tier or "baseline", None)
-    found = find_recorded(client, recorded)
-    if found is None:
-        _affinity(client, terms.settings)
-        state = RunState("pending", waiting_for="queued")
-        found = Recorded(spec.name, 0, None, state, cached=False, changed=True)
-    swept = sweep_records(client, terms.namespace, BUILD_LABEL, dry=True)
-    answer = _answer(terms, spec, found)
-    return {**answer, "tiers_refused": {}, "swept": swept, "changed": found.changed or bool(swept)}
+    require_hardware(nodes, settings.hardware, settings.requests, "build")
+    return affinity_terms(settings.hardware, nodes.all())
 
 
 def _ready(terms: BuildOptions) -> Data:
@@ -289,20 +328,18 @@ def _ready(terms: BuildOptions) -> Data:
 
 def _local(terms: BuildOptions, report: Report) -> Data:
     """Build with the programs of this machine."""
-    spec = _required_spec(terms)
     if terms.state == "absent":
-        return {"changed": remove_locally(spec, dry=terms.check_mode)}
-    result = build_locally(
-        spec,
-        terms.settings,
-        _required_script(terms),
-        report,
-        force=terms.force,
-        check_mode=terms.check_mode,
-    )
+        return {"changed": remove_locally(_required_spec(terms), dry=terms.check_mode)}
+    result = _build_here(terms, report)
     if result["reason"] is not None:
         raise BuildFailed(result)
     return result
+
+
+def _build_here(terms: BuildOptions, report: Report) -> Data:
+    """The outcome of a build on this machine; a failed one has a reason."""
+    spec, script = _required_spec(terms), _required_script(terms)
+    return build_locally(spec, terms.settings, script, report, force=terms.force, check_mode=terms.check_mode)
 
 
 def _remove(client: KubeClient, terms: BuildOptions) -> Data:

@@ -12,6 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
+    Observer,
     Reading,
     needs_of,
     read_snapshot,
@@ -52,12 +53,20 @@ class FitAnswer:
         }
 
 
-def answer_fit(client: KubeClient, requests: t.Sequence[GangRequest], *, cumulative: bool, advice: bool) -> FitAnswer:
-    """Read what the gangs need to know and judge them in order."""
+def answer_fit(
+    client: KubeClient,
+    requests: t.Sequence[GangRequest],
+    *,
+    cumulative: bool,
+    advice: bool,
+    on_node: Observer | None = None,
+) -> FitAnswer:
+    """Read what the gangs need to know and judge them in order; on_node sees every node as the server sent it."""
     needs = needs_of(rough_gangs(requests))
+    reading = read_snapshot(client, needs, on_node=on_node)
     for namespace in needs.namespaces:
-        require_namespace(client, namespace)
-    reading = read_snapshot(client, needs)
+        if namespace not in reading.snapshot.namespaces:
+            require_namespace(client, namespace)
     gangs = [gang_of(request, reading.snapshot) for request in requests]
     started = time.perf_counter()
     # One walk of the garbage collector over a large snapshot takes longer than most decisions.

@@ -100,17 +100,26 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     return wanted
 
 
-def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = None, *, pods: bool = True) -> Reading:
+def read_snapshot(
+    client: KubeClient,
+    needs: Needs,
+    on_pod: Observer | None = None,
+    *,
+    pods: bool = True,
+    on_node: Observer | None = None,
+) -> Reading:
     """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
 
     on_pod sees every pod that has not ended as the server sent it, for callers that want to know more of some pods.
-    Without pods the cluster is shown as if none ran.
+    Without pods the cluster is shown as if none ran. on_node sees every node in the same way.
     """
     wanted = _wanted(needs)
+    if on_node is not None:
+        wanted["nodes"] = (resource_path("v1", "nodes"), _observed(on_node, node_from_api))
     if not pods:
         del wanted["pods"]
     if on_pod is not None:
-        wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod))
+        wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod, pod_from_api))
     started = time.perf_counter()
     results = parallel([_reader(client, name, path, keep) for name, (path, keep) in wanted.items()])
     elapsed = time.perf_counter() - started
@@ -124,14 +133,14 @@ def read_snapshot(client: KubeClient, needs: Needs, on_pod: Observer | None = No
     return Reading(snapshot, min(waiting, elapsed), max(0.0, elapsed - waiting))
 
 
-def _observed(on_pod: Observer) -> Keep:
-    """Keep a pod as usual, after showing it to somebody."""
+def _observed(observer: Observer, keep: Keep) -> Keep:
+    """Keep an object as usual, after showing it to the observer."""
 
-    def keep(raw: dict[str, t.Any]) -> t.Any:
-        on_pod(raw)
-        return pod_from_api(raw)
+    def show_and_keep(raw: dict[str, t.Any]) -> t.Any:
+        observer(raw)
+        return keep(raw)
 
-    return keep
+    return show_and_keep
 
 
 def _reader(client: KubeClient, name: str, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:

@@ -50,11 +50,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import (
-    RecordExists,
     create_record,
     read_record,
     replace_record,
 )
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import NameTaken
 
 Step = t.Literal["create", "leave", "change", "recreate", "later", "refuse"]
 
@@ -199,7 +199,7 @@ class Submission:
             action = "recreated"
         try:
             made = create_record(self._client, self._dated(draft.body))
-        except RecordExists as error:
+        except NameTaken as error:
             labels = error.found["metadata"].get("labels") or {}
             if found.store == "configmap" and labels.get(RECORD_LABEL) != "gang":
                 cause = "a ConfigMap of this name exists and is no record of a gang; give the gang another name"

@@ -22,19 +22,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run
 _PHASES = {"pending": "Pending", "running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
 _BUILD_KEYS = (
     *("phase", "reason", "message", "waiting_for", "name", "attempt", "image", "digest", "base_digest", "cached"),
-    *(
-        "created",
-        "started_at",
-        "finished_at",
-        "duration",
-        "engine_used",
-        "tier",
-        "tiers_refused",
-        "node",
-        "packages",
-        "log",
-        "log_truncated",
-    ),
+    *("created", "started_at", "finished_at", "duration", "engine_used", "tier", "tiers_refused", "node", "packages"),
+    *("log", "log_truncated"),
 )
 
 

@@ -15,17 +15,16 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester, is_usable
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import IDENTIFIER_LABEL, INSPECTION_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobReader
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import FinishedRun
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended, share_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import Nodes
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import end_job, find_job, share_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.pod_logs import LINE_BYTES, read_log
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded, settle_delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import RunSpec, result_lines
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
@@ -41,15 +40,12 @@ from ansible_collections.muster.kube.plugins.module_utils._store.run_records imp
     RunRecord,
     drop_results,
     list_records,
-    owner_uids,
     read_document,
     read_record,
     read_results,
     results_by_index,
     store_outcome,
 )
-
-Object = dict[str, t.Any]
 
 _CANCELLED = "somebody cancelled it before it had ended"
 # How often others may change the record meanwhile.
@@ -88,7 +84,7 @@ def _cancel(client: KubeClient, terms: InspectionOptions, name: str) -> bool:
                 raise
             continue
         drop_results(client, stored)
-        _end_job(client, stored)
+        end_job(client, stored)
         return True
     return False
 
@@ -102,7 +98,7 @@ def _outcome(client: KubeClient, record: RunRecord) -> Data:
     results = {index: item for index, item in stored.items() if index < spec.repetitions and is_usable(index, item)}
     results |= _ended_pods(client, record, harvester, results)
     state = RunState("failed", CANCELLED, _CANCELLED)
-    outcome = harvester.outcome(Ended(state, RunFacts(None), lambda _pod, _container: None, results))
+    outcome = harvester.outcome(FinishedRun(state, RunFacts(None), lambda _pod, _container: None, results))
     own = [result["item"] for result in results.values() if is_result(result["item"])]
     if sum(item["reason"] is not None for item in own) > spec.allowed_failures:
         return outcome
@@ -129,7 +125,7 @@ def _ended_pods(
 ) -> dict[int, Data]:
     """Results of pods that ended by themselves and that nobody has read yet, by repetition."""
     all_of_them = tuple(range(harvester.spec.repetitions))
-    share = share_of(_find_job(client, record), len(all_of_them)) or all_of_them
+    share = share_of(find_job(client, record), len(all_of_them)) or all_of_them
     facts = with_numbers(JobReader(client, record.namespace, record.job_name).read(), share)
     log = _log_of(client, record, result_lines(harvester.spec))
     found = {}
@@ -150,17 +146,3 @@ def _log_of(client: KubeClient, record: RunRecord, lines: int) -> Log:
             return None
 
     return read
-
-
-def _find_job(client: KubeClient, record: RunRecord) -> Object | None:
-    """The Job of the attempt; one of that name that is another's is none."""
-    job = get_object(client, resource_path("batch/v1", "jobs", record.namespace, record.job_name))
-    return job if job is not None and record.uid in owner_uids(job) else None
-
-
-def _end_job(client: KubeClient, record: RunRecord) -> None:
-    """Delete the Job with its pods."""
-    job = _find_job(client, record)
-    if job is not None:
-        path = resource_path("batch/v1", "jobs", record.namespace, record.job_name)
-        settle_delete(client, path, job["metadata"]["uid"])

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Collection
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import CONTAINER
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import Nodes
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import FinishedRun
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.logs import Log
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import Nodes
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import Frame, read_frames
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
@@ -55,18 +55,18 @@ class Harvester:
         """What is kept of a repetition whose pod is over: its item, and how asked and found hardware compare."""
         return self._result(RunState("running"), log, index, pod)
 
-    def outcome(self, ended: Ended) -> Data:
+    def outcome(self, run: FinishedRun) -> Data:
         """The outcome of a run: items, how asked and found hardware compare, and the reason if it failed."""
         results = []
         for index in range(self.spec.repetitions):
-            pod = pod_that_counts(ended.facts.pods, index)
-            made = ended.results.get(index) or self._result(ended.state, ended.log, index, pod)
-            results.append(_unseen(made) if index not in ended.results and _went_unseen(ended, index, pod) else made)
+            pod = pod_that_counts(run.facts.pods, index)
+            made = run.results.get(index) or self._result(run.state, run.log, index, pod)
+            results.append(_unseen(made) if index not in run.results and _went_unseen(run, index, pod) else made)
         items = [result["item"] for result in results]
         reason, message = failure_of(items, self.spec.allowed_failures)
-        if reason is None and ended.state.phase == "failed" and all(item["reason"] is None for item in items):
+        if reason is None and run.state.phase == "failed" and all(item["reason"] is None for item in items):
             # Only the Job itself knows of it. Failed items here are those that the task allows.
-            reason, message = ended.state.reason, ended.state.message
+            reason, message = run.state.reason, run.state.message
         placements = [result["placement"] for result in results]
         return {"items": items, "placements": placements, "reason": reason, "message": message}
 
@@ -92,9 +92,9 @@ def finished_results(outcome: Data) -> dict[int, Data]:
     return found
 
 
-def _went_unseen(ended: Ended, index: int, pod: PodFacts | None) -> bool:
+def _went_unseen(run: FinishedRun, index: int, pod: PodFacts | None) -> bool:
     """Whether the Job knows of an end of the repetition, but its pod went before anybody read its result."""
-    job = ended.facts.job
+    job = run.facts.job
     if job is None or (pod is not None and (pod.decided or not pod.vanished)):
         return False
     return index in job.completed_indexes or (pod is None and index in job.failed_indexes)

@@ -30,20 +30,19 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects 
     OLD_HWINFO_FOLDER,
     WORK_FOLDER,
     PodOptions,
-    run_contents,
+    run_bundles,
     run_job,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions, Report
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
     RunPlan,
-    identity_of,
     inspection_name,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
-from ansible_collections.muster.kube.plugins.module_utils._host.kept_file import (
-    kept_folder,
-    read_kept,
-    write_kept,
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import JobContext
+from ansible_collections.muster.kube.plugins.module_utils._host.result_cache import (
+    cache_folder,
+    read_cached,
+    write_cached,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import read_frames
@@ -52,6 +51,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.insp
     RunSpec,
     item_from_frame,
     run_data,
+    run_hash,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
@@ -95,7 +95,7 @@ def run_locally(terms: InspectionOptions, plan: RunPlan | None, report: Report) 
     answer = empty_answer(None, terms.ignored)
     if terms.stack is not None:
         try:
-            build = run_build(_no_cluster, terms.build_terms(check_mode=terms.check_mode), report)
+            build = run_build(_no_cluster, terms.build_options(), report)
         except BuildFailed as error:
             return with_build(answer, error.outcome)
         answer = with_build(answer, build)
@@ -120,7 +120,7 @@ def remove_local_results(terms: InspectionOptions) -> Data:
 
 def result_folder() -> pathlib.Path:
     """Where the results of local inspections are kept, for the user who runs them."""
-    return kept_folder("inspections")
+    return cache_folder("inspections")
 
 
 def _no_cluster() -> KubeClient:
@@ -132,9 +132,6 @@ def _run(terms: InspectionOptions, plan: RunPlan, report: Report, answer: Data) 
     """Return stored results, or run all repetitions one after the other."""
     if shutil.which(PROGRAM) is None:
         raise MusterError("run on", "this machine", f"{PROGRAM} is not installed")
-    if not terms.collector:
-        cause = "it is missing; the action plugin of this collection reads it on the controller"
-        raise BadInput("run", "collector", cause)
     if plan.ask.gpu is not None and plan.ask.gpu.count:
         raise BadInput("run", "run: hardware.gpu", "engine local cannot give GPUs to a container")
     if plan.spec.volumes:
@@ -145,7 +142,7 @@ def _run(terms: InspectionOptions, plan: RunPlan, report: Report, answer: Data) 
         return with_outcome({**answer, "changed": True}, RunState("failed", IMAGE_PULL, error.cause), None)
     if image is None:
         return {**answer, "phase": "Pending", "changed": True, "would_run": True}
-    identity = identity_of(plan, image.id)
+    identity = run_hash(plan.spec, image.id)
     name = inspection_name(terms.identifier, identity)
     answer |= {"inspection_id": name, "run_hash": identity, "image_digest": image.digest or image.id}
     asked = run_data(plan.spec, answer["image_digest"])
@@ -158,7 +155,7 @@ def _run(terms: InspectionOptions, plan: RunPlan, report: Report, answer: Data) 
     changed = answer["changed"] or stored is None
     outcome = stored or _measure(terms, plan, image, name, report)
     if stored is None:
-        write_kept(result_folder(), name, {"identity": identity, "outcome": outcome}, "the results")
+        write_cached(result_folder(), name, {"identity": identity, "outcome": outcome}, "the results")
     told = {**answer, "changed": changed, "cached": stored is not None, "attempt": 1}
     return with_outcome(told, outcome_state(outcome), outcome)
 
@@ -185,13 +182,13 @@ def _measure(terms: InspectionOptions, plan: RunPlan, image: _Image, name: str, 
 
 def _repetition(spec: RunSpec, collector: str, image: _Image, name: str, index: int, home: str | None) -> Data:
     """One repetition in a container of its own, which is removed whatever happens."""
-    contents = run_contents(spec, collector)
-    place = JobPlace(name, 1, {}, {content.key: content.key for content in contents})
-    pod = run_job(spec, PodOptions(home=home), contents, place)["spec"]["template"]["spec"]
+    bundles = run_bundles(spec, collector)
+    context = JobContext(name, {}, {bundle.key: bundle.key for bundle in bundles})
+    pod = run_job(spec, PodOptions(home=home), bundles, context)["spec"]["template"]["spec"]
     container = f"{name}-{index}-{os.getpid()}"
-    with tempfile.TemporaryDirectory(prefix="muster-inspect-") as place_name:
-        folder = pathlib.Path(place_name)
-        _lay_out(folder, spec, {key: data for content in contents for key, data in content.binary.items()})
+    with tempfile.TemporaryDirectory(prefix="muster-inspect-") as folder_name:
+        folder = pathlib.Path(folder_name)
+        _lay_out(folder, spec, {key: data for bundle in bundles for key, data in bundle.files.items()})
         command = _command(pod["containers"][0], spec, folder, container, index)
         try:
             code, timed_out, problem = _execute(command, folder / "log", container, spec.timeout)
@@ -363,7 +360,7 @@ def _podman(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _stored(name: str, identity: str) -> Data | None:
     """Results of an earlier run that answer this task."""
-    kept = read_kept(result_folder(), name)
+    kept = read_cached(result_folder(), name)
     if kept is None or kept.get("identity") != identity or not isinstance(kept.get("outcome"), dict):
         return None
     outcome: Data = kept["outcome"]

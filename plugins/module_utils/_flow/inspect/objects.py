@@ -12,7 +12,11 @@ import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Content, JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    FileBundle,
+    JobContext,
+    bundle_files,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import RunSpec, kept_bytes
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import security_context
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -25,84 +29,64 @@ WORK_FOLDER = "/muster/work"
 HWINFO_FILE = f"{WORK_FOLDER}/hwinfo.json"
 OLD_HOME = "/home/amun"
 OLD_HWINFO_FOLDER = f"{OLD_HOME}/hwinfo"
-# What a pod asks for where nobody says otherwise, so that it is not the first to be evicted; these are no limits.
+# Default requests of a pod, so that it is not the first to be evicted; these are no limits.
 DEFAULT_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 
-# What one ConfigMap takes; the API server allows 1 MiB.
-MAP_BYTES = 900 * 1024
 _GRACE = 5
 # How long a pod is given to end.
 STOP_SECONDS = 20
 _WORK_SIZE = "1Gi"
 _HWINFO_SIZE = "1Mi"
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-_OWN_PREFIX = "MUSTER_"
 _ABSOLUTE = re.compile(r"(?:/[^/]+)+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodOptions:
-    """What a cluster needs to know to run the pods, besides the run itself; none of it shapes the results.
-
-    affinity is a pod's affinity, labels go on the Job and its pods (a queue's name for example); suspend leaves the
-    start to whoever manages the queue. home is a folder of its own for the script, empty and writable for any user.
-    """
+    """What a cluster needs to know to run the pods, besides the run itself; none of it shapes the results."""
 
     affinity: Mapping[str, t.Any] | None = None
-    node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tolerations: tuple[Mapping[str, t.Any], ...] = ()
     pull_secrets: tuple[str, ...] = ()
     service_account: str | None = None
     priority_class: str | None = None
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    work_size: str = _WORK_SIZE
-    suspend: bool = False
+    # Whether the collector shows the script's output in the log while it runs.
     live: bool = False
+    # A folder of its own for the script, empty and writable for any user.
     home: str | None = None
 
 
-def run_contents(spec: RunSpec, collector: str) -> tuple[Content, ...]:
+def run_bundles(spec: RunSpec, collector: str) -> tuple[FileBundle, ...]:
     """Collector, script and files, spread over as many ConfigMaps as they need."""
-    pieces = [("collector.sh", collector.encode()), ("script", spec.script)]
-    pieces += [(_file_key(position), item.content) for position, item in enumerate(spec.files)]
-    names = ["the collector", "the script", *(f"file {item.path}" for item in spec.files)]
-    maps: list[dict[str, bytes]] = [{}]
-    room = MAP_BYTES
-    for name, (key, content) in zip(names, pieces, strict=True):
-        if len(content) > MAP_BYTES:
-            raise BadInput("store", name, f"it has {len(content)} bytes of at most {MAP_BYTES}")
-        if len(content) > room:
-            maps.append({})
-            room = MAP_BYTES
-        maps[-1][key] = content
-        room -= len(content)
-    return tuple(Content(_map_key(number), binary=held) for number, held in enumerate(maps))
+    paths = {_file_key(position): item for position, item in enumerate(spec.files)}
+    files = {"collector.sh": collector.encode(), "script": spec.script}
+    files |= {key: item.content for key, item in paths.items()}
+    return bundle_files(files, lambda key: f"file {paths[key].path}" if key in paths else f"the {key}")
 
 
-def run_job(spec: RunSpec, terms: PodOptions, contents: Sequence[Content], place: JobPlace) -> Object:
+def run_job(spec: RunSpec, terms: PodOptions, bundles: Sequence[FileBundle], context: JobContext) -> Object:
     """The Job: one index for each repetition, none of them tried twice unless the cluster itself broke it off."""
-    labels = {**terms.labels, **place.labels}
-    count = spec.repetitions if place.indexes is None else len(place.indexes)
+    labels = dict(context.labels)
+    count = spec.repetitions if context.indexes is None else len(context.indexes)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": place.name, "labels": labels},
+        "metadata": {"name": context.name, "labels": labels},
         "spec": {
             "completionMode": "Indexed",
             "completions": count,
             "parallelism": min(spec.parallelism, count),
             "backoffLimitPerIndex": 0,
-            "maxFailedIndexes": min(max(spec.allowed_failures - place.failed, 0), count),
+            "maxFailedIndexes": min(max(spec.allowed_failures - context.failed, 0), count),
             "podFailurePolicy": {
                 "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
             },
-            **({"suspend": True} if terms.suspend else {}),
-            "template": {"metadata": {"labels": labels}, "spec": _pod(spec, terms, contents, place)},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(spec, terms, bundles, context)},
         },
     }
 
 
-def _pod(spec: RunSpec, terms: PodOptions, contents: Sequence[Content], place: JobPlace) -> Object:
+def _pod(spec: RunSpec, terms: PodOptions, bundles: Sequence[FileBundle], context: JobContext) -> Object:
     """The pod of one repetition; its deadline is the timeout, so that its log outlives it."""
     pod: Object = {
         "restartPolicy": "Never",
@@ -110,18 +94,17 @@ def _pod(spec: RunSpec, terms: PodOptions, contents: Sequence[Content], place: J
         "terminationGracePeriodSeconds": STOP_SECONDS,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "containers": [_container(spec, terms, place)],
+        "containers": [_container(spec, terms, context)],
         "volumes": [
-            {"name": "content", "projected": {"defaultMode": 0o444, "sources": _sources(spec, contents, place)}},
-            {"name": "work", "emptyDir": {"sizeLimit": terms.work_size}},
+            {"name": "content", "projected": {"defaultMode": 0o444, "sources": _sources(spec, bundles, context)}},
+            {"name": "work", "emptyDir": {"sizeLimit": _WORK_SIZE}},
             {"name": "hwinfo", "emptyDir": {"sizeLimit": _HWINFO_SIZE}},
-            *([{"name": "home", "emptyDir": {"sizeLimit": terms.work_size}}] if terms.home else ()),
+            *([{"name": "home", "emptyDir": {"sizeLimit": _WORK_SIZE}}] if terms.home else ()),
             *(volume.volume(f"volume-{number}") for number, volume in enumerate(spec.volumes)),
         ],
     }
     optional = {
         "affinity": terms.affinity,
-        "nodeSelector": dict(terms.node_selector),
         "tolerations": [dict(item) for item in terms.tolerations],
         "imagePullSecrets": [{"name": name} for name in terms.pull_secrets],
         "serviceAccountName": terms.service_account,
@@ -131,7 +114,7 @@ def _pod(spec: RunSpec, terms: PodOptions, contents: Sequence[Content], place: J
     return pod | {key: value for key, value in optional.items() if value}
 
 
-def _container(spec: RunSpec, terms: PodOptions, place: JobPlace) -> Object:
+def _container(spec: RunSpec, terms: PodOptions, context: JobContext) -> Object:
     """The container: the collector as its program, the script's arguments as its own."""
     container: Object = {
         "name": CONTAINER,
@@ -139,7 +122,7 @@ def _container(spec: RunSpec, terms: PodOptions, place: JobPlace) -> Object:
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/sh", f"{CONTENT_FOLDER}/collector.sh"],
         "args": [_literal(text) for text in spec.args],
-        "env": [*(_user_entry(entry) for entry in spec.environment), *_environment(spec, terms, place)],
+        "env": [*(_user_entry(entry) for entry in spec.environment), *_environment(spec, terms, context)],
         "terminationMessagePolicy": "File",
         "volumeMounts": [
             {"name": "content", "mountPath": CONTENT_FOLDER, "readOnly": True},
@@ -166,16 +149,12 @@ def _container(spec: RunSpec, terms: PodOptions, place: JobPlace) -> Object:
 
 def _user_entry(entry: Mapping[str, t.Any]) -> Object:
     """A variable of the user; its value is what it says, as it is without a cluster."""
-    if str(entry.get("name")).startswith(_OWN_PREFIX):
-        raise BadInput(
-            "set", f"variable {entry['name']}", f"names that begin with {_OWN_PREFIX} are the collector's own"
-        )
     literal = {"value": _literal(str(entry["value"]))} if entry.get("value") is not None else {}
     return {**entry, **literal}
 
 
-def _environment(spec: RunSpec, terms: PodOptions, place: JobPlace) -> list[Object]:
-    """What the collector is told."""
+def _environment(spec: RunSpec, terms: PodOptions, context: JobContext) -> list[Object]:
+    """The variables of the collector."""
     plain = {
         "MUSTER_SCRIPT": f"{CONTENT_FOLDER}/script",
         "MUSTER_WORK": WORK_FOLDER,
@@ -188,8 +167,8 @@ def _environment(spec: RunSpec, terms: PodOptions, place: JobPlace) -> list[Obje
         "MUSTER_LIVE": "1" if terms.live else "0",
     }
     plain |= _secrets(spec)
-    if place.indexes is not None:
-        plain["MUSTER_INDEXES"] = " ".join(str(index) for index in place.indexes)
+    if context.indexes is not None:
+        plain["MUSTER_INDEXES"] = " ".join(str(index) for index in context.indexes)
     fields = {
         "MUSTER_INDEX": _INDEX_FIELD,
         "MUSTER_NODE_NAME": "spec.nodeName",
@@ -220,30 +199,24 @@ def _secrets(spec: RunSpec) -> dict[str, str]:
     return {name: value for name, value in told.items() if value}
 
 
-def _sources(spec: RunSpec, contents: Sequence[Content], place: JobPlace) -> list[Object]:
+def _sources(spec: RunSpec, bundles: Sequence[FileBundle], context: JobContext) -> list[Object]:
     """The ConfigMaps behind the volume with all files; the user's files get their own modes."""
     modes = {_file_key(position): item.mode for position, item in enumerate(spec.files)}
     return [
         {
             "configMap": {
-                "name": place.contents[content.key],
+                "name": context.bundles[bundle.key],
                 "items": [
-                    {"key": key, "path": key, **({"mode": modes[key]} if key in modes else {})}
-                    for key in content.binary
+                    {"key": key, "path": key, **({"mode": modes[key]} if key in modes else {})} for key in bundle.files
                 ],
             }
         }
-        for content in contents
+        for bundle in bundles
     ]
 
 
-def _map_key(number: int) -> str:
-    """The part of a ConfigMap's name that tells those of one run apart."""
-    return f"c{number}"
-
-
 def _file_key(position: int) -> str:
-    """The name of a file of the user inside the volume: his own name could be anything."""
+    """The name of a user's file inside the volume; the name that the user gave could be anything."""
     return f"file-{position:04d}"
 
 

@@ -92,7 +92,7 @@ class InspectionOptions:
     cells: tuple[InspectionCell, ...] = ()
     fail_fast: bool = False
 
-    def build_terms(self, *, check_mode: bool) -> BuildOptions:
+    def build_options(self) -> BuildOptions:
         """The build as a task of its own; a script that is run again needs no other image."""
         return BuildOptions(
             engine=self.build_engine,
@@ -101,7 +101,7 @@ class InspectionOptions:
             settings=self.build,
             script=self.build_script,
             wait=self.wait,
-            check_mode=check_mode,
+            check_mode=self.check_mode,
         )
 
 
@@ -122,4 +122,7 @@ def checked(terms: InspectionOptions) -> InspectionOptions:
         raise BadInput("read", "script", "a ready image needs a script: give script, src or url")
     if terms.inspection_id is not None:
         raise BadInput("read", "inspection_id", "it follows from the specification; give identifier to mark it")
+    if terms.source is not None and not terms.collector:
+        cause = "it is missing; the action plugin of this collection reads it on the controller"
+        raise BadInput("run", "collector", cause)
     return terms

@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
 import math
 import re
@@ -17,6 +15,7 @@ from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import PodOptions
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import InspectionOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import file_content
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import (
     HardwareAsk,
     hardware_data,
@@ -26,7 +25,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.insp
     OUTPUT_BYTES,
     RunFile,
     RunSpec,
-    run_hash,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import read_security
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_volumes import read_volumes
@@ -67,7 +65,7 @@ class RunPlan:
         """The same run in another image."""
         return dataclasses.replace(self, spec=dataclasses.replace(self.spec, image=image))
 
-    def pod_terms(self, nodes: t.Sequence[Data] | None) -> PodOptions:
+    def pod_options(self, nodes: t.Sequence[Data] | None) -> PodOptions:
         """What the pods need to know, with the affinity for the hardware on these nodes."""
         affinity = affinity_terms(self.ask, nodes)
         return PodOptions(
@@ -138,11 +136,6 @@ def inspection_name(identifier: str | None, identity: str) -> str:
     return f"inspection-{identifier}-{identity[:10]}" if identifier else f"inspection-{identity[:10]}"
 
 
-def identity_of(plan: RunPlan, digest: str | None) -> str:
-    """The hash over everything that shapes the results; a digest in the image's name speaks for the image."""
-    return run_hash(plan.spec, digest)
-
-
 def _count(fields: Fields, key: str, low: int, high: int, default: int | None = None) -> int:
     """A whole number between bounds, the lower one when missing."""
     if fields.get(key) is None:
@@ -184,22 +177,11 @@ def _files(fields: Fields, files: t.Iterable[Data]) -> tuple[RunFile, ...]:
         mode = inner.text("mode") or "0444"
         if not _MODE.fullmatch(mode):
             raise inner.fail("mode", f"an octal number such as 0755 is needed, not {mode!r}")
-        found.append(RunFile(inner.required_text("path"), _content(inner), int(mode, 8)))
+        found.append(RunFile(inner.required_text("path"), file_content(inner), int(mode, 8)))
     paths = [item.path for item in found]
     if len(set(paths)) < len(paths):
         raise fields.fail("files", "a path is given twice")
     return tuple(found)
-
-
-def _content(inner: Fields) -> bytes:
-    """The contents of a file, as text or as Base64."""
-    encoded = inner.get("content_base64")
-    if encoded is None:
-        return str(inner.get("content") or "").encode()
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise inner.fail("content_base64", "it is no Base64") from error
 
 
 def _amounts(fields: Fields) -> dict[str, str]:

@@ -3,95 +3,21 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked before anything is created: whether a node has the hardware, and whether there is room for the pods."""
+"""Whether there is room for the pods of a Job, asked before it is created."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import Nodes
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
-from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.hardware import Match, match_nodes
-
-Object = dict[str, t.Any]
 
 
-class NoSuchHardware(MusterError):
-    """No node has what was asked for; the result names those that nearly have it."""
-
-    def __init__(self, what: str, match: Match) -> None:
-        """Keep the near misses apart, so that a play can look at them."""
-        super().__init__("find", f"hardware for the {what}", match.words())
-        self.match = match
-
-    def as_result(self) -> dict[str, t.Any]:
-        """The keys of a failure, and the near misses."""
-        near = [{"node": miss.node, "missing": list(miss.missing)} for miss in self.match.near_misses]
-        return {**super().as_result(), "near_misses": near}
-
-
-class Nodes:
-    """The nodes of the cluster, listed at most once and only when somebody needs them; None where that is forbidden."""
-
-    def __init__(self, client: KubeClient) -> None:
-        """Nothing is read yet."""
-        self._client = client
-        self._listed: list[Object] | None = None
-        self._known: dict[str, Object | None] = {}
-        self._asked = False
-
-    def all(self) -> list[Object] | None:
-        """Every node as the server tells it."""
-        if not self._asked:
-            self._asked = True
-            try:
-                self._listed = list_objects(self._client, resource_path("v1", "nodes"), keep=lambda raw: raw).items
-            except Forbidden:
-                self._listed = None
-        return self._listed
-
-    def find(self, name: str | None) -> Object | None:
-        """One node, read when it is first asked for; None when it is gone or may not be read."""
-        if name is None:
-            return None
-        if name not in self._known:
-            try:
-                self._known[name] = get_object(self._client, resource_path("v1", "nodes", name=name))
-            except Forbidden:
-                self._known[name] = None
-        return self._known[name]
-
-
-def nodes_for(nodes: Nodes, ask: HardwareAsk, requests: t.Mapping[str, t.Any], wait: bool) -> list[Object] | None:
-    """The nodes whose labels tell what to ask the scheduler for; None when no node needs them, or none of them has it.
-
-    Nodes that are yet to come are only known by what is asked for.
-    """
-    if ask.is_empty:
-        return None
-    known = nodes.all()
-    return None if wait and match_nodes(ask, known, requests).refused else known
-
-
-def require_hardware(nodes: Nodes, ask: HardwareAsk, requests: t.Mapping[str, t.Any], what: str) -> None:
-    """Refuse at once what no node has, instead of waiting for a node that will not come."""
-    if ask.is_empty:
-        return
-    match = match_nodes(ask, nodes.all(), requests)
-    if match.refused:
-        raise NoSuchHardware(what, match)
-
-
-def room_for(client: KubeClient, namespace: str, job: Object) -> Data:
-    """The verdict on a Job that would be created now."""
-    name = str(job["metadata"]["name"])
-    request = GangRequest(name, namespace, (job,), None)
-    answer = answer_fit(client, [request], cumulative=True, advice=True)
+def room_for(client: KubeClient, namespace: str, job: dict[str, t.Any], nodes: Nodes) -> Data:
+    """The verdict on a Job that would be created now; the nodes read for it are noted."""
+    request = GangRequest(str(job["metadata"]["name"]), namespace, (job,), None)
+    answer = answer_fit(client, [request], cumulative=True, advice=True, on_node=nodes.note)
     return answer.verdicts[0].as_dict()

@@ -5,17 +5,16 @@
 
 """The use case behind inspection: build the stack if need be, run the script, return results stored before or now.
 
-Whatever can be known to be wrong is told before anything is created: options, hardware that no node has. Lack of room
-is no failure, it is waited for and shown.
+Wrong options and hardware that no node has are refused before anything is created. Lack of room is no failure: it is
+reported and waited for.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, NoNode, run_build
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import ClusterBuild, LocalBuild, find_build
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.answer import (
     empty_answer,
     finished_answer,
@@ -33,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.local im
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.matrix import run_cells
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
     STOP_SECONDS,
-    run_contents,
+    run_bundles,
     run_job,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.options import (
@@ -46,27 +45,28 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan imp
     INSPECTION_LABEL,
     RunPlan,
     checked_identifier,
-    identity_of,
     inspection_name,
     label_keys,
     plan_run,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import room_for
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobSignal
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import (
+    JobContext,
+    RecordedJob,
+    Repetitions,
+    RunResult,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import (
     Nodes,
     NoSuchHardware,
     nodes_for,
     require_hardware,
-    room_for,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.script import Fetch, fetch_url, read_script
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.follow import JobSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
     Cancelled,
-    JobPlace,
     Listen,
-    Recorded,
-    RecordedJob,
-    Repetitions,
     find_recorded,
     remove_recorded,
     run_recorded,
@@ -74,10 +74,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BUILD_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
     RunSpec,
     result_lines,
     run_data,
+    run_hash,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
     CANCELLED,
@@ -95,7 +97,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run
     is_result,
     worth_repeating,
 )
-from ansible_collections.muster.kube.plugins.module_utils._store.run_records import read_record
 
 Connect = t.Callable[[], KubeClient]
 
@@ -141,7 +142,6 @@ class _Inspection:
     def __init__(
         self, client: KubeClient, terms: InspectionOptions, plan: RunPlan | None, report: Report, listen: Listen
     ) -> None:
-        """Nothing is read yet."""
         self._client = client
         self._terms = terms
         self._plan = plan
@@ -150,66 +150,62 @@ class _Inspection:
         self._nodes = Nodes(client)
         self._answer = empty_answer(terms.namespace, terms.ignored)
 
+    @property
+    def _built_now(self) -> bool:
+        """Whether this task has built the image in the cluster, and so has read the log of a pod."""
+        built = self._answer["status"]["build"]
+        return built is not None and built["engine_used"] == "job" and not built["cached"]
+
     def run(self) -> Data:
         """Build, run, answer; in check mode tell how far it would come."""
-        terms, plan = self._terms, self._plan
+        terms, plan, build = self._terms, self._plan, None
         if terms.stack is not None:
-            if not self._image_known() and plan is not None:
+            build = find_build(self._client, terms.build_options(), self._nodes, self._report)
+            if plan is not None and not build.is_made:
                 self._require_hardware(plan)
-            if not self._build():
-                return self._answer
+            self._build(build)
         elif plan is not None:
             self._answer |= {"image": terms.image, "image_digest": digest_in(terms.image or "")}
-        if plan is None:
-            return self._answer
-        answer = self._run(plan.with_image(self._run_image()))
-        if not self._purged(answer):
-            return answer
-        self._report(f"{terms.stack.reference if terms.stack else ''}: the registry lost it; it is built again")
-        return self._run(plan.with_image(self._run_image())) if self._build(force=True) else self._answer
+        if plan is not None:
+            self._run_in_image(plan, build)
+        if self._answer["changed"] and not terms.check_mode:
+            self._sweep()
+        return self._answer
 
-    def _purged(self, answer: Data) -> bool:
+    def _run_in_image(self, plan: RunPlan, build: ClusterBuild | LocalBuild | None) -> None:
+        """Run the script if there is an image; one that was built before and that its registry lost is built again."""
+        if build is None:
+            self._answer = self._run(plan)
+        elif self._has_image():
+            self._answer = self._run(plan.with_image(self._run_image()))
+            if self._is_image_lost():
+                self._report(f"{build.spec.reference}: the registry lost it; it is built again")
+                self._build(build.again(self._nodes))
+                if self._has_image():
+                    self._answer = self._run(plan.with_image(self._run_image()))
+
+    def _has_image(self) -> bool:
+        """Whether the build is over and has made an image."""
+        return self._answer["reason"] is None and self._answer["image_digest"] is not None
+
+    def _is_image_lost(self) -> bool:
         """Whether an image that was built before is in its registry no more; one that was just made is there."""
-        built = answer["status"]["build"] or {}
-        lost = answer["reason"] == IMAGE_PULL and _GONE.search(str(answer["message"])) is not None
+        built = self._answer["status"]["build"] or {}
+        lost = self._answer["reason"] == IMAGE_PULL and _GONE.search(str(self._answer["message"])) is not None
         return lost and bool(built.get("cached")) and not self._terms.check_mode
 
-    def _image_known(self) -> bool:
-        """Whether the image was built before, so that there may be results of it."""
-        terms = self._terms
-        try:
-            build = run_build(lambda: self._client, terms.build_terms(check_mode=True), self._report)
-        except NoNode:
-            # The same refusal, with the near misses as values.
-            require_hardware(self._nodes, terms.build.hardware, terms.build.requests, "build")
-            raise
-        return build.get("digest") is not None
-
-    def _build(self, *, force: bool = False) -> bool:
-        """Build the stack; whether there is an image to run."""
-        terms = dataclasses.replace(self._terms.build_terms(check_mode=self._terms.check_mode), force=force)
-        try:
-            build = run_build(lambda: self._client, terms, self._report, listen=self._listen)
-        except BuildFailed as error:
-            self._answer = with_build(self._answer, error.outcome)
-            return False
-        self._answer = with_build(self._answer, build)
-        if build.get("digest") is None and self._terms.check_mode:
+    def _build(self, build: ClusterBuild | LocalBuild) -> None:
+        """Build the stack, or tell what would be built; the answer has a digest when there is an image to run."""
+        dry = self._terms.check_mode
+        self._answer = with_build(self._answer, build.preview() if dry else build.run(self._report, self._listen))
+        if dry and self._answer["image_digest"] is None:
             self._answer["would_run"] = self._plan is not None
-        return build.get("digest") is not None
 
     def _run_image(self) -> str:
-        """The image by its digest when it was built here: its tag might be moved meanwhile."""
+        """The image by its digest: its tag might be moved meanwhile."""
         image, digest = str(self._answer["image"]), self._answer["image_digest"]
-        if self._terms.stack is None or digest is None:
-            return image
         head, slash, tail = image.rpartition("/")
         return f"{head}{slash}{tail.partition(':')[0]}@{digest}"
-
-    def _goes_on(self, name: str) -> bool:
-        """Whether a run of the same specification was begun and is not over: it has its place already."""
-        record = read_record(self._client, self._terms.namespace, name)
-        return record is not None and record.stored is None
 
     def _require_hardware(self, plan: RunPlan) -> None:
         """Refuse hardware that no node has, unless nodes are to come for it."""
@@ -222,44 +218,42 @@ class _Inspection:
 
     def _run(self, plan: RunPlan) -> Data:
         """Run the script, or return what is stored."""
-        identity = identity_of(plan, self._answer["image_digest"])
+        identity = run_hash(plan.spec, self._answer["image_digest"])
         name = inspection_name(self._terms.identifier, identity)
         self._answer |= {"inspection_id": name, "run_hash": identity}
         recorded = self._recorded(plan, name, identity)
         self._answer["specification"] = {key: recorded.spec[key] for key in ("run", "script")}
-        stored = find_recorded(self._client, recorded)
-        if stored is None and not self._goes_on(name):
+        found = find_recorded(self._client, recorded)
+        if found.result is None and not found.in_progress:
             self._require_hardware(plan)
             self._judge_room(recorded)
         if self._terms.check_mode:
-            return self._preview(stored)
+            return self._preview(found.result)
         try:
-            found = run_recorded(self._client, recorded, self._report, listen=self._listen)
+            ran = run_recorded(self._client, recorded, self._report, listen=self._listen, found=found)
         except Cancelled as error:
             return with_outcome({**self._answer, "changed": True}, RunState("failed", CANCELLED, error.cause), None)
-        changed = self._answer["changed"] or found.changed
-        if found.changed:
-            self._sweep()
-        self._answer |= {"changed": changed, "cached": found.cached, "attempt": found.attempt}
-        return with_outcome(self._answer, found.state, found.outcome)
+        changed = self._answer["changed"] or ran.changed
+        self._answer |= {"changed": changed, "cached": ran.cached, "attempt": ran.attempt}
+        return with_outcome(self._answer, ran.state, ran.outcome)
 
     def _sweep(self) -> None:
-        """Take away old records; who could not do it has his results all the same, and the next one will."""
+        """Delete expired records; a failure is only reported, since the next task tries again."""
         try:
-            sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL)
+            sweep_records(self._client, self._terms.namespace, INSPECTION_LABEL, BUILD_LABEL)
         except KubeError as error:
             self._report(f"old inspections are not removed: {error}")
 
     def _judge_room(self, recorded: RecordedJob) -> None:
         """Say whether there is room now; lack of it is waited for."""
-        names = {content.key: content.name(recorded.name) for content in recorded.contents}
-        job = recorded.job(JobPlace(recorded.name, 1, dict(recorded.labels), names))
-        verdict = room_for(self._client, recorded.namespace, job)
+        names = {bundle.key: bundle.name(recorded.name) for bundle in recorded.bundles}
+        job = recorded.job(JobContext(recorded.name, recorded.labels, names))
+        verdict = room_for(self._client, recorded.namespace, job, self._nodes)
         self._answer = with_verdict(self._answer, verdict)
         if verdict["answer"] != "fits":
             self._report(f"{recorded.name}: there is no room yet: {self._answer['verdict_text']}")
 
-    def _preview(self, stored: Recorded | None) -> Data:
+    def _preview(self, stored: RunResult | None) -> Data:
         """The stored results, or that the script would be run."""
         if stored is not None:
             changed = self._answer["changed"] or stored.changed
@@ -270,33 +264,31 @@ class _Inspection:
     def _recorded(self, plan: RunPlan, name: str, identity: str) -> RecordedJob:
         """The run as a recorded Job."""
         terms, spec = self._terms, plan.spec
-        if not terms.collector:
-            cause = "it is missing; the action plugin of this collection reads it on the controller"
-            raise BadInput("run", "collector", cause)
-        contents = run_contents(spec, terms.collector)
+        bundles = run_bundles(spec, terms.collector or "")
         own = {INSPECTION_LABEL: name, **({IDENTIFIER_LABEL: terms.identifier} if terms.identifier else {})}
         data = run_data(spec, self._answer["image_digest"])
         build = {key: self._answer[key] for key in ("spec_hash", "image", "image_digest", "dockerfile")}
 
-        def job(place: JobPlace) -> Data:
+        def job(context: JobContext) -> Data:
             """The Job, for the nodes as they are now."""
-            return run_job(spec, plan.pod_terms(self._known_nodes(plan)), contents, place)
+            return run_job(spec, plan.pod_options(self._known_nodes(plan)), bundles, context)
 
-        harvester = Harvester(spec, plan.ask, self._nodes, label_keys(plan.pod_terms(self._known_nodes(plan))))
+        harvester = Harvester(spec, plan.ask, self._nodes, label_keys(plan.pod_options(self._known_nodes(plan))))
         return RecordedJob(
             namespace=terms.namespace,
             name=name,
             labels={**terms.labels, **own},
             spec={"run": data, "script": spec.script.decode(errors="replace"), "build": build},
             identity=identity,
-            contents=contents,
+            bundles=bundles,
             job=job,
             harvest=harvester.outcome,
             repetitions=_repetitions(spec, harvester),
             failed_as=SCRIPT_FAILED,
-            # What somebody damaged is no answer either.
-            repeat=lambda outcome: outcome_problem(outcome) is not None or worth_repeating(outcome),
+            # A stored outcome that was damaged is no answer either.
+            is_stale=lambda outcome: outcome_problem(outcome) is not None or worth_repeating(outcome),
             log_lines=result_lines(spec),
+            check_logs=not self._built_now,
             start_timeout=terms.start_timeout,
             patience=spec.timeout + HANG_SECONDS,
             ttl=terms.ttl,
@@ -305,7 +297,7 @@ class _Inspection:
         )
 
     def _known_nodes(self, plan: RunPlan) -> list[Data] | None:
-        """The nodes when hardware is asked for that one of them has; else nobody needs them."""
+        """The nodes if hardware is asked for that one of them has, else None."""
         return nodes_for(self._nodes, plan.ask, plan.spec.resources, self._terms.wait_for_nodes)
 
 

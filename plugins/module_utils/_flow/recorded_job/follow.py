@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Following one Job: watches wake the reader, who reads Job, pods and Events afresh and asks whether it is over."""
+"""Following one Job: watches wake the reader, which reads Job, pods and Events again and asks whether it is over."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_
 Object = dict[str, t.Any]
 Judge = t.Callable[[RunFacts, float], RunState]
 
-# How long to rest when nothing rings: waiting has a time-out of its own, running has not.
+# How long to wait without a change: a pending run has a time-out of its own, a running one has not.
 _PENDING_REST = 2.0
 _RUNNING_REST = 10.0
 # A moment that has just come is not looked for more often than this.
@@ -57,12 +57,12 @@ class Signal(t.Protocol):
 
 
 class JobSignal:
-    """Rings when the Job, one of its pods or what is said about them changes."""
+    """Ends a wait when the Job, one of its pods or an Event about them changes."""
 
     def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
         """Nothing is watched before the block is entered."""
         self._client = client
-        self._rung = threading.Event()
+        self._changed = threading.Event()
         self._over = threading.Event()
         pods, jobs = resource_path("v1", "pods", namespace), resource_path("batch/v1", "jobs", namespace)
         self._wanted: tuple[tuple[str, dict[str, str]], ...] = (
@@ -82,13 +82,13 @@ class JobSignal:
         self._over.set()
 
     def wait(self, longest: float) -> None:
-        """Rest until it rings."""
-        if self._rung.wait(longest):
+        """Rest until something changed, at most so long."""
+        if self._changed.wait(longest):
             self._over.wait(_GATHER)
-        self._rung.clear()
+        self._changed.clear()
 
     def _listen(self, path: str, selectors: dict[str, str]) -> None:
-        """One thread: ring at every change; who may not watch reads at the usual pace."""
+        """One thread: end the wait at every change; without the right to watch every wait takes its full time."""
         while not self._over.is_set() and not self._client.closed:
             try:
                 for change in list_and_watch(
@@ -100,19 +100,11 @@ class JobSignal:
                     **selectors,  # type: ignore[arg-type]
                 ):
                     if change.type != "SYNC" or change.items:
-                        self._rung.set()
+                        self._changed.set()
             except KubeError as error:
                 if not is_passing(error):
                     return
                 self._over.wait(_PENDING_REST)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Followed:
-    """Where a run stood when the judge had heard enough."""
-
-    state: RunState
-    facts: RunFacts
 
 
 class JobReader:
@@ -154,7 +146,7 @@ class JobReader:
         return tuple(sorted(self._seen.values(), key=lambda pod: (pod.index or 0, pod.created or 0.0, pod.name)))
 
     def _events(self, job: JobFacts, pods: tuple[PodFacts, ...]) -> tuple[EventFacts, ...]:
-        """What is said about a Job without pods, or about a pod that does not start; nobody needs it later."""
+        """Events about a Job without pods, or about a pod that does not start; later ones say nothing more."""
         if any(pod.started and not pod.over for pod in pods):
             return ()
         stuck = [pod.uid for pod in pods if not pod.over]
@@ -189,18 +181,19 @@ def follow_job(
     listen: t.Callable[[KubeClient, str, str], Signal] = JobSignal,
     patience: float = 0.0,
     due: t.Callable[[], float | None] = lambda: None,
-) -> Followed:
+    known: RunFacts | None = None,
+) -> RunState:
     """Read and judge until the run is over; each change of state is reported.
 
     A server that does not answer is waited for, for at most patience seconds since its last answer. due is when the
-    judge would say something else though nothing changed.
+    judge would say something else though nothing changed. known is what need not be read before the first rest.
     """
     reader, clock = JobReader(client, namespace, name), ServerClock(client)
     shown, answered = "", client.clock()
-    with listen(client, namespace, name) as bell:
+    with listen(client, namespace, name) as signal:
         while True:
             try:
-                facts = reader.read()
+                facts = known or reader.read()
                 state = judge(facts, clock.now())
             except KubeError as error:
                 if not is_passing(error) or client.clock() - answered >= patience:
@@ -210,17 +203,17 @@ def follow_job(
                     report(f"{name}: trying again: {error}")
                 client.sleep(_PENDING_REST)
                 continue
-            answered = client.clock()
+            answered, known = client.clock(), None
             told = state.words()
             if told != shown:
                 report(f"{name}: {told}")
                 shown = told
             if state.over:
-                return Followed(state, facts)
-            bell.wait(_rest(state, due(), clock.now()))
+                return state
+            signal.wait(_rest(state, due(), clock.now()))
 
 
 def _rest(state: RunState, due: float | None, now: float) -> float:
-    """How long to rest when nothing rings."""
+    """How long to wait when nothing changes."""
     usual = _PENDING_REST if state.phase == "pending" else _RUNNING_REST
     return usual if due is None else min(usual, max(due - now, _LEAST_REST))

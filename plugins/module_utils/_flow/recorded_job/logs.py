@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The logs of a Job's pods: one that is gone is told from one that cannot be had just now."""
+"""The logs of a Job's pods; a log that is gone is distinguished from one that cannot be read at the moment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class NotNow(Exception):
     """A log is there, but neither its node nor the server gives it at the moment; error is what the server said."""
 
     def __init__(self, text: str, error: ApiError | None = None) -> None:
-        """In words, and as it was told."""
         super().__init__(text)
         self.error = error
 

@@ -6,7 +6,8 @@
 """Pipfile, Pipfile.lock and pyproject.toml as lines of requirements files.
 
 pip and uv both install requirements files with hashes, so a lock needs no further tool in the image. Neither can tie
-one package of a file to one index; that is why a lock becomes one group for each index it names.
+one package of a file to one index; that is why a lock becomes one group for each index it names. What a requirement, a
+marker and a version are is left to the library packaging, as it is by pip.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import hashlib
 import json
 import re
 import tomllib
+import traceback
 import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Index, password_in
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MissingLibrary
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields
 
 DEFAULT_SOURCE: Data = {"name": "pypi", "url": "https://pypi.org/simple", "verify_ssl": True}
@@ -28,15 +30,18 @@ DEFAULT_SOURCE: Data = {"name": "pypi", "url": "https://pypi.org/simple", "verif
 _ENTRY_KEYS = ("version", "hashes", "markers", "index", "extras")
 _ELSEWHERE = ("git", "hg", "svn", "bzr", "path", "file", "editable", "url")
 _PIPFILE_TABLES = ("source", "packages", "dev-packages", "requires", "pipenv", "scripts", "default", "develop")
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_PIN = re.compile(r"===?[A-Za-z0-9.!+*_-]+")
-_VERSIONS = re.compile(r"(?:[<>=!~]=?=? *[A-Za-z0-9.!+*_-]+ *,? *)+")
 _HASH = re.compile(r"[a-z0-9]+:[0-9a-f]+")
-_MARKER = re.compile(r"(?:(?!--)[ !-\"$-\[\]-~])+")
 _URL = re.compile(r"(?:https?|file)://[!-~]+")
-_PYTHON_VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}")
-_SPECIFIER = re.compile(r"[<>=!~0-9.*, a-z]+")
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][ -\[\]-~]*")
+# Quoted parts of a marker may hold anything; in a requirements file an option, a comment or a second line would begin.
+_ONE_LINE = re.compile(r"(?:(?! [-#])[ -\[\]-~])+")
+
+PACKAGING_IMPORT_ERROR: str | None = None
+try:
+    from packaging.markers import Marker
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+except ImportError:
+    PACKAGING_IMPORT_ERROR = traceback.format_exc()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,9 +97,10 @@ def python_of_pipfile(document: Mapping[str, t.Any], where: str) -> str | None:
     version = full or short
     if version is None or version == "*":
         return None
-    if not _PYTHON_VERSION.fullmatch(version):
+    wanted = f"=={version}" if full else f"=={version}.*"
+    if not _is_read("versions", wanted):
         raise fields.fail("python_version", f"{version!r} is no version of Python")
-    return f"=={version}" if full else f"=={version}.*"
+    return wanted
 
 
 def pyproject_lines(text: str, extras: Sequence[str], where: str) -> tuple[tuple[str, ...], str | None]:
@@ -115,15 +121,33 @@ def pyproject_lines(text: str, extras: Sequence[str], where: str) -> tuple[tuple
             raise optional.fail(extra, f"there is no such extra; known are {', '.join(optional.data) or 'none'}")
         lines += _requirement_lines(optional, extra, optional.sequence(extra))
     wanted = project.text("requires-python")
-    if wanted is not None and not _SPECIFIER.fullmatch(wanted):
+    if wanted is not None and not _is_read("versions", wanted):
         raise project.fail("requires-python", f"{wanted!r} is no version specifier")
     return tuple(dict.fromkeys(lines)), wanted
+
+
+def _is_read(what: t.Literal["requirement", "marker", "versions"], text: str) -> bool:
+    """Whether packaging can read a text that stays one part of one line in a requirements file."""
+    if PACKAGING_IMPORT_ERROR is not None:
+        raise MissingLibrary("packaging", PACKAGING_IMPORT_ERROR)
+    readers: dict[str, t.Callable[[str], object]]
+    readers = {"requirement": Requirement, "marker": Marker, "versions": SpecifierSet}
+    try:
+        readers[what](text)
+    except ValueError:
+        return False
+    return _ONE_LINE.fullmatch(text) is not None
+
+
+def _is_name(text: t.Any) -> bool:
+    """Whether a text is the name of a package or an extra, and nothing more."""
+    return isinstance(text, str) and _is_read("requirement", text) and Requirement(text).name == text
 
 
 def _requirement_lines(fields: Fields, key: str, values: Sequence[t.Any]) -> list[str]:
     """Requirements as lines; what would be an option or a second line is refused."""
     for index, value in enumerate(values):
-        if not isinstance(value, str) or not _REQUIREMENT.fullmatch(value):
+        if not isinstance(value, str) or not _is_read("requirement", value):
             raise fields.fail(f"{key}[{index}]", f"{value!r} is no requirement")
     return list(values)
 
@@ -179,14 +203,14 @@ def _entry_line(name: str, fields: Fields, *, hashed: bool) -> str:
             cause = "it comes from a repository, a path or a URL, which cannot be checked by a hash of a release"
             raise fields.fail(key, f"{cause}; lock a released version")
     fields.only(_ENTRY_KEYS)
-    if not _NAME.fullmatch(name):
+    if not _is_name(name):
         raise BadInput("read", fields.where, f"{name!r} is no name of a package")
     extras = fields.sequence("extras")
-    if any(not isinstance(extra, str) or not _NAME.fullmatch(extra) for extra in extras):
+    if not all(_is_name(extra) for extra in extras):
         raise fields.fail("extras", f"{extras!r} are no names of extras")
     parts = [name + (f"[{','.join(extras)}]" if extras else "") + _version(fields, hashed=hashed)]
     if (marker := fields.text("markers")) is not None:
-        if not _MARKER.fullmatch(marker):
+        if not _is_read("marker", marker):
             raise fields.fail("markers", f"{marker!r} is no marker")
         parts.append(f"; {marker}")
     if hashed:
@@ -199,7 +223,8 @@ def _version(fields: Fields, *, hashed: bool) -> str:
     version = fields.text("version") or "*"
     if version == "*" and not hashed:
         return ""
-    if not (_PIN if hashed else _VERSIONS).fullmatch(version):
+    pinned = version.startswith("==") and "," not in version
+    if not _is_read("versions", version) or (hashed and not pinned):
         raise fields.fail("version", f"{version!r} is no {'pin such as ==1.2' if hashed else 'version specifier'}")
     return version
 

@@ -404,7 +404,7 @@ def _files(fields: Fields, *, own: bool) -> tuple[File, ...]:
             raise inner.fail("owner", "beside an own dockerfile it would have no effect; write it into the dockerfile")
         found[path] = File(
             path=path,
-            content=_file_content(inner),
+            content=file_content(inner),
             mode=(_matching(inner, "mode", _MODE, "a mode such as '0644'") or DEFAULT_MODE).rjust(4, "0"),
             owner=_matching(inner, "owner", _OWNER, "a user, with or without a group, such as 1000:1000"),
             before_packages=inner.flag("before_packages"),
@@ -429,7 +429,7 @@ def _file_path(inner: Fields, *, own: bool) -> str:
     return path
 
 
-def _file_content(inner: Fields) -> bytes:
+def file_content(inner: Fields) -> bytes:
     """The bytes of a file, given as text or in base64."""
     text, coded = inner.get("content"), inner.get("content_base64")
     if (text is None) == (coded is None):

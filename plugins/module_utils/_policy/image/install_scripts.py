@@ -6,7 +6,8 @@
 """The shell scripts that install packages while an image is built.
 
 They never change with the stack: names, versions and URLs reach them as lines of files, so nothing a user wrote is
-ever read by a shell. They need /bin/sh and nothing else that an image could lack.
+ever read by a shell. They need /bin/sh and nothing else that an image could lack. They are texts and no files because a
+module that was sent to another host has no files of the collection; tests run shellcheck on each.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import random
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._store.object_store import MAP_BYTES
 from ansible_collections.muster.kube.plugins.module_utils._store.run_records import (
     CHUNK_BYTES,
-    CONTENT_BYTES,
     EXPIRES_LABEL,
     change_record,
     create_owned_map,
@@ -42,7 +42,7 @@ def client(api):
 
 
 def made(client, ttl=None, identity="id", name="b-1"):
-    return create_record(client, new_record("team", name, LABELS, {"a": 1}, identity, ttl))
+    return create_record(client, new_record("team", name, LABELS, {"a": 1}, identity, ttl))[0]
 
 
 def noise(size):
@@ -129,8 +129,8 @@ def test_only_records_are_listed(client):
 
 
 def test_contents_that_are_too_large_are_refused_with_the_number(client):
-    with pytest.raises(BadInput, match=str(CONTENT_BYTES + 1)):
-        create_owned_map(client, made(client), "c", {}, {"x": b"y" * (CONTENT_BYTES + 1)})
+    with pytest.raises(BadInput, match=str(MAP_BYTES + 1)):
+        create_owned_map(client, made(client), "c", {}, {"x": b"y" * (MAP_BYTES + 1)})
 
 
 def test_a_content_of_somebody_else_is_left_alone(api, client):
@@ -141,7 +141,7 @@ def test_a_content_of_somebody_else_is_left_alone(api, client):
 
 def test_a_leftover_of_a_deleted_record_is_replaced(api, client):
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "b-1", "uid": "before"}
-    meta = {"name": "c", "ownerReferences": [owner]}
+    meta = {"name": "c", "namespace": "team", "ownerReferences": [owner]}
     api.put(f"{MAPS}/c", {"kind": "ConfigMap", "metadata": meta, "data": {"x": "y"}})
     record = made(client)
     create_owned_map(client, record, "c", {"x": "y"}, {})

@@ -12,10 +12,10 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.job import (
     build_job,
     build_variables,
-    contents_of,
+    bundle_context,
     context_files,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import JobContext
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import BuildSecret, Stack
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
@@ -23,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._policy.image.dockerfile import Context, ContextFile
 
 SPEC = BuildSpec(Stack("debian:12"), "r.example.com/x", "ab" * 32)
-PLACE = JobPlace("build-1", 1, {"a": "b"}, {"c0": "build-1-c0-1", "c1": "build-1-c1-2"})
+CONTEXT_OF_JOB = JobContext("build-1", {"a": "b"}, {"c0": "build-1-c0-1", "c1": "build-1-c1-2"})
 CONTEXT = Context("FROM x\n", (ContextFile(" odd name", b"\xff", "0600"), ContextFile("b/c", b"")))
 
 
@@ -31,7 +31,7 @@ USUAL = BuildSettings()
 
 
 def pod_of(settings=USUAL, tier="baseline", spec=SPEC, affinity=None, probe=False):
-    job = build_job(spec, settings, tier, affinity, PLACE, probe=probe)
+    job = build_job(spec, settings, tier, affinity, CONTEXT_OF_JOB, probe=probe)
     return job["spec"]["template"]["spec"]
 
 
@@ -53,13 +53,13 @@ def test_the_context_travels_as_files_with_an_index():
 
 def test_a_large_context_takes_several_maps_and_too_large_a_file_is_refused():
     half = ContextFile("a", b"x" * 600_000)
-    contents = contents_of(Context("FROM x", (half, dataclasses.replace(half, name="b"))), "s")
-    assert [content.key for content in contents] == ["c0", "c1"]
-    assert {key for content in contents for key in content.binary} >= {"f0001", "f0002", "index", "Dockerfile"}
+    bundles = bundle_context(Context("FROM x", (half, dataclasses.replace(half, name="b"))), "s")
+    assert [bundle.key for bundle in bundles] == ["c0", "c1"]
+    assert {key for bundle in bundles for key in bundle.files} >= {"f0001", "f0002", "index", "Dockerfile"}
     with pytest.raises(BadInput, match=r"file big.*1000000 bytes"):
-        contents_of(Context("", (ContextFile("big", b"x" * 1_000_000),)), "s")
+        bundle_context(Context("", (ContextFile("big", b"x" * 1_000_000),)), "s")
     with pytest.raises(BadInput, match="bytes of at most"):
-        contents_of(Context("", tuple(ContextFile(f"f{n}", b"x" * 900_000) for n in range(17))), "s")
+        bundle_context(Context("", tuple(ContextFile(f"f{n}", b"x" * 900_000) for n in range(17))), "s")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_rights_of_each_tier(tier, expected):
 
 
 def test_the_pod_has_the_deadline_and_the_job_a_later_one():
-    job = build_job(SPEC, BuildSettings(timeout=10.5, start_timeout=60), "baseline", None, PLACE)
+    job = build_job(SPEC, BuildSettings(timeout=10.5, start_timeout=60), "baseline", None, CONTEXT_OF_JOB)
     assert job["spec"]["template"]["spec"]["activeDeadlineSeconds"] == 11
     assert job["spec"]["activeDeadlineSeconds"] == 371
     assert job["spec"]["backoffLimit"] == 0

@@ -14,9 +14,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.build import run
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import (
     BuildFailed,
     BuildOptions,
-    NoNode,
     run_build,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSettings, BuildSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Stack
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
@@ -149,7 +149,7 @@ def test_hardware_nobody_has_is_refused_and_nothing_written(api):
     node = {"metadata": {"name": "n", "labels": {}}, "status": {"allocatable": {"cpu": "1"}}}
     api.put("/api/v1/nodes/n", node)
     hardware = hardware_from_data({"arch": "arm64"}, "hardware")
-    with pytest.raises(NoNode) as caught:
+    with pytest.raises(NoSuchHardware) as caught:
         run(api, settings=BuildSettings(tier="baseline", hardware=hardware))
     assert caught.value.as_result()["reason"] == "unschedulable"
     assert api.writes == []
@@ -208,3 +208,12 @@ def test_the_local_engine_gets_the_settings_and_its_failure_is_an_error(monkeypa
     with pytest.raises(BuildFailed, match="timeout: too long"):
         run_build(lambda: pytest.fail("it connected"), dataclasses.replace(TERMS, engine="podman"), print)
     assert seen == {"spec": SPEC, "script": "#!/bin/sh\n", "force": False, "check_mode": False}
+
+
+def test_check_mode_shows_a_build_whose_record_would_be_swept_as_one_that_would_be_made(api):
+    run(api, ttl=0.0)
+    shown = run(api, ttl=0.0, check_mode=True)
+    assert (shown["swept"], shown["changed"], shown["cached"], shown["digest"]) == ([SPEC.name], True, False, None)
+    api.steps = [lambda: api.succeed(framed(DONE), "p-1")]
+    made = run(api, ttl=0.0)
+    assert (made["swept"], made["changed"], made["cached"], made["attempt"]) == ([SPEC.name], True, False, 1)

@@ -141,7 +141,7 @@ CASES = {"plain": [None] * 3, "lost": [None, "evicted", None], "large": [None, "
 @pytest.fixture(params=sorted(CASES))
 def case(request, monkeypatch):
     """A name; makes worlds, some with a dead node, some with results that do not fit into a record."""
-    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job: FITS)
+    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job, _nodes: FITS)
     if request.param == "large":
         monkeypatch.setattr(record_store, "INLINE_BYTES", 100)
         monkeypatch.setattr(record_store, "CHUNK_BYTES", 900)

@@ -81,7 +81,7 @@ class DyingCluster(JobApi):
 
 @pytest.fixture(autouse=True)
 def room(monkeypatch):
-    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job: FITS)
+    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job, _nodes: FITS)
 
 
 def delays(seed, longest):

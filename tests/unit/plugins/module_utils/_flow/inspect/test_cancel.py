@@ -68,7 +68,7 @@ class Stage(JobApi):
 @pytest.fixture
 def stage(monkeypatch):
     made = Stage()
-    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job: FITS)
+    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job, _nodes: FITS)
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.harvest import Harvester
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import Ended
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import FinishedRun
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import ITEM_KEYS, RunSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import (
@@ -50,7 +50,9 @@ def result(code=0, **more):
 
 
 def harvest(pods, logs, state=None, ask=None, **spec):
-    ended = Ended(state or RunState("succeeded"), RunFacts(None, tuple(pods)), lambda name, _container: logs.get(name))
+    ended = FinishedRun(
+        state or RunState("succeeded"), RunFacts(None, tuple(pods)), lambda name, _container: logs.get(name)
+    )
     run = RunSpec("i:1", b"x", **spec)
     return Harvester(run, ask or HardwareAsk(), KnownNodes(disk="fast"), ("disk",)).outcome(ended)
 

@@ -11,15 +11,16 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.objects import (
-    MAP_BYTES,
     PodOptions,
-    run_contents,
+    run_bundles,
     run_job,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import JobPlace
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import plan_run
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import BUNDLE_BYTES, JobContext
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import RunFile, RunSpec, run_data
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_volumes import read_volumes
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.tests.support.inspector import terms_of
 
 SPEC = RunSpec(
     image="registry/app@sha256:1",
@@ -39,9 +40,9 @@ SPEC = RunSpec(
 
 def job(spec: RunSpec = SPEC, terms: PodOptions | None = None) -> dict[str, t.Any]:
     """The Job of a run whose ConfigMaps are called after their keys."""
-    contents = run_contents(spec, "collector\n")
-    names = {content.key: f"map-{content.key}" for content in contents}
-    return run_job(spec, terms or PodOptions(), contents, JobPlace("run-1", 1, {"muster.kube/inspection": "i"}, names))
+    bundles = run_bundles(spec, "collector\n")
+    names = {bundle.key: f"map-{bundle.key}" for bundle in bundles}
+    return run_job(spec, terms or PodOptions(), bundles, JobContext("run-1", {"muster.kube/inspection": "i"}, names))
 
 
 def pod(spec: RunSpec = SPEC, terms: PodOptions | None = None) -> dict[str, t.Any]:
@@ -107,9 +108,11 @@ def test_the_environment_reaches_the_script_as_it_was_written():
 
 
 def test_names_of_the_collector_are_refused():
-    spec = dataclasses.replace(SPEC, environment=({"name": "MUSTER_SCRIPT", "value": "x"},))
-    with pytest.raises(BadInput, match="names that begin with MUSTER_ are the collector's own"):
-        job(spec)
+    task = {"image": "i", "script": "true", "env": {"MUSTER_SCRIPT": "x"}}
+    with pytest.raises(
+        BadInput, match=r"env\.MUSTER_SCRIPT: it cannot be the name of a variable, or begins with MUSTER_"
+    ):
+        plan_run(terms_of(task), b"true", "i")
 
 
 def test_files_are_mounted_where_they_belong():
@@ -154,14 +157,14 @@ def test_paths_that_cannot_be_mounted_are_refused(path):
 
 
 def test_many_files_need_several_maps():
-    files = tuple(RunFile(f"/f{number}", bytes(MAP_BYTES // 2)) for number in range(3))
+    files = tuple(RunFile(f"/f{number}", bytes(BUNDLE_BYTES // 2)) for number in range(3))
     spec = dataclasses.replace(SPEC, files=files)
-    contents = run_contents(spec, "collector\n")
-    assert [sorted(content.binary) for content in contents] == [
+    bundles = run_bundles(spec, "collector\n")
+    assert [sorted(bundle.files) for bundle in bundles] == [
         ["collector.sh", "file-0000", "script"],
         ["file-0001", "file-0002"],
     ]
-    assert contents[0].binary["script"] == SPEC.script
+    assert bundles[0].files["script"] == SPEC.script
     assert [source["configMap"]["name"] for source in pod(spec)["volumes"][0]["projected"]["sources"]] == [
         "map-c0",
         "map-c1",
@@ -169,29 +172,24 @@ def test_many_files_need_several_maps():
 
 
 def test_a_file_that_fits_no_map_is_refused_with_its_size():
-    files = (RunFile("/big", bytes(MAP_BYTES + 1)),)
-    with pytest.raises(BadInput, match=f"file /big: it has {MAP_BYTES + 1} bytes of at most {MAP_BYTES}"):
-        run_contents(dataclasses.replace(SPEC, files=files), "")
+    files = (RunFile("/big", bytes(BUNDLE_BYTES + 1)),)
+    with pytest.raises(BadInput, match=f"file /big: it has {BUNDLE_BYTES + 1} bytes of at most {BUNDLE_BYTES}"):
+        run_bundles(dataclasses.replace(SPEC, files=files), "")
 
 
 def test_what_only_the_cluster_needs_to_know():
     affinity = {"nodeAffinity": {"x": 1}}
     terms = PodOptions(
         affinity=affinity,
-        node_selector={"pool": "a"},
         tolerations=({"key": "gpu"},),
         pull_secrets=("pull",),
         service_account="runner",
         priority_class="low",
-        labels={"kueue.x-k8s.io/queue-name": "q", "muster.kube/inspection": "mine"},
-        work_size="5Gi",
-        suspend=True,
         live=True,
     )
     spec = dataclasses.replace(SPEC, runtime_class="kata", security={"run_as_user": 1000})
     made = pod(spec, terms)
     assert made["affinity"] == affinity
-    assert made["nodeSelector"] == {"pool": "a"}
     assert made["tolerations"] == [{"key": "gpu"}]
     assert made["imagePullSecrets"] == [{"name": "pull"}]
     assert made["serviceAccountName"] == "runner"
@@ -199,10 +197,8 @@ def test_what_only_the_cluster_needs_to_know():
     assert made["runtimeClassName"] == "kata"
     context = made["containers"][0]["securityContext"]
     assert (context["runAsUser"], context["runAsNonRoot"]) == (1000, True)
-    assert made["volumes"][1]["emptyDir"]["sizeLimit"] == "5Gi"
-    whole = job(spec, terms)
-    assert whole["spec"]["suspend"] is True
-    assert whole["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "q", "muster.kube/inspection": "i"}
+    assert made["volumes"][1]["emptyDir"]["sizeLimit"] == "1Gi"
+    assert job(spec, terms)["metadata"]["labels"] == {"muster.kube/inspection": "i"}
 
 
 def test_a_pod_asks_for_something_even_if_the_task_does_not():

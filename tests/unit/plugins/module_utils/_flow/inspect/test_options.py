@@ -36,8 +36,8 @@ def test_what_does_not_go_together_is_refused(terms, complaint):
 
 
 def test_the_build_is_a_task_of_its_own_that_is_not_forced():
-    terms = terms_of({**STACK, "namespace": "team", "force": True, "wait": False, "ttl": "1h"})
-    build = terms.build_terms(check_mode=True)
+    terms = terms_of({**STACK, "namespace": "team", "force": True, "wait": False, "ttl": "1h"}, check_mode=True)
+    build = terms.build_options()
     assert (build.namespace, build.force, build.wait, build.ttl, build.check_mode) == ("team", False, False, None, True)
     assert build.spec.repository == "registry.example.com/x"
     assert build.script

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.plan import (
     checked_identifier,
-    identity_of,
     inspection_name,
     label_keys,
     plan_run,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import run_hash
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
 
@@ -60,7 +60,7 @@ def test_a_variable_may_come_from_a_secret_and_its_value_is_kept_nowhere():
         ({"env": {"MUSTER_INDEX": "1"}}, "env.MUSTER_INDEX"),
         ({"env": {"a-b": "1"}}, "env.a-b"),
         ({"files": [{"path": "/a", "content": "", "mode": "rwx"}]}, "mode"),
-        ({"files": [{"path": "/a", "content_base64": "*"}]}, "no Base64"),
+        ({"files": [{"path": "/a", "content_base64": "*"}]}, "no base64"),
         ({"files": [{"path": "/a", "content": ""}, {"path": "/a", "content": "x"}]}, "a path is given twice"),
         ({"run": {"requests": {"cpu": "lots"}}}, "requests.cpu"),
         ({"run": {"requests": {"cpu": "0"}}}, "requests.cpu"),
@@ -74,18 +74,18 @@ def test_what_cannot_be_meant_is_refused_with_its_option(options, complaint):
 
 
 def test_the_identity_follows_what_shapes_the_results_and_nothing_else():
-    base = identity_of(plan(), DIGEST)
-    assert identity_of(plan(args=["a"]), DIGEST) != base
-    assert identity_of(plan(run={"requests": {"cpu": "1"}}), DIGEST) != base
-    assert identity_of(plan(), None) != base
-    assert identity_of(plan(service_account="other", tolerations=[{"operator": "Exists"}], ttl="1h"), DIGEST) == base
+    base = run_hash(plan().spec, DIGEST)
+    assert run_hash(plan(args=["a"]).spec, DIGEST) != base
+    assert run_hash(plan(run={"requests": {"cpu": "1"}}).spec, DIGEST) != base
+    assert run_hash(plan().spec, None) != base
+    assert run_hash(plan(service_account="other", tolerations=[{"operator": "Exists"}], ttl="1h").spec, DIGEST) == base
 
 
 def test_rights_shape_the_results_and_the_usual_ones_leave_the_identity_as_it_was():
-    base = identity_of(plan(), DIGEST)
+    base = run_hash(plan().spec, DIGEST)
     assert plan().spec.security == {}
-    assert identity_of(plan(security={}), DIGEST) == base
-    assert identity_of(plan(security={"run_as_user": 1000}), DIGEST) != base
+    assert run_hash(plan(security={}).spec, DIGEST) == base
+    assert run_hash(plan(security={"run_as_user": 1000}).spec, DIGEST) != base
     with pytest.raises(BadInput, match="security"):
         plan(security={"run_as_user": -5})
 
@@ -102,11 +102,11 @@ def test_identifiers_must_fit_names_and_labels(identifier):
 
 
 def test_pods_are_sent_to_the_hardware_and_its_labels_are_kept():
-    terms = plan(run={"hardware": {"arch": "amd64", "node_selector": {"disk": "fast"}}}).pod_terms([])
+    terms = plan(run={"hardware": {"arch": "amd64", "node_selector": {"disk": "fast"}}}).pod_options([])
     assert label_keys(terms) == ("disk", "kubernetes.io/arch")
-    assert plan().pod_terms(None).affinity is None
+    assert plan().pod_options(None).affinity is None
 
 
 def test_gpus_bring_their_toleration():
-    terms = plan(run={"hardware": {"gpu": {}}}, tolerations=[{"key": "own"}]).pod_terms([])
+    terms = plan(run={"hardware": {"gpu": {}}}, tolerations=[{"key": "own"}]).pod_options([])
     assert [item["key"] for item in terms.tolerations] == ["own", "nvidia.com/gpu"]

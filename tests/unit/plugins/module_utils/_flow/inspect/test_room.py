@@ -2,18 +2,14 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked before anything is created: hardware and room."""
+"""What is asked before anything is created: room."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import (
-    Nodes,
-    NoSuchHardware,
-    require_hardware,
-    room_for,
-)
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import HardwareAsk
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import room_for
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import Nodes
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.writable_api import WritableApi
 
 NODE = {
@@ -37,33 +33,23 @@ def api():
     return made
 
 
-def test_who_asks_for_nothing_reads_nothing(api):
-    require_hardware(Nodes(api.client()), HardwareAsk(), {}, "run")
-    assert api.asked == []
-
-
-def test_nodes_are_listed_once(api):
-    nodes = Nodes(api.client())
-    require_hardware(nodes, HardwareAsk(arch="amd64"), {"cpu": "4"}, "run")
-    require_hardware(nodes, HardwareAsk(arch="amd64"), {"cpu": "1"}, "run")
-    assert len(api.asked) == 1
-
-
-def test_what_no_node_has_is_refused_with_near_misses(api):
-    with pytest.raises(NoSuchHardware, match="Cannot find hardware for the run: none of 1 nodes has it") as refused:
-        require_hardware(Nodes(api.client()), HardwareAsk(arch="amd64"), {"cpu": "5"}, "run")
-    assert refused.value.as_result()["near_misses"] == [{"node": "n1", "missing": ["cpu 5: the node offers 4"]}]
-
-
-def test_nodes_are_found_by_name_and_remembered(api):
-    nodes = Nodes(api.client())
-    assert nodes.find("n1")["metadata"]["name"] == "n1"
-    assert nodes.find("n1") is nodes.find("n1")
-    assert (nodes.find("gone"), nodes.find(None)) == (None, None)
-    assert len(api.asked) == 2
-
-
 def test_the_verdict_is_that_of_fit_info(api):
-    verdict = room_for(api.client(), "team", JOB)
+    verdict = room_for(api.client(), "team", JOB, Nodes(api.client()))
     assert (verdict["gang"], verdict["answer"], verdict["reason"]) == ("run", "never", "insufficient")
     assert api.writes == []
+
+
+def test_nodes_read_for_the_verdict_are_not_read_again(api):
+    client = api.client()
+    nodes = Nodes(client)
+    room_for(client, "team", JOB, nodes)
+    before = len(api.asked)
+    assert nodes.find("n1")["metadata"]["labels"] == NODE["metadata"]["labels"]
+    assert len(api.asked) == before
+
+
+def test_a_namespace_that_can_be_listed_is_not_read(api):
+    room_for(api.client(), "team", JOB, Nodes(api.client()))
+    assert ("GET", "/api/v1/namespaces/team", False) not in api.asked
+    with pytest.raises(BadInput, match="namespace nowhere: it does not exist"):
+        room_for(api.client(), "nowhere", JOB, Nodes(api.client()))

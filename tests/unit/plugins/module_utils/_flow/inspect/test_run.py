@@ -11,15 +11,18 @@ import json
 import random
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed
+from ansible_collections.muster.kube.plugins.module_utils._flow.build import run as build_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import ClusterBuild, LocalBuild
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import run as run_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.info import (
     InspectionInfoOptions,
     answer_inspections,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.room import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.nodes import NoSuchHardware
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NamespaceFit, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BuildSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Stack
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.frames import framed
 from ansible_collections.muster.kube.tests.support.inspector import terms_of
@@ -62,7 +65,7 @@ class Stage(JobApi):
 @pytest.fixture
 def stage(monkeypatch):
     made = Stage()
-    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job: made.verdict)
+    monkeypatch.setattr(run_flow, "room_for", lambda _client, _namespace, _job, _nodes: made.verdict)
     return made
 
 
@@ -273,19 +276,34 @@ STACKED = {"image": None, "stack": {"base": "b:1"}, "build": {"repository": "r.e
 
 @pytest.fixture
 def build(monkeypatch):
-    """Builds end as the test says; returns the terms of all of them."""
-    asked = []
+    """Builds end as the test says; returns what was done of them."""
+    done = []
+
+    class Build:
+        """A build that was looked for."""
+
+        def __init__(self, result, force=False):
+            self.result = result
+            self.force = force
+            self.is_made = result.get("digest") is not None
+            self.spec = BuildSpec(Stack("b:1"), "r.example.com/x", "ab" * 32)
+
+        def run(self, _report, _listen):
+            done.append(("run", self.force))
+            return self.result
+
+        def preview(self):
+            done.append(("preview", self.force))
+            return self.result
+
+        def again(self, _nodes):
+            return Build(self.result, force=True)
 
     def answer(result):
-        def run_build(_connect, terms, _report, **_rest):
-            asked.append(terms)
-            if isinstance(result, Exception) and not terms.check_mode:
-                raise result
-            return {"digest": None} if isinstance(result, Exception) else result
+        monkeypatch.setattr(run_flow, "find_build", lambda _client, _terms, _nodes, _report: Build(result))
+        return done
 
-        monkeypatch.setattr(run_flow, "run_build", run_build)
-        return asked
-
+    assert {"is_made", "spec", "run", "preview", "again"} <= set(dir(ClusterBuild)) & set(dir(LocalBuild))
     return answer
 
 
@@ -304,23 +322,23 @@ def test_a_built_stack_is_run_by_its_digest(stage, build):
 
 
 def test_an_image_that_its_registry_lost_is_built_again_once(stage, build):
-    asked = build(BUILT)
+    done = build(BUILT)
     waiting = {"reason": "ImagePullBackOff", "message": f"r.example.com/x@{DIGEST}: not found"}
     status = {"phase": "Pending", "containerStatuses": [{"name": "run", "state": {"waiting": waiting}}]}
     stage.steps = [lambda: stage.run_pod(**status), stage.succeed]
     answer = stage.inspect(**STACKED)
     assert (answer["phase"], answer["attempt"]) == ("Succeeded", 2)
-    assert [terms.force for terms in asked if not terms.check_mode] == [False, True]
+    assert done == [("run", False), ("run", True)]
     assert any("the registry lost it" in text for text in stage.said)
 
 
 def test_an_image_that_cannot_be_pulled_for_another_cause_is_not_built_again(stage, build):
-    asked = build(BUILT)
+    done = build(BUILT)
     waiting = {"reason": "ImagePullBackOff", "message": "unauthorized"}
     status = {"phase": "Pending", "containerStatuses": [{"name": "run", "state": {"waiting": waiting}}]}
     stage.steps = [lambda: stage.run_pod(**status)]
     assert stage.inspect(**STACKED)["reason"] == "image_pull"
-    assert not any(terms.force for terms in asked)
+    assert done == [("run", False)]
 
 
 def test_labels_of_a_repeated_task_are_applied_and_those_of_others_stay(stage):
@@ -347,7 +365,7 @@ def test_without_a_script_the_stack_is_only_built(stage, build):
 
 def test_a_failed_build_fails_the_inspection(stage, build):
     outcome = {"image": "r.example.com/x:sha-1", "reason": "build_failed", "message": "no such package", "log": "STEP"}
-    build(BuildFailed(outcome))
+    build(outcome)
     answer = stage.inspect(**STACKED)
     assert (answer["phase"], answer["reason"], answer["failed"]) == ("Failed", "build_failed", True)
     assert answer["status"]["build"]["log"] == "STEP"
@@ -361,10 +379,10 @@ def test_a_build_that_goes_on_is_told_as_such(stage, build):
 
 
 def test_check_mode_shows_the_dockerfile_of_what_would_be_built(stage, build):
-    asked = build({**BUILT, "digest": None, "cached": False, "changed": True, "phase": "pending"})
+    done = build({**BUILT, "digest": None, "cached": False, "changed": True, "phase": "pending"})
     answer = stage.inspect(check_mode=True, **STACKED)
     assert (answer["would_run"], answer["dockerfile"], answer["run_hash"]) == (True, "FROM b", None)
-    assert all(terms.check_mode for terms in asked)
+    assert done == [("preview", False)]
 
 
 @pytest.mark.parametrize("step", ["build", "run"])
@@ -375,3 +393,26 @@ def test_hardware_of_either_step_is_refused_before_the_build(stage, step):
     with pytest.raises(NoSuchHardware, match=f"hardware for the {step}"):
         stage.inspect(**options)
     assert stage.writes == []
+
+
+def test_an_image_can_be_built_on_this_machine_and_run_in_the_cluster(stage, monkeypatch):
+    made, asked = [], []
+
+    def build_locally(spec, _settings, _script, _report, *, force, check_mode):
+        asked.append((force, check_mode))
+        if not check_mode:
+            made.append(spec.reference)
+        digest = DIGEST if made else None
+        told = {"image": spec.reference, "digest": digest, "reason": None, "dockerfile": "FROM b:1", "spec_hash": "h"}
+        return {**told, "engine_used": "podman", "cached": check_mode and bool(made), "changed": not check_mode}
+
+    monkeypatch.setattr(build_flow, "build_locally", build_locally)
+    task = {**STACKED, "build": {"repository": "r.example.com/x", "engine": "podman", "push": True}}
+    assert stage.inspect(**task, check_mode=True)["would_run"] is True
+    stage.steps = [stage.succeed]
+    answer = stage.inspect(**task)
+    assert (answer["phase"], answer["image_digest"], made) == ("Succeeded", DIGEST, [answer["image"]])
+    assert asked == [(False, True), (False, True), (False, False)]
+    assert not any("/build-" in path for _method, path in stage.writes)
+    assert stage.inspect(**task)["cached"] is True
+    assert len(made) == 1

@@ -14,7 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.fol
     JobSignal,
     follow_job,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import RunState
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import RunFacts, RunState, job_facts
 from ansible_collections.muster.kube.tests.support.job_api import JOBS, PODS, JobApi
 
 
@@ -31,12 +31,17 @@ def judge(facts, _now):
 
 
 def test_it_reads_and_judges_until_it_is_over_and_reports_each_change():
-    api, told = JobApi(), []
+    api, told, seen = JobApi(), [], []
     one_job(api)
     api.steps = [api.run_pod, lambda: None, api.succeed]
-    followed = follow_job(api.client(), "team", "j", judge, report=told.append, listen=api.listen)
-    assert followed.state.phase == "succeeded"
-    assert [pod.phase for pod in followed.facts.pods] == ["Succeeded"]
+
+    def noted(facts, now):
+        seen.append(facts)
+        return judge(facts, now)
+
+    state = follow_job(api.client(), "team", "j", noted, report=told.append, listen=api.listen)
+    assert state.phase == "succeeded"
+    assert [pod.phase for pod in seen[-1].pods] == ["Succeeded"]
     assert told == ["j: pending (queued)", "j: running", "j: succeeded"]
     assert api.writes == []
 
@@ -104,3 +109,16 @@ def test_the_bell_rings_at_a_change_and_not_without(stub, client, reply):
     queries = [seen.query for seen in stub.seen if seen.path == base]
     assert queries[0]["fieldSelector"] == "metadata.name=j"
     assert queries[1]["watch"] == "true"
+
+
+def test_what_is_known_is_not_read_before_the_first_rest():
+    api, told = JobApi(), []
+    one_job(api)
+    before = []
+    api.steps = [lambda: (before.extend(api.asked), api.succeed())]
+    known = RunFacts(job_facts(api.objects[f"{JOBS}/j"]))
+    client = api.client()
+    client.request("GET", "/api/v1/namespaces/team")
+    follow_job(client, "team", "j", judge, report=told.append, listen=api.listen, known=known)
+    assert [path for _method, path, _dry in before] == ["/api/v1/namespaces/team"]
+    assert told == ["j: pending (queued)", "j: succeeded"]

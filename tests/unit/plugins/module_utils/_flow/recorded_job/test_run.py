@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.job import FileBundle, RecordedJob
 from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run import (
     Cancelled,
-    Content,
-    RecordedJob,
     find_recorded,
     remove_recorded,
     run_recorded,
@@ -29,8 +28,8 @@ def api():
     return JobApi()
 
 
-def manifest(place):
-    pod = {"metadata": {"labels": dict(place.labels)}, "spec": {"volumes": [place.contents["context"]]}}
+def manifest(context):
+    pod = {"metadata": {"labels": dict(context.labels)}, "spec": {"volumes": [context.bundles["context"]]}}
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": pod}}
 
 
@@ -46,11 +45,11 @@ TERMS = RecordedJob(
     labels={"muster.kube/build": "abc"},
     spec={"a": 1},
     identity="id",
-    contents=(Content("context", {"Dockerfile": "FROM x"}, {"f": b"\xff"}),),
+    bundles=(FileBundle("context", {"Dockerfile": b"FROM x", "f": b"\xff"}),),
     job=manifest,
     harvest=harvest,
     failed_as="build_failed",
-    repeat=lambda outcome: outcome["reason"] is not None,
+    is_stale=lambda outcome: outcome["reason"] is not None,
     start_timeout=60.0,
 )
 
@@ -102,11 +101,11 @@ def test_second_run_returns_the_stored_outcome_and_writes_nothing(api):
     again = run(api)
     assert (again.outcome, again.cached, again.changed) == (first.outcome, True, False)
     assert len(api.writes) == before
-    assert find_recorded(api.client(), TERMS).outcome == first.outcome
+    assert find_recorded(api.client(), TERMS).result.outcome == first.outcome
 
 
 def test_nothing_is_found_before_the_first_run(api):
-    assert find_recorded(api.client(), TERMS) is None
+    assert find_recorded(api.client(), TERMS).result is None
     assert api.writes == []
 
 
@@ -187,7 +186,7 @@ def test_a_job_nobody_ends_is_given_up(api):
         api.job()["metadata"]["creationTimestamp"] = "2026-11-16T03:00:00Z"
 
     api.steps = [age]
-    assert run(api, longest=600.0).outcome["reason"] == "timeout"
+    assert run(api, deadline_seconds=600.0).outcome["reason"] == "timeout"
 
 
 @pytest.mark.parametrize("finished", [True, False])

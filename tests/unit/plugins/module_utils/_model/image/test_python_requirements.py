@@ -10,6 +10,7 @@ import copy
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.image import python_requirements
 from ansible_collections.muster.kube.plugins.module_utils._model.image.python_requirements import (
     RequirementGroup,
     check_lock,
@@ -19,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.image.python_re
     python_of_pipfile,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.image.stack import Index
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MissingLibrary
 
 PYPI = Index("pypi", "https://pypi.org/simple")
 EXTRA = Index("extra", "https://extra.example/simple", verify=False)
@@ -93,7 +94,14 @@ def test_a_lock_without_sources_uses_the_usual_one() -> None:
         ({"version": "==1", "hashes": ["sha256:aa --x"]}, "are no hashes"),
         ({"version": "==1", "hashes": ["sha256:aa"], "markers": "a --hash=sha256:bb"}, "is no marker"),
         ({"version": "==1", "hashes": ["sha256:aa"], "markers": "a\n-e ."}, "is no marker"),
+        ({"version": "==1", "hashes": ["sha256:aa"], "markers": "os_name == 'a --hash=sha256:bb'"}, "is no marker"),
+        ({"version": "==1", "hashes": ["sha256:aa"], "markers": "os_name == 'a #'"}, "is no marker"),
+        ({"version": "==1", "hashes": ["sha256:aa"], "markers": "os_name == 'a' and"}, "is no marker"),
+        ({"version": "==1", "hashes": ["sha256:aa"], "markers": "system == 'linux'"}, "is no marker"),
+        ({"version": "==1,>=1", "hashes": ["sha256:aa"]}, "is no pin such as ==1.2"),
+        ({"version": "==one", "hashes": ["sha256:aa"]}, "is no pin such as ==1.2"),
         ({"version": "==1", "hashes": ["sha256:aa"], "extras": ["a]b"]}, "are no names of extras"),
+        ({"version": "==1", "hashes": ["sha256:aa"], "extras": ["a>=1"]}, "are no names of extras"),
         ({"version": "==1", "hashes": ["sha256:aa"], "index": "other"}, "no source called other; known are pypi"),
         ({"version": "==1", "hashes": ["sha256:aa"], "marker": "a"}, "unknown key; did you mean markers?"),
     ],
@@ -177,6 +185,10 @@ def test_a_pyproject_gives_its_dependencies() -> None:
         ("[project]\ndynamic = ['dependencies']\n", (), "computed by the project's build"),
         ("[project]\ndependencies = ['-e .']\n", (), "dependencies[0]: '-e .' is no requirement"),
         ("[project]\ndependencies = ['a\\n-e .']\n".replace("'", '"'), (), "is no requirement"),
+        ("[project]\ndependencies = ['six >= ']\n", (), "'six >= ' is no requirement"),
+        ("[project]\ndependencies = ['six>=1 --pre']\n", (), "is no requirement"),
+        ("[project]\ndependencies = ['six; os_name == \"a -e .\"']\n", (), "is no requirement"),
+        ("[project]\nrequires-python = '3.11'\n", (), "'3.11' is no version specifier"),
         ("[project]\n[tool.uv.sources]\nsix = {path = '.'}\n", (), "tool.uv: sources: they cannot be used here"),
         ("[project]\nrequires-python = '$x'\n", (), "is no version specifier"),
         (PYPROJECT, ("cpu",), "cpu: there is no such extra; known are gpu"),
@@ -186,3 +198,14 @@ def test_a_pyproject_that_says_more_than_can_be_done_is_refused(text: str, extra
     with pytest.raises(BadInput) as error:
         pyproject_lines(text, extras, "p")
     assert complaint in str(error.value)
+
+
+def test_dependencies_may_come_from_a_url() -> None:
+    line = "six @ https://host.example/six-1.0-py3-none-any.whl ; python_version >= '3'"
+    assert pyproject_lines(f'[project]\ndependencies = ["{line}"]\n', (), "p")[0] == (line,)
+
+
+def test_without_the_library_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_requirements, "PACKAGING_IMPORT_ERROR", "Traceback")
+    with pytest.raises(MissingLibrary, match="the Python package packaging: it is not installed"):
+        locked_groups(LOCK, (), "the lock")

@@ -16,13 +16,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json
 
 
-def kept_folder(sort: str) -> pathlib.Path:
+def cache_folder(sort: str) -> pathlib.Path:
     """Where outcomes of this sort are kept."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(cache) / "muster.kube" / sort
 
 
-def read_kept(folder: pathlib.Path, name: str) -> Data | None:
+def read_cached(folder: pathlib.Path, name: str) -> Data | None:
     """What was kept under a name; None when there is nothing that can be read."""
     try:
         kept = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ def read_kept(folder: pathlib.Path, name: str) -> Data | None:
     return kept if isinstance(kept, dict) else None
 
 
-def write_kept(folder: pathlib.Path, name: str, data: Data, what: str) -> None:
+def write_cached(folder: pathlib.Path, name: str, data: Data, what: str) -> None:
     """Keep something under a name, in one step; what names it in a failure."""
     try:
         write_file(folder / f"{name}.json", canonical_json(data), folder_mode=0o777)

@@ -7,38 +7,38 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._host.kept_file import (
-    kept_folder,
-    read_kept,
-    write_kept,
+from ansible_collections.muster.kube.plugins.module_utils._host.result_cache import (
+    cache_folder,
+    read_cached,
+    write_cached,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 
 def test_the_folder_lies_in_the_cache_of_the_user(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert str(kept_folder("builds")) == "/cache/muster.kube/builds"
+    assert str(cache_folder("builds")) == "/cache/muster.kube/builds"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
-    assert str(kept_folder("builds")) == "/home/me/.cache/muster.kube/builds"
+    assert str(cache_folder("builds")) == "/home/me/.cache/muster.kube/builds"
 
 
 def test_what_was_kept_is_read_and_nothing_else_is_left(tmp_path):
     folder = tmp_path / "a" / "b"
-    assert read_kept(folder, "n") is None
-    write_kept(folder, "n", {"word": "ä"}, "it")
-    write_kept(folder, "n", {"word": "ö"}, "it")
-    assert read_kept(folder, "n") == {"word": "ö"}
+    assert read_cached(folder, "n") is None
+    write_cached(folder, "n", {"word": "ä"}, "it")
+    write_cached(folder, "n", {"word": "ö"}, "it")
+    assert read_cached(folder, "n") == {"word": "ö"}
     assert [path.name for path in folder.iterdir()] == ["n.json"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "1"])
 def test_what_cannot_be_read_was_not_kept(tmp_path, text):
     (tmp_path / "n.json").write_text(text)
-    assert read_kept(tmp_path, "n") is None
+    assert read_cached(tmp_path, "n") is None
 
 
 def test_a_folder_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(MusterError, match=r"Cannot store the outcome in .*file"):
-        write_kept(tmp_path / "file", "n", {}, "the outcome")
+        write_cached(tmp_path / "file", "n", {}, "the outcome")
