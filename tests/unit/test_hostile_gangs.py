@@ -461,7 +461,7 @@ def break_start(one: MemoryDispatcher, monkeypatch: pytest.MonkeyPatch) -> Journ
     one.acquire()
     assert one.office is not None
     journal = one.office.journal = Journal()
-    real = Embedded.start
+    real = Embedded.submit
 
     def start(self: Embedded, record: Record, *more: t.Any) -> Record:
         """What nobody thought of."""
@@ -469,7 +469,7 @@ def break_start(one: MemoryDispatcher, monkeypatch: pytest.MonkeyPatch) -> Journ
             raise KeyError("nobody thought of this")
         return real(self, record, *more)
 
-    monkeypatch.setattr(Embedded, "start", start)
+    monkeypatch.setattr(Embedded, "submit", start)
     return journal
 
 

@@ -46,6 +46,11 @@ class NotYet:
     why: str
 
 
+def count_made(count: int, exists: t.Callable[[int], bool], least: int = 0) -> int:
+    """How many objects of an attempt must have been created, which happens in order: up to the last that exists."""
+    return next((made for made in range(count, least, -1) if exists(made - 1)), least)
+
+
 class Creation:
     """The objects of one attempt on their way into the cluster; every request asks the allowance first.
 
@@ -73,12 +78,8 @@ class Creation:
         return max(self._made, self._begun)
 
     def look_back(self, placed: t.Sequence[AddressedObject]) -> None:
-        """See how far somebody else came with this attempt: objects are created in order."""
-        for place in range(len(placed), self._begun, -1):
-            found = get_object(self._actor, placed[place - 1].path)
-            if found is not None and self._judge(placed[place - 1])(found) is Ownership.OURS:
-                self._begun = place
-                return
+        """See how far another holder came with this attempt."""
+        self._begun = count_made(len(placed), lambda index: self._find(placed[index]) is None, self._begun)
 
     def go_on(
         self,

@@ -13,13 +13,12 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import NotBegun, Overtaken, StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, Overtaken, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Rehearsal
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.finished import note_ends, set_aside
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import (
-    find_ticketless,
     take_steps,
     with_causes,
 )
@@ -32,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.t
     project_status,
     tell_events,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import find_ticketless
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import note_waiting
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
@@ -286,14 +286,14 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
 
     def rehearse(record: Record) -> None:
         """Nothing is written unless the gang can never be started as it is."""
+        plan = office.memory.plan(record, choice.verdict.steering)
+        grant = _grant(choice, office.ledger.next_write_id(), choice.verdict.as_dict())
         try:
-            write_id = office.ledger.next_write_id()
-            office.engine.require_room(record, _claim(choice, write_id, choice.verdict.as_dict()))
+            outcome = office.engine.dry_run(record, plan, grant)
         except BadInput as error:
             # Annotations that leave no room are part of what would be kept otherwise.
             _fail(cycle, record, str(error), "none")
             return
-        outcome = office.engine.dry_run(record, office.memory.plan(record, choice.verdict.steering))
         if outcome.refusal is not None and outcome.refusal.kind == "failed":
             _fail(cycle, record, outcome.refusal.message)
             return
@@ -441,7 +441,7 @@ def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
     return {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
 
 
-def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
+def _grant(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
     """What a batch gives a gang that was chosen, with the verdict written out."""
     return StartGrant(batch, reserved_of(choice.gang), _steering(choice), verdict)
 
@@ -458,7 +458,7 @@ def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
     """Begin to take one gang back."""
     changes: Changes = {**item.changes, "batch": batch, "then": item.then}
     engine = cycle.office.engine
-    undone = cycle.carry_out(item.record, lambda old: engine.undo(old, item.reason, item.message, **changes))
+    undone = cycle.carry_out(item.record, lambda old: engine.stop(old, item.reason, item.message, **changes))
     if undone is not None:
         cycle.decide(undone, "stop", item.reason, item.message)
 
@@ -466,12 +466,12 @@ def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     """Start one gang; one whose record cannot be written keeps no room meanwhile."""
     verdict = item.verdict.as_dict()
-    claim = _claim(item, batch, verdict)
+    grant = _grant(item, batch, verdict)
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""
         try:
-            return cycle.office.engine.start(record, cycle.office.memory.plan(record, claim.steering), claim)
+            return cycle.office.engine.submit(record, cycle.office.memory.plan(record, grant.steering), grant)
         except Exception as error:
             if isinstance(error, NotBegun | Overtaken) or not isinstance(error, MusterError):
                 # Nobody goes on with it; what an error of ours came to is found by its ticket, or listed anew.
@@ -483,7 +483,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         return
     if started.phase == "dispatching":
         cycle.office.pauses.look_later(started.uid)
-        cycle.decide(started, "wait", "Dispatching", cycle.office.engine.waits_for(started) or "")
+        cycle.decide(started, "wait", "Dispatching", cycle.office.engine.reason(started) or "")
     elif started.phase == "dispatched":
         cycle.decide(started, "start", "Started", verdict_text(verdict).partition("\n")[0].partition(": ")[2], verdict)
     else:

@@ -11,6 +11,7 @@ import dataclasses
 import time
 from collections.abc import Iterator
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import holds_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult
@@ -36,7 +37,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
@@ -131,12 +131,7 @@ class _Preview:
 
     def _lost_its_ticket(self, record: Record) -> bool:
         """Whether the ticket that a started gang names was not read, and the server knows none either."""
-        state = record.state
-        if state is None or not misses_its_ticket(record, self.world):
-            return False
-        path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
-        found = get_object(self._client, path)
-        return found is None or found["metadata"]["uid"] != state.ticket_uid
+        return misses_its_ticket(record, self.world) and not holds_ticket(self._client, record)
 
 
 def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:

@@ -15,7 +15,8 @@ import typing as t
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine
+from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
@@ -125,7 +126,7 @@ class Session:
         self.records = Records(client, every_wrapper=every_wrapper)
         self.sight = Sight(terms.namespaces, ())
         self.writer = StateWriter(client, ledger, self.now_text)
-        self.engine = Embedded(client, ledger, identity_of, self.now_text)
+        self.engine: Engine = ENGINES[terms.engine](client, ledger, identity_of, self.now_text)
         self.memory = Memory()
         self.history = History(client, ledger.terms.namespace)
         self.retention = Retention()

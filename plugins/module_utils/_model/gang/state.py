@@ -43,8 +43,10 @@ Phase = t.Literal[
 PHASES: tuple[Phase, ...] = t.get_args(Phase)
 OUTCOMES: tuple[ItemOutcome, ...] = t.get_args(ItemOutcome)
 UNDOING: tuple[Phase, ...] = ("undoing", "evicting")
+# Being started, or taken back.
+HALFWAY_PHASES: tuple[Phase, ...] = ("dispatching", *UNDOING)
 # Phases in which objects of a gang may exist.
-STARTED_PHASES: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
+STARTED_PHASES: tuple[Phase, ...] = ("dispatching", "dispatched", "running", *UNDOING, "unknown")
 
 # Why a phase changed, in one word.
 SUBMITTED = "Submitted"

@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.healt
     Stay,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import HealthStep, Stop
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, misses_its_ticket
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
 from ansible_collections.muster.kube.plugins.module_utils._store.events import why_not_created
 
 ACTIONS: dict[Phase, Action] = {
@@ -45,30 +45,6 @@ def with_causes(cycle: Cycle, world: World, stops: Iterable[Stop]) -> list[Stop]
         else item
         for item in stops
     ]
-
-
-def find_ticketless(cycle: Cycle, world: World) -> set[str]:
-    """Gangs that are said to be started although no ticket of them exists, and so nothing that it could have made.
-
-    Their users deleted the ticket, or wrote the state, with which a gang of nothing would hold room for ever.
-    """
-    may_touch = cycle.office.terms.may_touch
-    return {
-        record.uid
-        for record in list(cycle.records.values())
-        if may_touch(record.uid) and _lost_its_ticket(cycle, world, record)
-    }
-
-
-def _lost_its_ticket(cycle: Cycle, world: World, record: Record) -> bool:
-    """Whether the ticket of a started gang was not among those that were read, and the server knows none either."""
-    if not misses_its_ticket(record, world) or not cycle.may_judge(record):
-        return False
-    doubts, key = cycle.office.doubts, f"ticket of {record.uid}"
-    if doubts.pausing(key):
-        return False
-    doubts.look_later(key)
-    return not cycle.office.engine.holds_ticket(record)
 
 
 def _with_cause(cycle: Cycle, world: World, record: Record, message: str) -> str:

@@ -99,10 +99,15 @@ class Bench:
         assert record.spec is not None
         return plan_objects(record.spec, record.uid, record.attempt)
 
-    def start(self, record: Record) -> Record:
-        from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import StartGrant
+    def dry_run(self, record: Record) -> t.Any:
+        from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
 
-        return self.engine.start(record, self.plan(record), StartGrant("b1"))
+        return self.engine.dry_run(record, self.plan(record), StartGrant("b1"))
+
+    def start(self, record: Record) -> Record:
+        from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
+
+        return self.engine.submit(record, self.plan(record), StartGrant("b1"))
 
     def again(self, record: Record) -> Record:
         from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
