@@ -61,6 +61,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     REQUEUED,
     STARTED,
     TAKEN_OVER,
+    UNDO_ENDS,
+    WAITING_PHASES,
     Changes,
     GangState,
     Phase,
@@ -88,8 +90,6 @@ CHANGED_MEANWHILE = "the specification was changed while the gang was being star
 # A gang that the server refused for a passing reason is not asked again sooner.
 RETRY_SECONDS = 30.0
 
-# What an undo may lead to; an annotation can hold anything.
-_ENDS: tuple[Phase, ...] = ("queued", "failed", "suspended", "complete")
 _UID_LENGTH = 36
 
 
@@ -357,10 +357,11 @@ class Embedded:
         if not gone or not self._quiet(record, state):
             return None
         why = why_undone(state)
-        phase: Phase = next((end for end in _ENDS if end == state.then), "queued")
+        # An annotation can hold anything.
+        phase: Phase = state.then if state.then in UNDO_ENDS else "queued"
         reason = REQUEUED if phase == "queued" or why is None else why.reason
         changes: Changes = {"ticket_uid": None, "reserved": (), "then": None, "holding": False, "left": ()}
-        if phase in ("queued", "suspended"):
+        if phase in WAITING_PHASES:
             changes.update({"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None})
         try:
             record = self._put(record, phase, reason, why.message if why else "", **changes)

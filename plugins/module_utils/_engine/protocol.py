@@ -97,7 +97,7 @@ class Engine(t.Protocol):
         """
 
     def go_on(self, record: Record, plan: Plan) -> Record:
-        """Go on with a gang that is `dispatching`, whoever began that. Returns and raises as submit does."""
+        """Go on with a gang that is `dispatching`, begun by this holder or another; as submit otherwise."""
 
     def state(self, record: Record, objects: Iterable[Object | None] = ()) -> Progress:
         """How far a gang is that is being started, given its live objects, or was started, asked of the server."""

@@ -75,24 +75,24 @@ class _Preview:
             Records(client, every_wrapper=wrapper_problem(client) is None), options, finished=True
         )
         self.now = ServerClock(client).now()
-        mine = {record.uid: record for record in self.sight.mine}
+        ours = {record.uid: record for record in self.sight.mine}
         self._elsewhere = {record.uid: record for record in self.sight.elsewhere}
-        living = [record for record in mine.values() if not record.finished]
+        living = [record for record in ours.values() if not record.finished]
         self.writers = foreign_writers(living, self.now, adopt=options.adopt)
-        self.left_alone = {uid: mine.pop(uid) for uid in self.writers if mine[uid].phase not in STARTED_PHASES}
+        self.left_alone = {uid: ours.pop(uid) for uid in self.writers if ours[uid].phase not in STARTED_PHASES}
         self._aside = {*self.left_alone, *(record.uid for record in self.sight.newer)}
         places: Places = (None,) if self.sight.blind is None else scopes(options)
-        tickets = read_tickets(client, [*mine.values(), *self._elsewhere.values()], places, finished=True)
-        edited = read_edited(client, self._memory, mine, tickets, {})
+        tickets = read_tickets(client, [*ours.values(), *self._elsewhere.values()], places, finished=True)
+        edited = read_edited(client, self._memory, ours, tickets, {})
         self._lost = {uid: found.lost for uid, found in edited.items() if found.lost is not None}
-        self.records = {**mine, **{uid: dataclasses.replace(mine[uid], spec=edited[uid].spec) for uid in edited}}
+        self.records = {**ours, **{uid: dataclasses.replace(ours[uid], spec=edited[uid].spec) for uid in edited}}
         records = [*self.records.values(), *self._elsewhere.values()]
         self.world = read_world(client, records, options, self._memory, tickets, places=places)
         read = _read_batch(client, options)
         self._batch, self.newer = read.batch, read.newer
 
     def unsettled(self) -> list[Entry]:
-        """Entries of the batch that a cycle would give back to the queue: whoever committed them never began them."""
+        """Entries of the batch that a cycle would give back to the queue: their holder never began them."""
         entries = self._batch.entries if self._batch is not None else ()
         known = [(entry, self.records.get(entry.uid)) for entry in entries]
         return [
@@ -159,7 +159,7 @@ def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchRe
 
 
 def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> Iterator[Decision]:
-    """The plan in the words of decisions, in the order in which a cycle carries it out."""
+    """The plan as decisions, in the order in which a cycle carries it out."""
     now = preview.now
     for record in preview.sight.newer:
         yield _decision(record, "refuse", NEWER_VERSION, record.newer or "", now)

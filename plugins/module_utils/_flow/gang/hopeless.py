@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Gangs that were queued though they can never start: the user is told at once, not only by a dispatcher."""
+"""Gangs that were queued though they can never start: the task warns at once, before a dispatcher looks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def with_warnings(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> list
     A verdict that a dispatcher wrote counts. Gangs that were queued just now are judged by the nodes and the
     namespace's rules alone: pods come and go, and listing them all is too much for every task.
     """
-    fresh = [item for item in outcomes if item.changed and _waits(item) and _told(item) is None]
+    fresh = [item for item in outcomes if item.changed and _waits(item) and _written(item) is None]
     judged = _judged(client, fresh) if fresh else {}
-    return [_warned(item, _told(item) or judged.get(id(item))) if _waits(item) else item for item in outcomes]
+    return [_warned(item, _written(item) or judged.get(id(item))) if _waits(item) else item for item in outcomes]
 
 
 def _waits(outcome: GangOutcome) -> bool:
@@ -39,7 +39,7 @@ def _waits(outcome: GangOutcome) -> bool:
     return outcome.record is not None and outcome.record.phase == "queued"
 
 
-def _told(outcome: GangOutcome) -> Data | None:
+def _written(outcome: GangOutcome) -> Data | None:
     """The verdict that a dispatcher wrote into the record."""
     return outcome.record.state.verdict if outcome.record is not None and outcome.record.state is not None else None
 

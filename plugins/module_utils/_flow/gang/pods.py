@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pods of gangs as people ask about them: where they are, how often they restarted, what the first failure said."""
+"""The pods of gangs: where they are, how often they restarted, and the log of the first failure."""
 
 from __future__ import annotations
 

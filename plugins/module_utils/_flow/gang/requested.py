@@ -60,13 +60,13 @@ class RequestedGang:
 
     @property
     def target(self) -> str:
-        """The gang in words for messages."""
+        """The gang as messages name it."""
         return f"gang {self.namespace}/{self.name}"
 
 
-def read_wanted(terms: GangOptions, runtimes: Runtimes | None = None) -> list[RequestedGang]:
+def read_wanted(options: GangOptions, runtimes: Runtimes | None = None) -> list[RequestedGang]:
     """All gangs of the task; what is wrong with them shows here, before anything but runtimes is asked of a cluster."""
-    wanted = [_one(ask, index, terms.state == "suspended", runtimes) for index, ask in enumerate(terms.gangs)]
+    wanted = [_one(ask, index, options.state == "suspended", runtimes) for index, ask in enumerate(options.gangs)]
     seen: dict[tuple[str, str], int] = {}
     for index, item in enumerate(wanted):
         first = seen.setdefault((item.namespace, item.name), index)

@@ -12,11 +12,11 @@ alone.
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import recover_by_tickets
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_final
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
@@ -41,10 +41,10 @@ Call = tuple[Record, Callable[[], object]]
 
 def recover(cycle: Cycle, world: World) -> None:
     """Go on with what was left, several gangs at once."""
-    batch = cycle.office.batch().batch
+    batch = cycle.session.batch().batch
     if batch is not None:
         cycle.side_by_side(list(_settlements(cycle, world, batch)))
-    keeper = cycle.office.engine.capabilities.tickets
+    keeper = cycle.session.engine.capabilities.tickets
     if keeper is not None:
         recover_by_tickets(cycle, world, keeper)
     cycle.side_by_side(list(_half_done(cycle, world)))
@@ -55,20 +55,20 @@ def recover(cycle: Cycle, world: World) -> None:
 
 def evidence_of(cycle: Cycle, world: World) -> Evidence:
     """What tells this cycle how far the starts are that were promised room."""
-    office = cycle.office
-    batch = office.batch().batch
+    session = cycle.session
+    batch = session.batch().batch
     if batch is not None:
-        office.over &= {(entry.uid, entry.batch) for entry in batch.entries}
+        session.over &= {(entry.uid, entry.batch) for entry in batch.entries}
     return Evidence(
         cycle.records,
         cycle.elsewhere,
         cycle.aside,
         cycle.sight,
         world,
-        office.terms,
-        office.clock.sure(),
-        busy={*cycle.busy, *office.workers.busy},
-        over=office.over,
+        session.options,
+        session.clock.sure(),
+        busy={*cycle.busy, *session.workers.busy},
+        over=session.over,
     )
 
 
@@ -76,7 +76,7 @@ def _settlements(cycle: Cycle, world: World, batch: Batch) -> Iterator[Call]:
     """One call for each entry whose record was not touched since the commit."""
     for entry in batch.entries:
         record = cycle.records.get(entry.uid)
-        known = (entry.uid, entry.batch) in cycle.office.over
+        known = (entry.uid, entry.batch) in cycle.session.over
         if record is None or known or not cycle.at_rest(record):
             continue
         if standing_of(entry, record.state) == "not_begun":
@@ -84,7 +84,7 @@ def _settlements(cycle: Cycle, world: World, batch: Batch) -> Iterator[Call]:
 
 
 def _settle(cycle: Cycle, world: World, entry: Entry, record: Record) -> None:
-    """Write the entry's batch into its record: whoever committed it can then not begin any more."""
+    """Write the entry's batch into its record: the holder that committed it cannot begin any more then."""
     try:
         settled = cycle.advance(record, record.phase, "", "", batch=entry.batch)
     except LostLeadership:
@@ -104,20 +104,20 @@ def _settle(cycle: Cycle, world: World, entry: Entry, record: Record) -> None:
 
 def _is_overdue(cycle: Cycle, entry: Entry) -> bool:
     """Whether an entry that was never begun is so old that its room is for others: no request about it is under way."""
-    office, sure = cycle.office, cycle.office.clock.sure()
-    # Longer than any request of whoever committed it can have been on its way.
-    least = 2.0 * office.ledger.terms.seconds
-    end = entry.at + max(office.terms.start_timeout, entry.patience, least)
+    session, sure = cycle.session, cycle.session.clock.sure()
+    # Longer than any request of the holder that committed it can have been on its way.
+    least = 2.0 * session.lease.terms.seconds
+    end = entry.at + max(session.options.start_timeout, entry.patience, least)
     return bool(entry.at) and sure is not None and sure > end
 
 
 def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
     """End an entry whose record cannot be written: first nothing of it may be left."""
-    keeper = cycle.office.engine.capabilities.tickets
+    keeper = cycle.session.engine.capabilities.tickets
     if keeper is not None and entry.op == "start":
         for ticket in world.tickets.get(entry.uid, ()):
             keeper.remove_ticket(ticket)
-    cycle.office.over.add((entry.uid, entry.batch))
+    cycle.session.over.add((entry.uid, entry.batch))
 
 
 # Starts and undos that are half done.
@@ -125,33 +125,33 @@ def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
 
 def _half_done(cycle: Cycle, world: World) -> Iterator[Call]:
     """Calls for gangs that are being started or taken back."""
-    engine = cycle.office.engine
+    engine = cycle.session.engine
     for record in list(cycle.records.values()):
         starting = record.phase == "dispatching"
         if starting and engine.state(record, world.items.get(record.uid, {}).values()) == "ready":
             # It was to be looked at later, but there is news; its object may go soon.
-            cycle.office.pauses.over(record.uid)
+            cycle.session.pauses.over(record.uid)
         if not cycle.at_rest(record):
             continue
         if starting:
             yield record, partial(_resume, cycle, record)
         elif record.phase in UNDOING:
             pods = world.pods.by_gang.get((record.namespace, record.uid), ())
-            if (record.uid, record.attempt) in cycle.office.removed and any(pod.owner_uids for pod in pods):
+            if (record.uid, record.attempt) in cycle.session.removed and any(pod.owner_uids for pod in pods):
                 # We have ordered its removal, and its pods were seen in this cycle: no need to ask again.
-                cycle.office.pauses.look_later(record.uid)
+                cycle.session.pauses.look_later(record.uid)
             else:
                 yield record, partial(finish_undo, cycle, record)
 
 
 def _resume(cycle: Cycle, record: Record) -> None:
-    """Go on with a start of ours that had to wait; finish or undo one that somebody left half done."""
-    engine, state = cycle.office.engine, record.state
+    """Go on with a start of ours that had to wait; finish or undo one that another holder left half done."""
+    engine, state = cycle.session.engine, record.state
     if state is None:
         return
-    plan = plan_or_nothing(cycle.office.memory, record)
-    overdue = start_is_overdue(state, cycle.office.clock.now(), cycle.office.terms.start_timeout)
-    if not cycle.office.terms.may_touch(record.uid) or (plan is not None and (overdue or record.terminating)):
+    plan = plan_or_nothing(cycle.session.memory, record)
+    overdue = start_is_overdue(state, cycle.session.clock.now(), cycle.session.options.start_timeout)
+    if not cycle.session.options.may_touch(record.uid) or (plan is not None and (overdue or record.terminating)):
         # It is left to a dispatcher that is for it, or looking after the gangs takes it back.
         return
     ours = engine.state(record) != "left"
@@ -165,7 +165,7 @@ def _resume(cycle: Cycle, record: Record) -> None:
     if resumed is None:
         return
     if resumed.phase == "dispatching":
-        cycle.office.pauses.look_later(record.uid)
+        cycle.session.pauses.look_later(record.uid)
     elif ours and resumed.phase == "dispatched":
         cycle.decide(resumed, "start", "Started", "after it had to wait")
     else:
@@ -174,25 +174,23 @@ def _resume(cycle: Cycle, record: Record) -> None:
 
 def finish_undo(cycle: Cycle, record: Record) -> None:
     """Put an undone gang back into the queue, or where it belongs, once nothing of it is left."""
-    plan = plan_or_nothing(cycle.office.memory, record) or ()
+    plan = plan_or_nothing(cycle.session.memory, record) or ()
     left = False
 
     def finish(old: Record) -> Record | None:
         """None while something is left, or when the record is gone."""
         nonlocal left
-        finished = cycle.office.engine.finish_stop(old, plan)
+        finished = cycle.session.engine.finish_stop(old, plan)
         left = finished is None
         if left:
-            cycle.office.removed.add((old.uid, old.attempt))
+            cycle.session.removed.add((old.uid, old.attempt))
         return finished
 
     finished = cycle.carry_out(record, finish)
     if left:
-        cycle.office.pauses.look_later(record.uid)
+        cycle.session.pauses.look_later(record.uid)
     if finished is not None and finished.phase not in HALFWAY_PHASES:
-        last = finished.state.transitions[-1] if finished.state is not None and finished.state.transitions else None
-        action = {"failed": "fail", "suspended": "suspend", "complete": "complete"}.get(finished.phase, "queue")
-        cycle.decide(finished, t.cast(t.Any, action), last.reason if last else "", last.message if last else "")
+        cycle.decide(finished, ACTIONS.get(finished.phase, "queue"), *finished.why)
 
 
 def plan_or_nothing(memory: Memory, record: Record) -> Plan | None:
@@ -208,16 +206,16 @@ def plan_or_nothing(memory: Memory, record: Record) -> Plan | None:
 
 
 def unknown_until(cycle: Cycle) -> float | None:
-    """Until when (on the server's clock) nobody can tell what was promised elsewhere; None when that is known.
+    """Until when (on the server's clock) it is not known what was promised elsewhere; None when it is.
 
     A Lease without a batch is new, and another one may have been deleted with its promises. Who sees all records lists
     what is under way; who does not waits until every start of before must have ended. Under a Lease of its own
     namespace a run depends on no promises of others.
     """
-    office = cycle.office
-    since = office.unlisted_since()
-    if cycle.sight.blind is None or since is None or office.ledger.terms != office.terms.lease:
+    session = cycle.session
+    since = session.unlisted_since()
+    if cycle.sight.blind is None or since is None or session.lease.terms != session.options.lease:
         return None
-    end = since + UNSEEN_PATIENCE * usual_patience(office.terms)
-    now = office.clock.sure()
+    end = since + UNSEEN_PATIENCE * usual_patience(session.options)
+    now = session.clock.sure()
     return end if now is None or now < end else None

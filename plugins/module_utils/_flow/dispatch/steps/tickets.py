@@ -34,7 +34,7 @@ Call = tuple[Record, Callable[[], object]]
 def recover_by_tickets(cycle: Cycle, world: World, keeper: TicketKeeper) -> None:
     """Go on with gangs whose records do not name their tickets, and remove tickets that are of no use."""
     cycle.side_by_side(list(_stray_tickets(cycle, world, keeper)))
-    cycle.office.workers.run(list(_orphaned_tickets(cycle, world, keeper)))
+    cycle.session.workers.run(list(_orphaned_tickets(cycle, world, keeper)))
 
 
 def find_ticketless(cycle: Cycle, world: World) -> set[str]:
@@ -42,8 +42,8 @@ def find_ticketless(cycle: Cycle, world: World) -> set[str]:
 
     Their users deleted the ticket, or wrote the state, with which a gang of nothing would hold room for ever.
     """
-    may_touch = cycle.office.terms.may_touch
-    if cycle.office.engine.capabilities.tickets is None:
+    may_touch = cycle.session.options.may_touch
+    if cycle.session.engine.capabilities.tickets is None:
         return set()
     return {
         record.uid
@@ -56,11 +56,11 @@ def _lost_its_ticket(cycle: Cycle, world: World, record: Record) -> bool:
     """Whether the ticket of a started gang was not among those that were read, and the server knows none either."""
     if not misses_its_ticket(record, world) or not cycle.may_judge(record):
         return False
-    doubts, key = cycle.office.doubts, f"ticket of {record.uid}"
+    doubts, key = cycle.session.doubts, f"ticket of {record.uid}"
     if doubts.pausing(key):
         return False
     doubts.look_later(key)
-    return cycle.office.engine.state(record) == "gone"
+    return cycle.session.engine.state(record) == "gone"
 
 
 def _named_by(record: Record, ticket: Object) -> bool:
@@ -82,15 +82,15 @@ def _stray_tickets(cycle: Cycle, world: World, keeper: TicketKeeper) -> Iterator
 
 def _orphaned_tickets(cycle: Cycle, world: World, keeper: TicketKeeper) -> Iterator[Task]:
     """Calls for tickets whose record is gone; a run for single gangs leaves those of others alone."""
-    office, namespaces = cycle.office, cycle.office.terms.namespaces
-    if office.terms.only is not None:
+    session, namespaces = cycle.session, cycle.session.options.namespaces
+    if session.options.only is not None:
         return
     seen = {*cycle.records, *cycle.elsewhere, *cycle.aside}
     for uid, tickets in world.tickets.items():
         ours = [item for item in tickets if namespaces is None or item["metadata"]["namespace"] in namespaces]
         key = f"orphaned {uid}"
-        if ours and uid not in seen and not office.doubts.pausing(key):
-            office.doubts.look_later(key)
+        if ours and uid not in seen and not session.doubts.pausing(key):
+            session.doubts.look_later(key)
             call = partial(_remove_orphaned, cycle, keeper, ours)
             yield Task(("orphaned", uid), ours[0]["metadata"]["namespace"], call)
 
@@ -119,12 +119,12 @@ def _remove_orphaned(cycle: Cycle, keeper: TicketKeeper, tickets: t.Iterable[Obj
         except LostLeadership:
             raise
         except KubeError as error:
-            cycle.office.journal.warn(f"{ticket['metadata']['namespace']}/{ticket['metadata']['name']}: {error}")
+            cycle.session.journal.warn(f"{ticket['metadata']['namespace']}/{ticket['metadata']['name']}: {error}")
 
 
 def _rebuild(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record, ticket: Object) -> Record | None:
     """Go on with an attempt whose record says nothing of it; a ticket that owns nothing is just removed."""
-    clock, end = cycle.office.clock, _end_of_start(cycle, record, ticket)
+    clock, end = cycle.session.clock, _end_of_start(cycle, record, ticket)
     sure = clock.sure()
     if clock.now() > end and (sure is None or sure <= end):
         # Whether it was started whole decides if it goes on or has failed, so the time must be certain.
@@ -141,7 +141,7 @@ def _rebuild(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record, t
 
 def _end_of_start(cycle: Cycle, record: Record, ticket: Object) -> float:
     """Until when the start of a ticket took at the most; the run that began it may have more patience than this one."""
-    batch = cycle.office.batch().batch
+    batch = cycle.session.batch().batch
     noted = [entry.patience for entry in batch.entries if entry.uid == record.uid] if batch is not None else []
     made = read_time(ticket["metadata"].get("creationTimestamp"))
-    return math.inf if made is None else made + max(cycle.office.terms.start_timeout, *noted, 0)
+    return math.inf if made is None else made + max(cycle.session.options.start_timeout, *noted, 0)

@@ -173,7 +173,7 @@ def test_lost_leadership_ends_a_start_that_waits(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
     waiting = bench.start(record)
     bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-    bench.office.lost = True
+    bench.lease.lost = True
     with pytest.raises(LostLeadership):
         bench.engine.go_on(waiting, bench.plan(waiting))
     assert (bench.again(record).phase, bench.names()) == ("dispatching", ["b"])

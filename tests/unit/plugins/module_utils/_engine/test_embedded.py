@@ -129,7 +129,7 @@ def test_ticket_whose_answer_was_lost_is_adopted_by_its_maker(bench: t.Any) -> N
 def test_ticket_of_a_dead_holder_is_replaced_after_a_write_to_the_record(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.lose("POST", CONFIGMAPS, times=1)
-    bench.api.before("GET", bench.ticket_path(record), lambda: setattr(bench.office, "lost", True))
+    bench.api.before("GET", bench.ticket_path(record), lambda: setattr(bench.lease, "lost", True))
     with pytest.raises(LostLeadership):
         bench.start(record)
     orphan = bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
@@ -182,7 +182,7 @@ def test_ticket_that_the_record_names_after_all_is_not_deleted(bench: t.Any) -> 
 
 def test_lost_leadership_stops_even_the_undo(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.fail("POST", JOBS, 422, happens=lambda: setattr(bench.office, "lost", True))
+    bench.api.fail("POST", JOBS, 422, happens=lambda: setattr(bench.lease, "lost", True))
     with pytest.raises(LostLeadership):
         bench.start(record)
     assert (bench.again(record).phase, bench.names()) == ("dispatching", ["a"])
@@ -261,7 +261,7 @@ def test_undo_that_is_refused_is_repeated(bench: t.Any) -> None:
 def test_undo_of_another_epoch_waits_for_late_requests(bench: t.Any) -> None:
     record = bench.start(bench.queue())
     undone = bench.engine.stop(record, "LostRace", "")
-    bench.office.epoch = "lease.1"
+    bench.lease.epoch = "lease.1"
     assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     bench.seconds += 7
     assert bench.engine.finish_stop(undone, bench.plan(record)).attempt == 2
@@ -395,7 +395,7 @@ def test_rebuild_from_somebody_elses_ticket_changes_nothing(bench: t.Any) -> Non
 
 def test_reclaim_changes_nothing_but_the_write_id_and_the_batch(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    bench.office.epoch = "lease2.0"
+    bench.lease.epoch = "lease2.0"
     claimed = bench.engine.reclaim(record, "b2")
     assert claimed.state.write_id.startswith("me_1/lease2.0/")
     assert dataclasses.replace(claimed.state, write_id=record.state.write_id, batch="b1") == record.state

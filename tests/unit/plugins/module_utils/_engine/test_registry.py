@@ -111,8 +111,8 @@ def test_a_gang_is_started_and_stopped_by_an_engine_that_is_only_registered(stag
     stage.cluster.add("configmaps", cases.gang_record("train", "a", [cases.job("j", "p")]))
     dispatcher = stage.dispatcher("one", engine="jobs")
     assert phases(stage, dispatcher, 4) == ["dispatching", "dispatched", "running", "running"]
-    assert dispatcher.office is not None
-    decisions, _warnings = dispatcher.office.journal.take()
+    assert dispatcher.session is not None
+    decisions, _warnings = dispatcher.session.journal.take()
     assert [(item.action, item.message) for item in decisions if item.action == "wait"] == [("wait", "the next cycle")]
     assert len(stage.cluster.all("jobs", "a")) == 1
     suspended = cases.gang_record("train", "a", [cases.job("j", "p")], suspended=True)

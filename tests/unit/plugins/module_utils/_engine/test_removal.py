@@ -23,7 +23,7 @@ GANG = "muster.kube/gang"
 
 
 def removal(bench: t.Any, record: t.Any) -> Removal:
-    return Removal(bench.client, bench.client, bench.office.write_timeout, record.uid, record.namespace)
+    return Removal(bench.client, bench.client, bench.lease.write_timeout, record.uid, record.namespace)
 
 
 def pod(name: str, **metadata: t.Any) -> dict[str, t.Any]:
@@ -140,7 +140,7 @@ class Limited:
 def limited(bench: t.Any, record: t.Any, own: tuple[str, ...], actor: tuple[str, ...] = ()) -> Removal:
     """A removal whose own client, and whose actor, are refused these requests."""
     clients = [KubeClient(Limited(bench.api, *denied or ("-",)), sleep=bench.api.sleep) for denied in (own, actor)]
-    return Removal(*clients, bench.office.write_timeout, record.uid, record.namespace)
+    return Removal(*clients, bench.lease.write_timeout, record.uid, record.namespace)
 
 
 LIST, GET, DELETE = f"GET {JOBS}", f"GET {JOBS}/.*", f"DELETE {JOBS}/.*"

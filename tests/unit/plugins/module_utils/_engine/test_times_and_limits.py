@@ -21,8 +21,8 @@ CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 def test_late_requests_are_waited_for_half_a_lease_and_a_second(bench: t.Any) -> None:
     record = bench.start(bench.queue())
     undone = bench.engine.stop(record, "LostRace", "")
-    bench.office.epoch = "lease.1"
-    wait = bench.office.terms.seconds / 2 + 1
+    bench.lease.epoch = "lease.1"
+    wait = bench.lease.terms.seconds / 2 + 1
     bench.seconds += wait - 1
     assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     bench.seconds += 1
