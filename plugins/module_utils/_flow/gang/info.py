@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import FINISHED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts, words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict, texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
     declared_podsets,
@@ -124,7 +124,7 @@ def _gang(
         "not_before": state.not_before if state else None,
         "submitted": record.raw["metadata"].get("creationTimestamp"),
         "verdict": verdict,
-        "verdict_text": words_of(verdict),
+        "verdict_text": text_of_verdict(verdict),
         "spec": _summary(record.spec, podsets) if record.spec else None,
         "problem": record.spec_problem or record.state_problem,
         "timeline": timeline(record, now),

@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, spec_data
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES, FINISHED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 
@@ -113,7 +113,7 @@ class GangOutcome:
             "attempt": record.attempt if record else None,
             "position": None,
             "verdict": verdict,
-            "verdict_text": words_of(verdict),
+            "verdict_text": text_of_verdict(verdict),
             "objects": started_objects(record) if record else [],
             "message": self.message,
             **self.extra,

@@ -23,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     decide,
     demand_grew,
     draft_gang,
-    left_alone,
+    outcome_of,
     refusal,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -37,7 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
@@ -78,24 +78,12 @@ def _predict(client: KubeClient, options: GangOptions, wanted: RequestedGang, fo
     step = decide(found.record, spec, replace=options.replace, rerun=options.rerun)
     if step == "refuse":
         raise refusal(wanted, found.record)
-    warnings: tuple[str, ...] = ()
-    message = left_alone(found.record, spec) if step == "leave" else None
-    if step != "leave":
-        warnings = check_objects(client, spec, found.store)
-    if step == "later" and found.record is not None:
-        message = f"the gang is {found.record.phase}; a real run waits until it is started or queued again"
-    return GangOutcome(
-        wanted.name,
-        wanted.namespace,
-        _ACTIONS[step],
-        found.record,
-        found.store,
-        found.store_reason,
-        message,
-        found.record.spec if found.record else None,
-        spec,
-        warnings=warnings,
-    )
+    warnings = () if step == "leave" else check_objects(client, spec, found.store)
+    outcome = outcome_of(wanted, found, _ACTIONS[step], found.record, spec, warnings)
+    if step != "later" or found.record is None:
+        return outcome
+    message = f"the gang is {found.record.phase}; a real run waits until it is started or queued again"
+    return dataclasses.replace(outcome, message=message)
 
 
 def _missing_namespaces(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> set[str]:
@@ -198,7 +186,7 @@ def _completed(
     tries = _try_objects(client, owner, attempt, plan)
     extra: Data = {
         "verdict": verdict,
-        "verdict_text": words_of(verdict),
+        "verdict_text": text_of_verdict(verdict),
         "position": place[0] if place else None,
         "position_scope": place[1] if place else None,
         "would_create": [_entry(item, tried) for item, tried in zip(plan, tries, strict=True)],

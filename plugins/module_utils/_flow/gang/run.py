@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
@@ -22,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REACHED, SETTLED_PHASES
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
@@ -102,7 +103,7 @@ def run_gangs(connect_again: Connect, options: GangOptions, report: Report) -> G
     client = connect_again()
     stores = Stores(client, options.store)
     end = client.clock() + options.wait_timeout
-    found = parallel([_finder(client, stores, item) for item in wanted])
+    found = parallel([functools.partial(find_gang, client, stores, item) for item in wanted])
     if options.state == "absent":
         return GangAnswer(tuple(_remove_all(client, options, wanted, found, end, report)))
     if options.check_mode:
@@ -110,11 +111,6 @@ def run_gangs(connect_again: Connect, options: GangOptions, report: Report) -> G
     submission = Submission(client, options, stores, report, end)
     outcomes = [submission.submit(item, place) for item, place in zip(wanted, found, strict=True)]
     return _Waiter(client, connect_again, options, end, report).wait_for_goal(outcomes)
-
-
-def _finder(client: KubeClient, stores: Stores, wanted: RequestedGang) -> t.Callable[[], Found]:
-    """One search to be made in a thread."""
-    return lambda: find_gang(client, stores, wanted)
 
 
 def _remove_all(
@@ -247,7 +243,7 @@ class _Waiter:
         self._fail_early(answer)
         for outcome in answer.outcomes:
             if outcome.record is not None and not self._all_there(goal, [outcome]):
-                text = words_of(outcome.record.state.verdict if outcome.record.state else None)
+                text = text_of_verdict(outcome.record.state.verdict if outcome.record.state else None)
                 cause = f"after {self._options.wait_timeout:g} s it is {outcome.record.phase}, not {goal}"
                 holder = answer.dispatched.holder if answer.dispatched else None
                 cause += (

@@ -92,7 +92,7 @@ def _find_by_name(client: KubeClient, stores: Stores, wanted: RequestedGang) -> 
     """A gang of which only the name is given; its record may be of either kind."""
     record = read_record(client, "configmap", wanted.namespace, wanted.name)
     if record is None and stores.served():
-        ours = stores.wrapper_problem() is None
+        ours = stores.wrapper_problem is None
         wrapper = read_record(client, "appwrapper", wanted.namespace, wanted.name, every_wrapper=ours)
         if wrapper is not None:
             return Found(wrapper, "appwrapper", None)
@@ -191,10 +191,10 @@ class Submission:
         if step == "refuse":
             raise refusal(wanted, record)
         if step == "leave":
-            return _outcome(wanted, found, "unchanged", record, draft.spec)
+            return outcome_of(wanted, found, "unchanged", record, draft.spec)
         warnings = check_objects(self._client, draft.spec, found.store)
         if step == "change" and record is not None:
-            return _outcome(wanted, found, "changed", self._change(wanted, record, draft), draft.spec, warnings)
+            return outcome_of(wanted, found, "changed", self._change(wanted, record, draft), draft.spec, warnings)
         action: Action = "created"
         if record is not None:
             self._report(f"{wanted.target}: removing what is there")
@@ -209,7 +209,7 @@ class Submission:
                 raise BadInput("queue", wanted.target, cause) from error
             # Another task queued it first; what is there is compared like any other.
             return None
-        return _outcome(wanted, found, action, made, draft.spec, warnings)
+        return outcome_of(wanted, found, action, made, draft.spec, warnings)
 
     def _dated(self, body: Data) -> Data:
         """The record with the moment of its submission: the server's own stamp is too coarse to keep an order."""
@@ -226,7 +226,7 @@ class Submission:
         return replace_record(self._client, record, body)
 
 
-def _outcome(
+def outcome_of(
     wanted: RequestedGang,
     found: Found,
     action: Action,
@@ -242,7 +242,7 @@ def _outcome(
         record,
         found.store,
         found.store_reason,
-        left_alone(record, spec) if action == "unchanged" else None,
+        _left_alone(record, spec) if action == "unchanged" else None,
         found.record.spec if found.record else None,
         spec,
         warnings=warnings,
@@ -260,7 +260,7 @@ def merged_body(record: Record, body: Data) -> Data:
     return {**record.raw, **body, "metadata": metadata}
 
 
-def left_alone(record: Record | None, spec: GangSpec) -> str | None:
+def _left_alone(record: Record | None, spec: GangSpec) -> str | None:
     """Why a record that differs was not changed; None when it does not differ."""
     if record is None or (record.spec is not None and _plain(record.spec) == _plain(spec)):
         return None

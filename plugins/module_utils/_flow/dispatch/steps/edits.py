@@ -87,7 +87,8 @@ def _started_as(client: KubeClient, memory: Memory, record: Record, state: GangS
     """What a record was started with, as its ticket and the cluster tell."""
     sized, _problem = memory.rough_size(record)
     objects, gone = _objects(client, record, ticket)
-    missed = [key for index, key in gone if index not in state.outcomes and _may_make_pods(key)]
+    # Without an object that may make pods it is unknown how the gang's work ended.
+    missed = [key for index, key in gone if index not in state.outcomes and kind_named(*key[:2]).may_make_pods]
     lost = f"{missed[0][1]} {missed[0][3]}" if missed else None
     return StartedAs(record.resource_version, started_spec(record, state, objects, sized), lost)
 
@@ -150,7 +151,7 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
     live = _live(
         client,
         record,
-        {key[:2] for key in keys if _key_name(key) not in known and _may_make_pods(key)},
+        {key[:2] for key in keys if _key_name(key) not in known and kind_named(*key[:2]).may_make_pods},
     )
     objects = [_nothing(index) for index in range(max((index for index, _key in places), default=-1) + 1)]
     gone: list[tuple[int, Key]] = []
@@ -167,11 +168,6 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
 def _nothing(place: int) -> Object:
     """An object without pods, of a name that none can have."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"-{place}"}}
-
-
-def _may_make_pods(key: Key) -> bool:
-    """Whether an object of this kind makes pods, or may: without it the end of the gang's work is unknown."""
-    return kind_named(*key[:2]).makes_pods is not False
 
 
 def _plan(record: Record) -> t.Iterable[t.Any]:
