@@ -74,7 +74,7 @@ class Creation:
 
     @property
     def made(self) -> int:
-        """How many objects of the attempt were created, by whomever."""
+        """How many objects of the attempt were created, by any holder."""
         return max(self._made, self._begun)
 
     def look_back(self, placed: t.Sequence[AddressedObject]) -> None:

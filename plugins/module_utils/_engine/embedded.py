@@ -96,6 +96,8 @@ _UID_LENGTH = 36
 class Embedded:
     """Starts and undoes gangs under one epoch of the Lease; may be used by several threads for different gangs."""
 
+    capabilities: t.ClassVar = Capabilities(tickets=True)
+
     def __init__(
         self, client: KubeClient, lease: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
     ) -> None:
@@ -109,11 +111,6 @@ class Embedded:
         self._doubtful: set[str] = set()
         # Starts of this holder that are not finished, by record.
         self._creations: dict[str, Creation] = {}
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """It keeps tickets."""
-        return Capabilities(tickets=self)
 
     # Starting.
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Changes
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 
 Object = dict[str, t.Any]
 Data = dict[str, t.Any]
@@ -49,27 +51,12 @@ class Overtaken(Superseded):
     """The record of a start was changed first, and nothing of the gang exists: the entry of the batch is over."""
 
 
-class TicketKeeper(t.Protocol):
-    """An engine whose gangs are held together by tickets, by which their states can be restored."""
-
-    def remove_ticket(self, ticket: Object) -> None:
-        """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
-
-    def remove_orphaned_ticket(self, ticket: Object) -> bool:
-        """Delete a ticket whose record is gone, and what it lists; False when there was nothing to do."""
-
-    def rebuild(self, record: Record, ticket: Object, reserved: tuple[Data, ...], *, whole: bool) -> Record:
-        """Restore the state of a record that lost it while a ticket of it lives; the same record if nothing is left.
-
-        whole tells that the start must have ended by now, so what is missing has come and gone.
-        """
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do that not every engine can; None where it cannot."""
+    """What an engine does that not every engine does."""
 
-    tickets: TicketKeeper | None = None
+    # Its gangs are held together by tickets: it is a TicketKeeper.
+    tickets: bool = False
 
 
 class Engine(t.Protocol):
@@ -79,9 +66,12 @@ class Engine(t.Protocol):
     record was changed or deleted meanwhile; of other errors the outcome is unknown, and the next cycle looks again.
     """
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What it can do besides."""
+    capabilities: t.ClassVar[Capabilities]
+
+    def __init__(
+        self, client: KubeClient, lease: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
+    ) -> None:
+        """act_as gives the client for user objects of a namespace, now the server's time as RFC 3339 text."""
 
     def dry_run(self, record: Record, plan: Plan, grant: StartGrant) -> DryRun:
         """What would keep a gang from being submitted; nothing is written.
@@ -116,3 +106,24 @@ class Engine(t.Protocol):
 
     def forget(self, alive: Collection[str]) -> None:
         """Let go of what is known of all gangs but these."""
+
+
+class TicketKeeper(Engine, t.Protocol):
+    """An engine whose gangs are held together by tickets, by which their states can be restored."""
+
+    def remove_ticket(self, ticket: Object) -> None:
+        """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
+
+    def remove_orphaned_ticket(self, ticket: Object) -> bool:
+        """Delete a ticket whose record is gone, and what it lists; False when there was nothing to do."""
+
+    def rebuild(self, record: Record, ticket: Object, reserved: tuple[Data, ...], *, whole: bool) -> Record:
+        """Restore the state of a record that lost it while a ticket of it lives; the same record if nothing is left.
+
+        whole tells that the start must have ended by now, so what is missing has come and gone.
+        """
+
+
+def ticket_keeper(engine: Engine) -> TicketKeeper | None:
+    """The engine, if it keeps tickets."""
+    return t.cast(TicketKeeper, engine) if engine.capabilities.tickets else None

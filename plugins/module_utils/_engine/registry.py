@@ -7,22 +7,7 @@
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Callable
-
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 
-
-class EngineClass(t.Protocol):
-    """Makes the engine of one holder of the Lease."""
-
-    def __call__(
-        self, client: KubeClient, lease: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
-    ) -> Engine:
-        """act_as gives the client for user objects of a namespace, now the server's time as RFC 3339 text."""
-
-
-ENGINES: dict[str, EngineClass] = {"embedded": Embedded}
+ENGINES: dict[str, type[Engine]] = {"embedded": Embedded}

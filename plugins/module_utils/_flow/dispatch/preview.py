@@ -11,6 +11,7 @@ import dataclasses
 import time
 from collections.abc import Iterator
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import holds_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
@@ -131,7 +132,8 @@ class _Preview:
 
     def _lost_its_ticket(self, record: Record) -> bool:
         """Whether the ticket that a started gang names was not read, and the server knows none either."""
-        return misses_its_ticket(record, self.world) and not holds_ticket(self._client, record)
+        keeps_tickets = ENGINES[self._options.engine].capabilities.tickets
+        return keeps_tickets and misses_its_ticket(record, self.world) and not holds_ticket(self._client, record)
 
 
 def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:

@@ -5,7 +5,7 @@
 
 """Finished gangs: set aside, so that what is over costs no cycle anything, and noted where something is left to do.
 
-The label that leaves finished records out of lists only repeats what the state says. Anybody who may edit a record can
+The label that leaves finished records out of lists only repeats what the state says. All who may edit a record can
 set it, so a gang that is merely labelled as finished is found by its ticket, or by the next look at finished records.
 """
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import ticket_keeper
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import recover_by_tickets
@@ -44,7 +45,7 @@ def recover(cycle: Cycle, world: World) -> None:
     batch = cycle.session.batch().batch
     if batch is not None:
         cycle.side_by_side(list(_settlements(cycle, world, batch)))
-    keeper = cycle.session.engine.capabilities.tickets
+    keeper = ticket_keeper(cycle.session.engine)
     if keeper is not None:
         recover_by_tickets(cycle, world, keeper)
     cycle.side_by_side(list(_half_done(cycle, world)))
@@ -113,7 +114,7 @@ def _is_overdue(cycle: Cycle, entry: Entry) -> bool:
 
 def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
     """End an entry whose record cannot be written: first nothing of it may be left."""
-    keeper = cycle.session.engine.capabilities.tickets
+    keeper = ticket_keeper(cycle.session.engine)
     if keeper is not None and entry.op == "start":
         for ticket in world.tickets.get(entry.uid, ()):
             keeper.remove_ticket(ticket)

@@ -38,13 +38,13 @@ def recover_by_tickets(cycle: Cycle, world: World, keeper: TicketKeeper) -> None
 
 
 def find_ticketless(cycle: Cycle, world: World) -> set[str]:
-    """Gangs that are said to be started although no ticket of them exists, and so nothing that it could have made.
+    """Gangs whose states say that they were started although no ticket, and so no object, of them exists.
 
-    Their users deleted the ticket, or wrote the state, with which a gang of nothing would hold room for ever.
+    The ticket was deleted, or the state forged: a gang without objects would hold room for ever.
     """
-    may_touch = cycle.session.options.may_touch
-    if cycle.session.engine.capabilities.tickets is None:
+    if not cycle.session.engine.capabilities.tickets:
         return set()
+    may_touch = cycle.session.options.may_touch
     return {
         record.uid
         for record in list(cycle.records.values())

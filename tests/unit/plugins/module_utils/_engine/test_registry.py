@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
     StartGrant,
 )
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
@@ -37,11 +38,12 @@ JOBS = ("batch/v1", "jobs", "a")
 class JobsEngine:
     """Creates Jobs as they are planned, without tickets, and only in the cycle after the one that chose them."""
 
-    capabilities = Capabilities()
+    capabilities: t.ClassVar = Capabilities()
 
     def __init__(
-        self, client: KubeClient, lease: DispatchLease, _act_as: Callable[[str], KubeClient], now: Callable[[], str]
+        self, client: KubeClient, lease: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
     ) -> None:
+        del act_as
         self._client = client
         self._writer = StateWriter(client, lease, now)
 
@@ -83,7 +85,7 @@ class JobsEngine:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[MemoryStage]:
     """A node, the namespace a, and one more engine."""
-    engine: Callable[..., Engine] = JobsEngine
+    engine: type[Engine] = JobsEngine
     monkeypatch.setitem(ENGINES, "jobs", engine)
     with MemoryStage(1) as made:
         made.add_namespace("a")
@@ -115,6 +117,8 @@ def test_a_gang_is_started_and_stopped_by_an_engine_that_is_only_registered(stag
     decisions, _warnings = dispatcher.session.journal.take()
     assert [(item.action, item.message) for item in decisions if item.action == "wait"] == [("wait", "the next cycle")]
     assert len(stage.cluster.all("jobs", "a")) == 1
+    foreseen = preview_dispatch(dispatcher.line.client("checker"), dispatcher.terms)
+    assert (foreseen.decisions, foreseen.warnings) == ([], [])
     suspended = cases.gang_record("train", "a", [cases.job("j", "p")], suspended=True)
     stage.cluster.change("configmaps", "a", "train", lambda record: record.update(data=suspended["data"]))
     assert phases(stage, dispatcher, 4)[-1] == "suspended"
