@@ -26,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
     Overtaken,
     Progress,
     StartGrant,
+    TicketKeeper,
 )
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import (
     Removal,
@@ -93,10 +94,10 @@ RETRY_SECONDS = 30.0
 _UID_LENGTH = 36
 
 
-class Embedded:
+class Embedded(TicketKeeper):
     """Starts and undoes gangs under one epoch of the Lease; may be used by several threads for different gangs."""
 
-    capabilities: t.ClassVar = Capabilities(tickets=True)
+    capabilities = Capabilities(tickets=True)
 
     def __init__(
         self, client: KubeClient, lease: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]

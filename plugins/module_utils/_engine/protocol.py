@@ -55,7 +55,8 @@ class Overtaken(Superseded):
 class Capabilities:
     """What an engine does that not every engine does."""
 
-    # Its gangs are held together by tickets: it is a TicketKeeper.
+    # Its gangs are held together by tickets, which are created before the record names them: it is a TicketKeeper.
+    # An engine without tickets creates nothing before it has written the record.
     tickets: bool = False
 
 

@@ -291,6 +291,18 @@ class Cycle:
 
     # Carrying out.
 
+    @contextlib.contextmanager
+    def warning_of(self, obj: str) -> t.Iterator[None]:
+        """A call about an object that may fail: trouble is reported and ends nothing but the call."""
+        try:
+            yield
+        except LostLeadership:
+            raise
+        except KubeError as error:
+            self.session.journal.warn(f"{obj}: {error}")
+        except Exception as error:  # noqa: BLE001
+            self.session.journal.warn(f"{obj}: {unforeseen(error)}")
+
     def carry_out(self, record: Record, write: Callable[[Record], Record | None]) -> Record | None:
         """One write about one record; None when it came to nothing, then the next cycle looks again.
 

@@ -13,7 +13,6 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_metadata
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.status_writers import (
     foreign_status_writer,
@@ -27,12 +26,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Phase, read_state
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES, Store
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import KEEP_ANNOTATION, is_kept
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.retention import Over, to_remove
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import scopes
-from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import delete_record, record_path
 
 if t.TYPE_CHECKING:
@@ -94,7 +91,9 @@ class Retention:
         taken, self._backlog = self._backlog[:most], self._backlog[most:]
         # Slow ones of a namespace must not hold up its gangs.
         cycle.session.workers.run(
-            Task((RETENTION, glimpse.uid), f"{RETENTION} {glimpse.namespace}", self._remover(cycle, glimpse, now))
+            Task(
+                (RETENTION, glimpse.uid), f"{RETENTION} {glimpse.namespace}", partial(self._remove, cycle, glimpse, now)
+            )
             for glimpse in taken
         )
         coming = [moment for moment, _glimpse in self._expiring.values()]
@@ -108,22 +107,6 @@ class Retention:
     def _under_way(self, cycle: Cycle) -> int:
         """How many removals of earlier cycles have not ended."""
         return sum(isinstance(key, tuple) and key[0] == RETENTION for key in cycle.session.workers.busy)
-
-    def _remover(self, cycle: Cycle, glimpse: _Glimpse, now: float) -> t.Callable[[], None]:
-        """The call that removes one record; an error of ours about it harms no other."""
-
-        def remove() -> None:
-            """In a thread."""
-            try:
-                self._remove(cycle, glimpse, now)
-            except LostLeadership:
-                raise
-            except KubeError as error:
-                cycle.session.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {error}")
-            except Exception as error:  # noqa: BLE001
-                cycle.session.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {unforeseen(error)}")
-
-        return remove
 
     def _is_time(self, cycle: Cycle) -> bool:
         """Whether finished records should be looked for again; notes the moment if so."""
@@ -167,14 +150,15 @@ class Retention:
     def _remove(self, cycle: Cycle, glimpse: _Glimpse, now: float) -> None:
         """Remove one record as it is now; what changed since it was seen may be a reason to leave it."""
         session = cycle.session
-        record = session.records.read(glimpse.store, glimpse.namespace, glimpse.name)
-        if record is not None and record.uid == glimpse.uid and _keeps_something(record):
-            self._keepers.add(record.uid)
-            return
-        if record is None or record.uid != glimpse.uid or not _may_go(record, now, adopt=session.options.adopt):
-            return
-        delete_record(session.client, record, allowance=session.lease.write_timeout)
-        cycle.decide(record, "expire", *why_removed(record))
+        with cycle.warning_of(f"{glimpse.namespace}/{glimpse.name}"):
+            record = session.records.read(glimpse.store, glimpse.namespace, glimpse.name)
+            if record is None or record.uid != glimpse.uid:
+                return
+            if _keeps_something(record):
+                self._keepers.add(record.uid)
+            elif _may_go(record, now, adopt=session.options.adopt):
+                delete_record(session.client, record, allowance=session.lease.write_timeout)
+                cycle.decide(record, "expire", *why_removed(record))
 
 
 def why_removed(record: Record) -> tuple[str, str]:

@@ -19,13 +19,11 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import HALFWAY_PHASES, TAKEN_OVER
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reserved_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, misses_its_ticket
-from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
 Object = dict[str, t.Any]
 Call = tuple[Record, Callable[[], object]]
@@ -114,12 +112,8 @@ def _reconcile(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record,
 def _remove_orphaned(cycle: Cycle, keeper: TicketKeeper, tickets: t.Iterable[Object]) -> None:
     """Remove what a deleted record has left; the collector does so too, but may take its time."""
     for ticket in tickets:
-        try:
+        with cycle.warning_of(f"{ticket['metadata']['namespace']}/{ticket['metadata']['name']}"):
             keeper.remove_orphaned_ticket(ticket)
-        except LostLeadership:
-            raise
-        except KubeError as error:
-            cycle.session.journal.warn(f"{ticket['metadata']['namespace']}/{ticket['metadata']['name']}: {error}")
 
 
 def _rebuild(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record, ticket: Object) -> Record | None:
