@@ -65,7 +65,7 @@ class Meter:
         )
         self._ledger = DispatchLease(client, lease, "bench", renewal_client=connect(auth))
         self._ledger.acquire(60.0)
-        self._office = Session(client, self._ledger, terms, every_wrapper=False, identity_of=lambda _namespace: client)
+        self._session = Session(client, self._ledger, terms, every_wrapper=False, identity_of=lambda _namespace: client)
         self._client = client
 
     def cycle(self) -> tuple[float, int]:
@@ -74,7 +74,7 @@ class Meter:
         from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 
         before, started = sum(self._client.requests.values()), time.perf_counter()
-        run_cycle(Cycle(self._office, lambda _text: None))
+        run_cycle(Cycle(self._session, lambda _text: None))
         return 1000 * (time.perf_counter() - started), sum(self._client.requests.values()) - before
 
     def warm_up(self) -> None:

@@ -24,8 +24,8 @@ from ansible_collections.muster.kube.plugins.module_utils._store.gang_records im
 )
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy
 from ansible_collections.muster.kube.tests.support.engine_stage import (
-    CLAIM,
     FAULTS,
+    GRANT,
     EngineStage,
     claim_of_volume,
     config,
@@ -54,7 +54,7 @@ def test_start_takes_k_plus_3_requests(stage: EngineStage, proxy: ApiProxy) -> N
     state = stage.again(record).state
     assert state is not None
     assert [item.phase for item in state.transitions] == ["queued", "dispatching", "dispatched"]
-    assert (state.batch, state.attempt, state.reserved) == ("batch-1", 1, CLAIM.reserved)
+    assert (state.batch, state.attempt, state.reserved) == ("batch-1", 1, GRANT.reserved)
     stage.assert_whole(started)
     for name in ("gang-a", "gang-b", "gang-c"):
         found = next(item for item in map(stage.get, record.spec.objects) if item["metadata"]["name"] == name)  # type: ignore[union-attr,index]
@@ -70,17 +70,17 @@ def test_dry_run_tells_refusals_and_names_taken(stage: EngineStage) -> None:
     bad = job("bad")
     bad["spec"]["template"]["spec"]["restartPolicy"] = "Perhaps"
     invalid = stage.submit("invalid", bad)
-    refusal = stage.engine.dry_run(invalid, stage.plan(invalid)).refusal
+    refusal = stage.dry_run(invalid).refusal
     assert refusal is not None
     assert (refusal.kind, "Job" in refusal.message, "Perhaps" in refusal.message) == ("failed", True, True)
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}
     unknown = stage.submit("unknown", thing, podsets=[{"name": "x", "count": 1, "requests": {"cpu": "1"}}])
-    refusal = stage.engine.dry_run(unknown, stage.plan(unknown)).refusal
+    refusal = stage.dry_run(unknown).refusal
     assert refusal is not None
     assert (refusal.kind, "example.com/v1 Thing" in refusal.message) == ("failed", True)
     stage.cluster.create(config("taken", namespace=stage.namespace))
     blocked = stage.submit("blocked", config("free"), config("taken"))
-    outcome = stage.engine.dry_run(blocked, stage.plan(blocked))
+    outcome = stage.dry_run(blocked)
     assert outcome.refusal is None
     assert outcome.taken == (f"ConfigMap {stage.namespace}/taken", "nobody (no owner reference)")
 
@@ -94,7 +94,7 @@ def test_dry_run_does_not_blame_references_to_earlier_items(stage: EngineStage) 
         "spec": {"serviceAccountName": "worker", "containers": [{"name": "main", "image": "x"}]},
     }
     record = stage.submit("gang", account, pod)
-    outcome = stage.engine.dry_run(record, stage.plan(record))
+    outcome = stage.dry_run(record)
     assert (outcome.refusal, outcome.taken) == (None, None)
     assert [text.split(":")[0] for text in outcome.not_checked] == [f"Pod {stage.namespace}/lone"]
 
@@ -105,7 +105,7 @@ def test_kept_claim_survives_and_is_found_again(stage: EngineStage) -> None:
     volume = stage.get(claim_of_volume("data"))
     assert volume is not None
     assert [item["uid"] for item in volume["metadata"]["ownerReferences"]] == [record.uid]
-    stage.engine.undo(first, "BelowMinimum", "too few pods", then="queued", requeues=1)
+    stage.engine.stop(first, "BelowMinimum", "too few pods", then="queued", requeues=1)
     queued = stage.finish(record)
     assert (queued.phase, queued.attempt, stage.there(record)) == ("queued", 2, ["data"])
     assert queued.state is not None
@@ -125,9 +125,9 @@ def test_undo_waits_for_the_last_object(stage: EngineStage) -> None:
     first = stage.start(record)
     path = stage.cluster.path(stage.get(service("gang-b")))
     patch(stage.client, path, {"metadata": {"finalizers": ["example.com/wait"]}})
-    stage.engine.undo(first, "LostRace", "", then="queued")
+    stage.engine.stop(first, "LostRace", "", then="queued")
     wait_until("nothing to be left that nobody holds back", lambda: stage.there(record) == [])
-    assert stage.engine.finish_undo(stage.again(record), stage.plan(record)) is None
+    assert stage.engine.finish_stop(stage.again(record), stage.plan(record)) is None
     patch(stage.client, path, {"metadata": {"finalizers": None}})
     assert stage.finish(record).phase == "queued"
 
@@ -139,8 +139,8 @@ def test_ready_before_next_waits_for_the_condition(stage: EngineStage, proxy: Ap
     record = stage.submit("gang", first, config("second"))
     waiting = stage.start(record)
     while waiting.phase == "dispatching":
-        assert stage.engine.goes_on(waiting)
-        assert "Job" in (stage.engine.waits_for(waiting) or "")
+        assert stage.engine.state(waiting) == "waits"
+        assert "Job" in (stage.engine.reason(waiting) or "")
         waiting = stage.engine.go_on(waiting, stage.plan(waiting))
     assert waiting.phase == "dispatched"
     looks = [request for request in proxy.requests if request.method == "GET" and request.path.endswith("/jobs/first")]
@@ -189,7 +189,7 @@ def test_pod_security_fails_the_gang_with_verb_and_resource(stage: EngineStage) 
         "spec": {"containers": [{"name": "main", "image": "x", "securityContext": {"privileged": True}}]},
     }
     record = stage.submit("gang", config("before"), pod)
-    refusal = wait_until("the label to count", lambda: stage.engine.dry_run(record, stage.plan(record)).refusal)
+    refusal = wait_until("the label to count", lambda: stage.dry_run(record).refusal)
     assert refusal.kind == "failed"
     assert stage.start(record).phase == "undoing"
     rested = stage.bring_to_rest(record)
@@ -206,7 +206,7 @@ def test_namespace_on_its_way_out_drops_the_gang(stage: EngineStage) -> None:
     stage.cluster.create(held)
     stage.cluster.drop_namespace(stage.namespace)
     engine = stage.engine
-    outcome = wait_until("the namespace to refuse", lambda: engine.dry_run(record, stage.plan(record)).refusal)
+    outcome = wait_until("the namespace to refuse", lambda: stage.dry_run(record, engine).refusal)
     assert (outcome.kind, outcome.reason) == ("drop", "NamespaceTerminating")
     patch(stage.client, stage.cluster.path(held), {"metadata": {"finalizers": None}})
 
@@ -230,7 +230,7 @@ def test_held_post_that_arrives_after_the_takeover(stage: EngineStage, proxy: Ap
     stage.engine = stage.take_office(stage.client)
     taken_over = stage.again(record)
     assert taken_over.phase == "dispatching"
-    stage.engine.undo(taken_over, "TakenOver", "for the test", then="queued")
+    stage.engine.stop(taken_over, "TakenOver", "for the test", then="queued")
     queued = stage.finish(record)
     assert (queued.phase, queued.attempt) == ("queued", 2)
     old_ledger._lost = "taken over"
@@ -305,10 +305,10 @@ def test_objects_are_made_and_deleted_in_the_name_of_the_account(stage: EngineSt
     )
     engine = stage.take_office(stage.proxied, lambda _namespace: stage.proxied.acting_as(user))
     record = stage.three("gang")
-    wait_until("the rights to be known", lambda: engine.dry_run(record, stage.plan(record)).refusal is None)
+    wait_until("the rights to be known", lambda: stage.dry_run(record, engine).refusal is None)
     started = stage.start(record, engine)
     assert started.phase == "dispatched"
-    engine.undo(started, "Suspended", "", then="suspended")
+    engine.stop(started, "Suspended", "", then="suspended")
     done = stage.finish(record, engine)
     assert (done.phase, done.attempt, stage.there(record)) == ("suspended", 2, [])
 

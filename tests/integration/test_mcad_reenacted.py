@@ -12,7 +12,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps import tell
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps import publish
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
@@ -48,7 +48,7 @@ Object = dict[str, t.Any]
 @pytest.fixture
 def bench(cluster: LiveCluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Bench]:
     """A dispatcher over the test's namespace, with AppWrappers whose counts of pods are told at once."""
-    monkeypatch.setattr(tell, "COUNT_SECONDS", 0.2)
+    monkeypatch.setattr(publish, "COUNT_SECONDS", 0.2)
     install_wrapper_crd(cluster.client)
     made = Bench(cluster, namespace)
     yield made

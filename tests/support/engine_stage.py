@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded, StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
@@ -30,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._store.gang_records im
 from ansible_collections.muster.kube.tests.support.api_proxy import RequestBook
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 
-CLAIM = StartGrant("batch-1", ({"name": "job", "count": 1, "requests": {"cpu": "1"}},))
+GRANT = StartGrant("batch-1", ({"name": "job", "count": 1, "requests": {"cpu": "1"}},))
 FAULTS = ("403", "409", "422", "429", "500", "cut before", "cut after")
 Object = dict[str, t.Any]
 START_WRITES = {
@@ -123,9 +125,13 @@ class EngineStage:
         assert record.spec is not None
         return plan_objects(record.spec, record.uid, record.attempt)
 
+    def dry_run(self, record: Record, engine: Embedded | None = None) -> DryRun:
+        """What would keep a gang from being started."""
+        return (engine or self.engine).dry_run(record, self.plan(record), GRANT)
+
     def start(self, record: Record, engine: Embedded | None = None) -> Record:
         """Start a gang."""
-        return (engine or self.engine).start(record, self.plan(record), CLAIM)
+        return (engine or self.engine).submit(record, self.plan(record), GRANT)
 
     def again(self, record: Record) -> Record:
         """The record as it is now."""
@@ -153,7 +159,7 @@ class EngineStage:
     def finish(self, record: Record, engine: Embedded | None = None) -> Record:
         """Wait until an undo is over."""
         plan = self.plan(record)
-        return wait_until("the undo to end", lambda: (engine or self.engine).finish_undo(self.again(record), plan))
+        return wait_until("the undo to end", lambda: (engine or self.engine).finish_stop(self.again(record), plan))
 
     def bring_to_rest(self, record: Record) -> Record:
         """What the cycles of a dispatcher do about a gang until nothing is half done."""
@@ -236,12 +242,12 @@ def undo_with_each_fault(stage: EngineStage, proxy: RequestBook, fault: str) -> 
         assert record.phase == "dispatched"
         make_fault(proxy, fault, *where)
         try:
-            stage.engine.undo(record, "LostRace", "", then="queued", lost_races=1)
+            stage.engine.stop(record, "LostRace", "", then="queued", lost_races=1)
         except LostLeadership:
             raise
         except KubeError:
             proxy.clear()
-            stage.engine.undo(stage.again(record), "LostRace", "", then="queued", lost_races=1)
+            stage.engine.stop(stage.again(record), "LostRace", "", then="queued", lost_races=1)
         rested = stage.bring_to_rest(record)
         proxy.clear()
         stage.assert_whole(rested)

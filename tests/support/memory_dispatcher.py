@@ -175,7 +175,7 @@ class MemoryDispatcher:
         self.line.before = self._before_request
         self.line.wait = self.pass_time
         self.ledger: SteppedLedger | None = None
-        self.office: Session | None = None
+        self.session: Session | None = None
         self.last: Cycle | None = None
         self.reports: list[str] = []
         self.troubles: list[str] = []
@@ -200,15 +200,15 @@ class MemoryDispatcher:
         ledger.identity = f"{self.name}_{self.lives}"
         if ledger.acquire(patience) is None:
             return False
-        self.ledger, self.office = ledger, self._make_office(client, ledger)
+        self.ledger, self.session = ledger, self._make_session(client, ledger)
         return True
 
     def cycle(self) -> Cycle:
         """One cycle under the Lease, which is taken first if need be."""
-        if self.office is None and not self.acquire():
+        if self.session is None and not self.acquire():
             raise AssertionError(f"{self.name} cannot have the Lease")
-        assert self.office is not None
-        cycle = Cycle(self.office, self.reports.append)
+        assert self.session is not None
+        cycle = Cycle(self.session, self.reports.append)
         self.cycles += 1
         with inline_calls():
             run_cycle(cycle)
@@ -225,7 +225,7 @@ class MemoryDispatcher:
             self.renew_in_time()
 
     def release(self) -> None:
-        """Leave office, as a process does that ends by itself."""
+        """Give the Lease back, as a process does that ends by itself."""
         if self.ledger is not None:
             with contextlib.suppress(KubeError):
                 self.ledger.release()
@@ -233,11 +233,11 @@ class MemoryDispatcher:
 
     def forget(self) -> None:
         """What a process knew is gone with it."""
-        self.ledger, self.office = None, None
+        self.ledger, self.session = None, None
 
-    def _make_office(self, client: KubeClient, ledger: DispatchLease) -> Session:
+    def _make_session(self, client: KubeClient, ledger: DispatchLease) -> Session:
         """What the run of a dispatcher makes when it has got the Lease."""
-        office = Session(
+        session = Session(
             client,
             ledger,
             self.terms,
@@ -245,9 +245,9 @@ class MemoryDispatcher:
             identity_of=self._identity(client),
             workers=InlineWorkers(),
         )
-        office.journal = StrictJournal()
-        office.clock = ServerClock(client, wall=lambda: BEGINNING.timestamp() + self.cluster.clock.now)
-        return office
+        session.journal = StrictJournal()
+        session.clock = ServerClock(client, wall=lambda: BEGINNING.timestamp() + self.cluster.clock.now)
+        return session
 
     def _identity(self, client: KubeClient) -> t.Callable[[str], KubeClient]:
         """With whose rights objects are created."""
@@ -383,7 +383,7 @@ class _Actor:
         while True:
             try:
                 if dispatcher.acquire(_PATIENCE):
-                    self._hold_office()
+                    self._lead()
                     dispatcher.release()
             except LostLeadership as error:
                 dispatcher.troubles.append(str(error))
@@ -395,12 +395,12 @@ class _Actor:
             self.rest(_AWAY)
             self._wait_for_work()
 
-    def _hold_office(self) -> None:
+    def _lead(self) -> None:
         """Cycle after cycle until the turn is over; under a new Lease first nothing, as in a run."""
-        ledger, office = self.dispatcher.ledger, self.dispatcher.office
+        ledger, session = self.dispatcher.ledger, self.dispatcher.session
         assert ledger is not None
-        assert office is not None
-        self.rest(ledger.time_to_wait(office.clock.now()))
+        assert session is not None
+        self.rest(ledger.time_to_wait(session.clock.now()))
         served = 0
         while True:
             news = self.news
@@ -421,7 +421,7 @@ class _Actor:
     def _next_check(self, cycle: Cycle) -> float | None:
         """When to look again although nothing changed: soon while something is under way, else as the rules say."""
         moments = [] if cycle.next_check is None else [cycle.next_check - BEGINNING.timestamp()]
-        pause = cycle.office.pauses.next_end()
+        pause = cycle.session.pauses.next_end()
         if pause is not None:
             moments.append(self.stage.clock.now + pause)
         return min(moments, default=None)

@@ -240,7 +240,7 @@ class VirtualCluster(LiveCluster):
             mock.patch.object(run_module, "time", self.time),
             mock.patch.object(run_module, "ChangeSignal", bell),
             mock.patch.object(run_module, "DispatchLease", self._ledger),
-            mock.patch.object(run_module, "Session", self._office),
+            mock.patch.object(run_module, "Session", self._session),
             mock.patch.object(run_module, "Workers", InlineWorkers),
         ):
             yield
@@ -251,12 +251,12 @@ class VirtualCluster(LiveCluster):
         self.time.ledgers.append(made)
         return made
 
-    def _office(self, client: KubeClient, *arguments: t.Any, **settings: t.Any) -> Session:
-        """An office in virtual time, in which no error of ours passes."""
-        office = Session(client, *arguments, **settings)
-        office.journal = StrictJournal()
-        office.clock = ServerClock(client, wall=self.time.time)
-        return office
+    def _session(self, client: KubeClient, *arguments: t.Any, **settings: t.Any) -> Session:
+        """An session in virtual time, in which no error of ours passes."""
+        session = Session(client, *arguments, **settings)
+        session.journal = StrictJournal()
+        session.clock = ServerClock(client, wall=self.time.time)
+        return session
 
     def connect(self, kubeconfig: str | None = None) -> KubeClient:
         """A client of a dispatcher."""

@@ -91,10 +91,10 @@ def tickets(stage: MemoryStage) -> list[Object]:
 
 def lenient(one: MemoryDispatcher) -> Journal:
     """A dispatcher that goes on after an error of ours, as in a run; where it tells of it."""
-    assert one.office is not None or one.acquire()
-    assert one.office is not None
-    one.office.journal = Journal()
-    return one.office.journal
+    assert one.session is not None or one.acquire()
+    assert one.session is not None
+    one.session.journal = Journal()
+    return one.session.journal
 
 
 def cycles(one: MemoryDispatcher, count: int) -> None:
@@ -110,7 +110,7 @@ def test_resumed_gang_that_may_not_be_started_is_refused(stage: MemoryStage) -> 
     cycles(one, 1)
     assert phase(stage, "g") == "suspended"
     rewrite(stage, "g", suspended=False)
-    done = one.cycle().office.journal.take()[0]
+    done = one.cycle().session.journal.take()[0]
     assert phase(stage, "g") == "failed"
     assert [item.action for item in done if item.gang == "a/g"] == ["suspend", "queue", "fail"]
     assert not stage.cluster.all("secrets", "a")
@@ -306,7 +306,7 @@ def test_check_mode_leaves_finished_wrappers_alone(stage: MemoryStage) -> None:
     wrapper = stage.cluster.get("appwrappers", "a", "w")
     assert wrapper is not None
     assert json.loads(wrapper["metadata"]["annotations"][STATE])["phase"] == "complete"
-    assert [item for item in one.cycle().office.journal.take()[0] if item.action == "refuse"] == []
+    assert [item for item in one.cycle().session.journal.take()[0] if item.action == "refuse"] == []
     assert [item for item in result.decisions if item.action == "refuse"] == []
 
 

@@ -303,9 +303,9 @@ def test_starts_are_forgotten_with_their_records(stage: MemoryStage) -> None:
         stage.cluster.remove("configmaps", "a", f"g{number}")
         one.pass_time(1)
         one.cycle()
-    assert one.office is not None
-    assert not one.office.engine._creations
-    assert not one.office.engine._doubtful
+    assert one.session is not None
+    assert not one.session.engine._creations
+    assert not one.session.engine._doubtful
 
 
 def test_tickets_of_objects_that_are_no_records_cost_few_requests(stage: MemoryStage) -> None:
@@ -331,7 +331,7 @@ def test_records_do_not_name_gangs_of_other_namespaces(stage: MemoryStage) -> No
     one.cycle()
     one.pass_time(2)
     cycle = one.cycle()
-    told = {item.gang: item.message for item in cycle.office.journal.take()[0]}
+    told = {item.gang: item.message for item in cycle.session.journal.take()[0]}
     assert "behind a gang of another namespace" in told["b/last"]
     record = stage.cluster.get("configmaps", "b", "last")
     assert record is not None
@@ -459,9 +459,9 @@ def test_attempt_that_its_user_lowered(stage: MemoryStage, suspended: bool) -> N
 def break_start(one: MemoryDispatcher, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """Let each start of the gang g end in an error that nobody thought of; where the dispatcher tells of it."""
     one.acquire()
-    assert one.office is not None
-    journal = one.office.journal = Journal()
-    real = Embedded.start
+    assert one.session is not None
+    journal = one.session.journal = Journal()
+    real = Embedded.submit
 
     def start(self: Embedded, record: Record, *more: t.Any) -> Record:
         """What nobody thought of."""
@@ -469,7 +469,7 @@ def break_start(one: MemoryDispatcher, monkeypatch: pytest.MonkeyPatch) -> Journ
             raise KeyError("nobody thought of this")
         return real(self, record, *more)
 
-    monkeypatch.setattr(Embedded, "start", start)
+    monkeypatch.setattr(Embedded, "submit", start)
     return journal
 
 
@@ -494,8 +494,8 @@ def test_error_of_ours_while_one_gang_is_judged_harms_no_other(
     submit(stage, "h", "b", cases.job("h-j", "p", 1))
     one = stage.dispatcher("one")
     one.cycle()
-    assert one.office is not None
-    one.office.journal = Journal()
+    assert one.session is not None
+    one.session.journal = Journal()
     real = plan_module.judge_health
 
     def judge(subject: t.Any, *more: t.Any) -> t.Any:
@@ -508,7 +508,7 @@ def test_error_of_ours_while_one_gang_is_judged_harms_no_other(
     one.pass_time(2)
     one.cycle()
     assert phase(stage, "h", "b") == "running"
-    assert any("a/g" in text and UNFORESEEN in text for text in one.office.journal.take()[1])
+    assert any("a/g" in text and UNFORESEEN in text for text in one.session.journal.take()[1])
 
 
 @pytest.mark.parametrize("namespaces", [None, ("b",)], ids=["sees all", "sees one namespace"])
@@ -535,7 +535,7 @@ def _damage_the_batch(stage: MemoryStage, namespaces: tuple[str, ...] | None) ->
     second = stage.dispatcher("second", namespaces)
     cycle = second.cycle()
     assert phase(stage, "h", "b") == "queued"
-    assert any("does not tell any more" in text for text in cycle.office.journal.take()[1])
+    assert any("does not tell any more" in text for text in cycle.session.journal.take()[1])
     second.pass_time(5)
     second.cycle()
     assert phase(stage, "h", "b") == "queued"
@@ -557,16 +557,16 @@ def test_what_is_known_of_records_goes_with_them(stage: MemoryStage) -> None:
     for number in range(3):
         submit(stage, f"g{number}", "a", cases.job(f"g{number}-j", "p", 1))
     one.cycle()
-    office = one.office
-    assert office is not None
-    for known in (office.told, office.foreign, office.edited):
+    session = one.session
+    assert session is not None
+    for known in (session.status_written, session.foreign, session.edited):
         known.update({uid: t.cast("t.Any", "x") for uid in (*one.last.records, "gone")} if one.last else {})
     for number in range(3):
         stage.cluster.remove("configmaps", "a", f"g{number}")
     one.cycle()
-    assert not office.told
-    assert not office.foreign
-    assert not office.edited
+    assert not session.status_written
+    assert not session.foreign
+    assert not session.edited
 
 
 def test_attempt_of_more_digits_than_a_number_may_have(stage: MemoryStage) -> None:
@@ -590,15 +590,20 @@ def test_attempt_of_more_digits_than_a_number_may_have(stage: MemoryStage) -> No
 def test_slow_calls_may_write_while_others_are_forgotten(stage: MemoryStage) -> None:
     one = stage.dispatcher("one")
     one.cycle()
-    office = one.office
-    assert office is not None
-    known: list[dict[str, t.Any]] = [office.told, office.rehearsals, office.waiting, office.engine._creations]
+    session = one.session
+    assert session is not None
+    known: list[dict[str, t.Any]] = [
+        session.status_written,
+        session.rehearsals,
+        session.waiting,
+        session.engine._creations,
+    ]
 
     def learn(name: str) -> None:
         """What threads add."""
         for item in known:
             item[name] = None
-        office.removed.add((name, 1))
+        session.removed.add((name, 1))
 
     class Alive(set[str]):
         """Whoever asks is interrupted by a thread."""
@@ -609,7 +614,7 @@ def test_slow_calls_may_write_while_others_are_forgotten(stage: MemoryStage) -> 
 
     learn("here")
     learn("gone")
-    office.forget(Alive({"here"}), Alive({"here"}))
+    session.forget(Alive({"here"}), Alive({"here"}))
     for item in known:
         assert "here" in item
         assert "gone" not in item
@@ -676,8 +681,8 @@ def test_error_of_ours_about_what_a_gang_has_harms_no_other(
     submit(stage, "h", "b", cases.job("h-j", "p", 1))
     one = stage.dispatcher("one")
     one.cycle()
-    assert one.office is not None
-    one.office.journal = Journal()
+    assert one.session is not None
+    one.session.journal = Journal()
     real = plan_module.pods_of
 
     def pods_of(record: Record, *more: t.Any) -> t.Any:
@@ -793,8 +798,8 @@ def unless_named(real: t.Callable[..., t.Any], name_of: t.Callable[..., str]) ->
 
 def told(one: MemoryDispatcher) -> bool:
     """Whether the dispatcher warns of an error of ours about g, and of which."""
-    assert one.office is not None
-    return any("a/g" in text and UNFORESEEN in text and "KeyError" in text for text in one.office.journal.take()[1])
+    assert one.session is not None
+    return any("a/g" in text and UNFORESEEN in text and "KeyError" in text for text in one.session.journal.take()[1])
 
 
 def record_name(record: Record, *_more: t.Any, **_others: t.Any) -> str:
@@ -820,8 +825,8 @@ def test_error_of_ours_while_the_queue_is_walked_harms_no_other(
     submit(stage, "h", "b", cases.job("h-j", "p", 1))
     one = stage.dispatcher("one", policy=policy)
     one.acquire()
-    assert one.office is not None
-    one.office.journal = Journal()
+    assert one.session is not None
+    one.session.journal = Journal()
     if name_of is None:
         forge(stage, "g", "a", not_before="2026-01-01T00:00:01Z")
         name_of = {"2026-01-01T00:00:01Z": "g"}.get
@@ -842,8 +847,8 @@ def test_error_of_ours_about_the_plan_of_a_start_that_waits_keeps_no_room(
     one.cycle()
     one.cycle()
     assert phase(stage, "g", "a") == "dispatching"
-    assert one.office is not None
-    one.office.journal = Journal()
+    assert one.session is not None
+    one.session.journal = Journal()
     monkeypatch.setattr(memory, "steered_plan", unless_named(memory.steered_plan, record_name))
     submit(stage, "h", "b", cases.job("h-j", "p", 8))
     for _cycle in range(12):

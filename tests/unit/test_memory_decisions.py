@@ -69,7 +69,7 @@ def foreseen(dispatcher: MemoryDispatcher) -> DispatchResult:
 def decided(dispatcher: MemoryDispatcher) -> list[Decision]:
     """What one cycle decides."""
     cycle = dispatcher.cycle()
-    return cycle.office.journal.take()[0]
+    return cycle.session.journal.take()[0]
 
 
 def steps(decisions: t.Iterable[Decision]) -> set[tuple[str, str, str]]:
@@ -220,7 +220,7 @@ def test_every_decision_is_appended_to_the_log(stage: MemoryStage, tmp_path: pat
     submit(stage, "g", cases.job("g-j", "p", 2))
     submit(stage, "big", cases.job("big-j", "p", 9))
     with inline_calls():
-        run._one_cycle(one.office)
+        run._one_cycle(one.session)
     first, *lines = log.read_text().splitlines()
     assert first == "before"
     assert [json.loads(line) for line in lines] == [item.as_dict() for item in run.book]

@@ -196,7 +196,7 @@ def words(decisions: t.Iterable[Decision], action: str) -> dict[str, str]:
 def compare(course: Course) -> None:
     """One cycle does what check mode foresaw, and says why in the same words."""
     told, stood = foreseen(course.ours), course.phases()
-    done = course.ours.cycle().office.journal.take()[0]
+    done = course.ours.cycle().session.journal.take()[0]
     # When a gang that is being stopped has gone depends on what the cycle itself finds and deletes.
     going = {gang for gang, phase in stood.items() if phase in UNDOING}
     assert {item for item in steps(told) if item[0] not in going} == {

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Creating the objects of one attempt, in order, each exactly once and never over somebody else's."""
+"""Creating the objects of one attempt, in order, each exactly once and never over an object of another owner."""
 
 from __future__ import annotations
 
@@ -35,21 +35,26 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 
 Object = dict[str, t.Any]
 
-# Each round removes one leftover; more than one only if somebody keeps making them.
+# Each round removes one leftover; more than one only if they keep being made.
 _ROUNDS = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NotYet:
-    """Creation has to wait for something outside, said in words; it goes on where it stopped when asked again."""
+    """Creation has to wait for something outside (why); the next call goes on where this one stopped."""
 
     why: str
+
+
+def count_made(count: int, exists: t.Callable[[int], bool], least: int = 0) -> int:
+    """How many objects of an attempt must have been created, which happens in order: up to the last that exists."""
+    return next((made for made in range(count, least, -1) if exists(made - 1)), least)
 
 
 class Creation:
     """The objects of one attempt on their way into the cluster; every request asks the allowance first.
 
-    It never waits itself: whoever owns it asks it again to go on. What ends by itself is created once: when it is gone
+    It never waits itself: its owner calls go_on again. What ends by itself is created once: when it is gone
     it may have done its work.
     """
 
@@ -69,16 +74,12 @@ class Creation:
 
     @property
     def made(self) -> int:
-        """How many objects of the attempt were created, by whomever."""
+        """How many objects of the attempt were created, by any holder."""
         return max(self._made, self._begun)
 
     def look_back(self, placed: t.Sequence[AddressedObject]) -> None:
-        """See how far somebody else came with this attempt: objects are created in order."""
-        for place in range(len(placed), self._begun, -1):
-            found = get_object(self._actor, placed[place - 1].path)
-            if found is not None and self._judge(placed[place - 1])(found) is Ownership.OURS:
-                self._begun = place
-                return
+        """See how far another holder came with this attempt."""
+        self._begun = count_made(len(placed), lambda index: self._find(placed[index]) is None, self._begun)
 
     def go_on(
         self,
@@ -88,8 +89,8 @@ class Creation:
     ) -> Refusal | NotYet | None:
         """Create one after the other until one is refused or must be waited for; None when all are there and ours.
 
-        succeeded are the places of those that were seen to end well; announce is told how many objects there will be
-        before one is created that may be gone again when somebody else looks. What tells nothing about the object (no
+        succeeded are the places of those that were seen to end well; announce gets how many objects there will be
+        before one is created that may be gone again when the next holder looks. What tells nothing about the object (no
         certain outcome, lost leadership, an overloaded server) is raised.
         """
         self.waits_for = None
@@ -129,7 +130,7 @@ class Creation:
         return None
 
     def _is_new(self, item: AddressedObject) -> bool:
-        """Whether the object to be looked at is to be created: what ends by itself only if nobody has begun that."""
+        """Whether the object to be looked at is to be created: what ends by itself only if no holder has begun that."""
         return self._made == self._ready and not (self._ready < self._begun and is_finite(item.object))
 
     def _find(self, item: AddressedObject) -> NotYet | None:
@@ -197,11 +198,11 @@ class Creation:
 
 
 def _gone(item: AddressedObject) -> NotYet:
-    """Said of what may have done its work; whoever looks after the gang knows how it ended, or fails the gang."""
+    """The wait for an object that may have done its work: its noted outcome ends the wait, or the gang fails."""
     return NotYet(gone_unseen(describe_object(item.object)))
 
 
 def _unready(item: AddressedObject) -> str:
-    """What an item is waited for, in words."""
+    """What an item is waited for, as text."""
     kind, status = item.ready or ("", "")
     return f"{describe_object(item.object)} is not {kind}={status} yet"

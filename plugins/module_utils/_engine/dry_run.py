@@ -6,7 +6,7 @@
 """Asking the server to pretend: what it would refuse about a gang's objects, before anything is decided.
 
 A dry run is evidence, not proof. What it cannot check (kinds whose webhooks have side effects, references to objects
-that the gang itself creates first) is told apart from what it refuses.
+that the gang itself creates first) is distinguished from what it refuses.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     ApiError,
     Conflict,
     KubeError,
-    ServerFault,
-    TooManyRequests,
     Unreachable,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode, get_object
@@ -117,32 +115,16 @@ def pretend(
 
 
 def _pretend(actor: KubeClient, record: Object, item: AddressedObject, allowance: Allowance | None) -> Pretended:
-    """One creation that the server only pretends; nothing happens, so it may be tried again.
+    """One creation that the server only pretends.
 
     There is no ticket yet, so the record stands for it as the owner that the object must keep.
     """
     body = owned_by_record(item.object, record)
     query = {"dryRun": "All", "fieldManager": FIELD_MANAGER}
-    failures = 0
-    while True:
-        try:
-            answer = actor.request(
-                "POST",
-                item.collection,
-                query=query,
-                body=body,
-                timeout=None if allowance is None else allowance(),
-                read_retries=False,
-                target=describe_object(body),
-            )
-            stored = decode(item.collection, answer.body)
-            return Pretended(stored, stripped(body, stored))
-        except (ServerFault, TooManyRequests, Unreachable) as error:
-            failures += 1
-            if failures >= actor.retry.tries or (isinstance(error, Unreachable) and not error.retryable):
-                raise
-            asked = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
-            actor.sleep(max(asked, actor.retry.pause(failures)))
+    timeout, target = None if allowance is None else allowance(), describe_object(body)
+    answer = actor.request("POST", item.collection, query=query, body=body, timeout=timeout, target=target)
+    stored = decode(item.collection, answer.body)
+    return Pretended(stored, stripped(body, stored))
 
 
 def _may_be_there(found: Object, record: Object, attempt: int, item: AddressedObject) -> bool:

@@ -5,8 +5,8 @@
 
 """The engine that needs nothing in the cluster: it starts gangs whole and takes them back whole.
 
-Every write is recovered from the cluster alone: whoever holds the Lease next finds a record that says what was going
-on and a ticket that says what was created. Lost leadership ends everything at once, without even an undo.
+Every write is recovered from the cluster alone: the next holder of the Lease finds a record that says what was going on
+and a ticket that says what was created. Lost leadership ends everything at once, without even an undo.
 """
 
 from __future__ import annotations
@@ -20,12 +20,20 @@ from ansible_collections.muster.kube.plugins.module_utils._engine import dry_run
 from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import AddressedObject, address_objects
 from ansible_collections.muster.kube.plugins.module_utils._engine.creation import Creation, NotYet
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, refusal_of, taken
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import (
+    Capabilities,
+    NotBegun,
+    Overtaken,
+    Progress,
+    StartGrant,
+    TicketKeeper,
+)
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import (
-    GoneRecord,
     Removal,
     attempt_of_ticket,
+    holds_ticket,
+    lost_object,
     owner_is_gone,
-    remove_ticket,
     started_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -54,6 +62,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     REQUEUED,
     STARTED,
     TAKEN_OVER,
+    UNDO_ENDS,
+    WAITING_PHASES,
     Changes,
     GangState,
     Phase,
@@ -67,6 +77,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     adopts,
     build_ticket,
     made_by,
+    ticket_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
@@ -75,47 +86,28 @@ from ansible_collections.muster.kube.plugins.module_utils._store.state_writer im
 
 Object = dict[str, t.Any]
 Data = dict[str, t.Any]
-DryRun = pretending.DryRun
 
 CHANGED_MEANWHILE = "the specification was changed while the gang was being started"
 # A gang that the server refused for a passing reason is not asked again sooner.
 RETRY_SECONDS = 30.0
 
-# What an undo may lead to; anybody can write anything into an annotation.
-_ENDS: tuple[Phase, ...] = ("queued", "failed", "suspended", "complete")
 _UID_LENGTH = 36
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StartGrant:
-    """What the committed batch gives a gang: the batch's id, what is reserved, where it is steered, and why."""
+class Embedded(TicketKeeper):
+    """Starts and undoes gangs under one epoch of the Lease; may be used by several threads for different gangs."""
 
-    batch: str
-    reserved: tuple[Data, ...] = ()
-    steering: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    verdict: Data | None = None
-
-
-class NotBegun(KubeError):
-    """The ticket or the record of a start could not be written, and nothing follows: the entry of the batch is over."""
-
-
-class Overtaken(Superseded):
-    """Somebody changed the record of a start first, and nothing of the gang exists: the entry of the batch is over."""
-
-
-class Embedded:
-    """Starts and undoes gangs under one epoch of the ledger; may be used by several threads for different gangs."""
+    capabilities = Capabilities(tickets=True)
 
     def __init__(
-        self, client: KubeClient, ledger: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
+        self, client: KubeClient, lease: DispatchLease, act_as: Callable[[str], KubeClient], now: Callable[[], str]
     ) -> None:
         """act_as gives the client for user objects of a namespace, now the server's time as RFC 3339 text."""
         self._client = client
-        self._ledger = ledger
+        self._lease = lease
         self._act_as = act_as
         self._now = now
-        self._writer = StateWriter(client, ledger, now)
+        self._writer = StateWriter(client, lease, now)
         # Records for which a request of an attempt may still be on its way to the server.
         self._doubtful: set[str] = set()
         # Starts of this holder that are not finished, by record.
@@ -123,30 +115,27 @@ class Embedded:
 
     # Starting.
 
-    def dry_run(self, record: Record, plan: Plan) -> DryRun:
-        """What the server would refuse, asked before anything is decided; one request for each object."""
+    def dry_run(self, record: Record, plan: Plan, grant: StartGrant) -> pretending.DryRun:
+        """What the server would refuse; one request for each object. BadInput when the state would not fit."""
+        self._chosen(record, grant)
         placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
-            return DryRun(placed)
+            return pretending.DryRun(placed)
         actor = self._act_as(record.namespace)
-        return pretending.dry_run(actor, record.raw, record.attempt, placed, self._ledger.write_timeout)
+        return pretending.dry_run(actor, record.raw, record.attempt, placed, self._lease.write_timeout)
 
-    def require_room(self, record: Record, claim: StartGrant) -> None:
-        """Raise BadInput when the record cannot hold the state of this start; that would not change by itself."""
-        self._chosen(record, claim)
-
-    def start(self, record: Record, plan: Plan, claim: StartGrant) -> Record:
+    def submit(self, record: Record, plan: Plan, grant: StartGrant) -> Record:
         """Start a queued gang whose batch is committed: k objects take k + 3 requests.
 
         Returns it dispatched; dispatching, if it has to wait for something; undoing, if an object was refused; or
         failed or queued, if not even the ticket could be made. Raises Superseded or ObjectGone when the record changed
         or went; NotBegun when it cannot be written; BadInput when its state would not fit; OutcomeUnknown and other
-        errors when nobody can tell: the record then stays as it is for the next cycle.
+        errors when the outcome is unknown: the record then stays as it is for the next cycle.
         """
-        state = self._chosen(record, claim)
+        state = self._chosen(record, grant)
         placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
-            return self._refuse_unstarted(record, placed, claim)
+            return self._refuse_unstarted(record, placed, grant)
         self._doubtful.add(record.uid)
         try:
             record, ticket = self._make_ticket(record, plan, state)
@@ -156,15 +145,15 @@ class Embedded:
             # A ticket that comes late owns nothing: only a write to the record lets anything follow it.
             raise NotBegun(error.action, error.target, error.cause) from error
         if isinstance(ticket, Refusal):
-            return self._refuse_unstarted(record, ticket, claim)
+            return self._refuse_unstarted(record, ticket, grant)
         uid = ticket["metadata"]["uid"]
         try:
             record = self._writer.put(record, dataclasses.replace(state, ticket_uid=uid), "none")
         except ApiError as error:
-            # Unless somebody goes on with it, nothing may follow a ticket that its record does not name.
+            # Unless another holder goes on with it, nothing may follow a ticket that its record does not name.
             named = _names_ticket(error, uid)
             if not named:
-                self._drop_ticket(record, ticket)
+                self.remove_ticket(ticket)
             if isinstance(error, Superseded) and not named:
                 raise Overtaken(str(record), error.found) from error
             if is_final(error):
@@ -173,7 +162,7 @@ class Embedded:
             raise
         return self._carry_out(record, placed, all_ours=True)
 
-    def _chosen(self, record: Record, claim: StartGrant) -> GangState:
+    def _chosen(self, record: Record, grant: StartGrant) -> GangState:
         """The state `dispatching`, proved to fit into the record before anything is created."""
         if record.spec is None:
             raise BadInput("start", f"gang {record.key}", record.spec_problem or "its record holds no gang")
@@ -182,12 +171,12 @@ class Embedded:
             "dispatching",
             CHOSEN,
             "",
-            batch=claim.batch,
+            batch=grant.batch,
             ticket_uid="-" * _UID_LENGTH,
             digest=digest(record.spec),
-            reserved=claim.reserved,
-            steering=dict(claim.steering),
-            verdict=claim.verdict,
+            reserved=grant.reserved,
+            steering=dict(grant.steering),
+            verdict=grant.verdict,
             not_before=None,
             started_at=None,
             then=None,
@@ -217,7 +206,7 @@ class Embedded:
 
         for _round in range(2):
             try:
-                outcome = settle_create(self._client, path, body, is_ours=judge, allowance=self._ledger.write_timeout)
+                outcome = settle_create(self._client, path, body, is_ours=judge, allowance=self._lease.write_timeout)
             except ApiError as error:
                 refusal = refusal_of(error, body)
                 if refusal is None:
@@ -228,25 +217,25 @@ class Embedded:
             if outcome.ownership is Ownership.FOREIGN:
                 break
             record = self.reclaim(record)
-            self._drop_ticket(record, outcome.obj)
+            self.remove_ticket(outcome.obj)
         return record, dataclasses.replace(taken(body, outcome.obj), kind="failed", reason=REFUSED)
 
     def _carry_out(self, record: Record, placed: tuple[AddressedObject, ...], *, all_ours: bool) -> Record:
         """Create the objects of a record that is `dispatching` and names its ticket, as far as that can be done now.
 
-        all_ours tells that nobody else ever sent a request for this attempt, so that none can be on its way.
+        all_ours tells that no other holder ever sent a request for this attempt, so that none can be on its way.
         """
         state = _state_of(record)
         creation = self._creation_of(record)
         if creation is None:
-            creation = Creation(self._act_as(record.namespace), self._ledger.write_timeout, record, state)
+            creation = Creation(self._act_as(record.namespace), self._lease.write_timeout, record, state)
             self._creations[record.uid] = creation
             if not all_ours:
                 creation.look_back(placed)
         succeeded = [at for at, outcome in state.outcomes.items() if outcome == "succeeded"]
 
         def note_made(made: int) -> None:
-            """Whoever goes on with it must not create again what may have come and gone meanwhile."""
+            """The next holder must not create again what may have come and gone meanwhile."""
             nonlocal record
             if made > _state_of(record).made:
                 record = self._put(record, "dispatching", "", "", made=made)
@@ -279,28 +268,29 @@ class Embedded:
         same = found is not None and state is not None and found.attempt == state.attempt
         return found if same and found is not None and found.ticket_uid == (state and state.ticket_uid) else None
 
-    def waits_for(self, record: Record) -> str | None:
-        """What an unfinished start has to wait for, in words; None when nobody knows."""
+    def reason(self, record: Record) -> str | None:
+        """What an unfinished start has to wait for, as text; None when that is not known."""
         creation = self._creation_of(record)
         return creation.waits_for if creation is not None else None
 
-    def may_go_on(self, record: Record, objects: Iterable[Object | None]) -> bool:
-        """Whether one of these live objects is what an unfinished start waits for, and is ready."""
+    def state(self, record: Record, objects: Iterable[Object | None] = ()) -> Progress:
+        """How far a start is that this holder began or took over; whether a started gang still has its ticket."""
+        if record.phase != "dispatching":
+            return "started" if holds_ticket(self._client, record) else "gone"
         creation = self._creation_of(record)
-        return creation is not None and any(creation.is_ready(obj) for obj in objects if obj is not None)
-
-    def goes_on(self, record: Record) -> bool:
-        """Whether this holder has begun, or taken over, the start of a record that is `dispatching`."""
-        ours = record.state is not None and self._is_ours(record.state)
-        return ours and self._creation_of(record) is not None
+        if creation is None or not self._is_ours(_state_of(record)):
+            return "left"
+        return "ready" if any(creation.is_ready(obj) for obj in objects if obj is not None) else "waits"
 
     def go_on(self, record: Record, plan: Plan) -> Record:
-        """Go on with a start that had to wait, as this holder left it. Returns and raises as start does.
+        """Go on with a start that had to wait, as this holder left it, else take it over; as submit otherwise.
 
         A gang whose objects were edited meanwhile is taken back: half of it would be another gang's.
         """
+        if self.state(record) == "left":
+            return self.resume(record, plan)
         if record.spec is None or _state_of(record).digest != digest(record.spec):
-            return self.undo(record, TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
+            return self.stop(record, TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
         placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
             return self._undo_refused(record, placed)
@@ -309,9 +299,9 @@ class Embedded:
     def _undo_refused(self, record: Record, refusal: Refusal) -> Record:
         """Take back what was created before an object was refused."""
         changes: Changes = {"then": refusal.then, "not_before": self._retry_time(refusal)}
-        return self.undo(record, refusal.reason, refusal.message, **changes)
+        return self.stop(record, refusal.reason, refusal.message, **changes)
 
-    def _refuse_unstarted(self, record: Record, refusal: Refusal, claim: StartGrant) -> Record:
+    def _refuse_unstarted(self, record: Record, refusal: Refusal, grant: StartGrant) -> Record:
         """Settle the batch's entry of a gang of which nothing was created."""
         self._settled(record)
         state = self._writer.next_state(
@@ -319,23 +309,23 @@ class Embedded:
             refusal.then,
             refusal.reason,
             refusal.message,
-            batch=claim.batch,
+            batch=grant.batch,
             not_before=self._retry_time(refusal),
         )
         return self._writer.put(record, state, "any")
 
     def _retry_time(self, refusal: Refusal) -> str | None:
-        """When a gang that was refused may be asked again; None when never, or when nobody knows the time."""
+        """When a gang that was refused may be asked again; None when never, or when the time is not known."""
         now = read_time(self._now())
         return None if refusal.kind == "failed" or now is None else time_text(now + RETRY_SECONDS)
 
     # Taking back.
 
-    def undo(self, record: Record, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
+    def stop(self, record: Record, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
         """Begin to take a gang back: PUT `undoing`, delete the ticket, then what it lists.
 
         `then` names the phase it leads to (queued if not given), batch the batch that decided it; None leaves the
-        batch. Trouble with a deletion is left to finish_undo, which repeats it. A record that is gone needs none.
+        batch. Trouble with a deletion is left to finish_stop, which repeats it. A record that is gone needs none.
         """
         if changes.get("batch", "") is None:
             del changes["batch"]
@@ -354,7 +344,7 @@ class Embedded:
         except (ApiError, Unreachable, OutcomeUnknown):
             self._doubtful.add(record.uid)
 
-    def finish_undo(self, record: Record, plan: Plan) -> Record | None:
+    def finish_stop(self, record: Record, plan: Plan) -> Record | None:
         """End an undo: None while objects or pods remain (they are deleted again), else the record in its next phase.
 
         Where a request of the attempt may still be under way, for example after a takeover, one write timeout is
@@ -365,10 +355,11 @@ class Embedded:
         if not gone or not self._quiet(record, state):
             return None
         why = why_undone(state)
-        phase: Phase = next((end for end in _ENDS if end == state.then), "queued")
+        # An annotation can hold anything.
+        phase: Phase = state.then if state.then in UNDO_ENDS else "queued"
         reason = REQUEUED if phase == "queued" or why is None else why.reason
         changes: Changes = {"ticket_uid": None, "reserved": (), "then": None, "holding": False, "left": ()}
-        if phase in ("queued", "suspended"):
+        if phase in WAITING_PHASES:
             changes.update({"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None})
         try:
             record = self._put(record, phase, reason, why.message if why else "", **changes)
@@ -384,34 +375,26 @@ class Embedded:
         why = why_undone(state)
         began, now = read_time(why.at) if why else None, read_time(self._now())
         # Both times are cut to whole seconds.
-        return began is None or now is None or now - began >= self._ledger.terms.seconds / 2 + 1
+        return began is None or now is None or now - began >= self._lease.terms.seconds / 2 + 1
 
     def _is_ours(self, state: GangState) -> bool:
         """Whether the last write of a state was made under this epoch."""
-        return state.write_id.rpartition("/")[0] == self._ledger.next_write_id().rpartition("/")[0]
+        return state.write_id.rpartition("/")[0] == self._lease.next_write_id().rpartition("/")[0]
 
     def remove_ticket(self, ticket: Object) -> None:
         """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
-        uid = str((ticket["metadata"].get("labels") or {}).get(GANG_LABEL))
-        remove_ticket(self._client, ticket, uid, self._ledger.write_timeout)
+        self._removal_under(ticket)[0].remove_ticket(ticket)
 
-    def remove_bereaved(self, ticket: Object) -> bool:
+    def remove_orphaned_ticket(self, ticket: Object) -> bool:
         """Delete a ticket whose record is gone, and what it lists, if the collector has not done it by now.
 
         It is slow to learn of kinds that were installed lately. False when there was nothing to do.
         """
-        namespace = ticket["metadata"]["namespace"]
-        uid = str((ticket["metadata"].get("labels") or {}).get(GANG_LABEL))
+        removal, uid = self._removal_under(ticket)
         attempt = attempt_of_ticket(ticket, uid)
         if attempt is None or not owner_is_gone(self._client, ticket, uid):
             return False
-        gone = GoneRecord(uid, namespace)
-        return Removal(self._client, self._act_as(namespace), self._ledger.write_timeout, gone).remove_attempt(attempt)
-
-    def holds_ticket(self, record: Record) -> bool:
-        """Whether the ticket that a record names exists, asked of the server itself."""
-        ticket = self._removal(record).find_ticket(record.attempt)
-        return ticket is not None and ticket["metadata"]["uid"] == _state_of(record).ticket_uid
+        return removal.remove_attempt(attempt)
 
     def forget(self, alive: Collection[str]) -> None:
         """Let go of starts whose records are gone: each holds its record as a whole."""
@@ -425,7 +408,7 @@ class Embedded:
     def resume(self, record: Record, plan: Plan) -> Record:
         """Take over a record that is `dispatching`: make it ours, then finish the same attempt, else undo it.
 
-        The first PUT ends what the former holder could still write to the record. Raises as start does.
+        The first PUT ends what the former holder could still write to the record. Raises as submit does.
         """
         self._doubtful.add(record.uid)
         record = self._put(record, "dispatching", "", "")
@@ -433,7 +416,7 @@ class Embedded:
         ticket = self._removal(record).find_ticket(state.attempt)
         problem = _no_adoption(record, state, ticket)
         if problem is not None:
-            return self.undo(record, TAKEN_OVER, problem, then="queued")
+            return self.stop(record, TAKEN_OVER, problem, then="queued")
         placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
             return self._undo_refused(record, placed)
@@ -452,12 +435,12 @@ class Embedded:
         attempt = attempt_of_ticket(ticket, record.uid)
         if attempt is None:
             return record
-        removal = self._removal(record)
-        if not removal.owns_anything(ticket):
-            self._drop_ticket(record, ticket)
+        exist = self._removal(record).exist(ticket)
+        if not any(exist):
+            self.remove_ticket(ticket)
             return record
         self._doubtful.add(record.uid)
-        gone = removal.gone_from(ticket, whole=whole)
+        gone = lost_object(ticket_keys(ticket), exist, whole=whole)
         changes: Changes = {
             "attempt": attempt,
             "ticket_uid": ticket["metadata"]["uid"],
@@ -468,10 +451,10 @@ class Embedded:
         message = f"the state was lost or changed after attempt {attempt} was started; it was restored from the ticket"
         record = self._put(record, "dispatching", TAKEN_OVER, message, **changes)
         if gone is not None:
-            # It may have done its work; nobody does that again unasked.
-            return self.undo(record, OUTCOME_UNKNOWN, gone_unseen(gone), then="failed")
+            # It may have done its work, which is not done again unasked.
+            return self.stop(record, OUTCOME_UNKNOWN, gone_unseen(gone), then="failed")
         problem = _no_adoption(record, _state_of(record), ticket)
-        return record if problem is None else self.undo(record, TAKEN_OVER, problem, then="queued")
+        return record if problem is None else self.stop(record, TAKEN_OVER, problem, then="queued")
 
     def reclaim(self, record: Record, batch: str | None = None) -> Record:
         """Put our write id, and the batch if given, into the record; nothing else changes."""
@@ -485,11 +468,17 @@ class Embedded:
 
     def _removal(self, record: Record) -> Removal:
         """The means to remove what belongs to a record."""
-        return Removal(self._client, self._act_as(record.namespace), self._ledger.write_timeout, record)
+        return self._removal_of(record.uid, record.namespace)
 
-    def _drop_ticket(self, record: Record, ticket: Object) -> None:
-        """Delete a ticket of this record."""
-        remove_ticket(self._client, ticket, record.uid, self._ledger.write_timeout)
+    def _removal_under(self, ticket: Object) -> tuple[Removal, str]:
+        """The means to remove what belongs to the record that a ticket is labelled with, and that record's uid."""
+        metadata = ticket["metadata"]
+        uid = str((metadata.get("labels") or {}).get(GANG_LABEL))
+        return self._removal_of(uid, metadata["namespace"]), uid
+
+    def _removal_of(self, uid: str, namespace: str) -> Removal:
+        """The means to remove what belongs to a record, which may be gone."""
+        return Removal(self._client, self._act_as(namespace), self._lease.write_timeout, uid, namespace)
 
     def _settled(self, record: Record) -> None:
         """Note that every request for this record was answered."""
@@ -497,7 +486,7 @@ class Embedded:
 
 
 def _names_ticket(error: ApiError, ticket_uid: str) -> bool:
-    """Whether a record that somebody else changed first says by now that this is its ticket."""
+    """Whether a record that another holder changed first says by now that this is its ticket."""
     if not isinstance(error, Superseded):
         return False
     state = record_from_api(error.found).state

@@ -77,7 +77,7 @@ def unserved(obj: Object) -> Refusal:
 
 
 def taken(obj: Object, found: Object) -> Refusal:
-    """The refusal of an object whose name somebody else's object has."""
+    """The refusal of an object whose name an object of another owner has."""
     return Refusal("requeue", NAME_TAKEN, f"{describe_object(obj)} exists already and belongs to {owner_text(found)}")
 
 
@@ -100,7 +100,7 @@ def stripped(sent: Object, answer: Object) -> Refusal | None:
 
 
 def owner_text(found: Object) -> str:
-    """Whose object this is in words: its owners, else who last wrote it as far as that is known."""
+    """The owners of an object as text."""
     metadata = found["metadata"]
     owners = [f"{item.get('kind')} {item.get('name')}" for item in metadata.get("ownerReferences") or ()]
     return ", ".join(owners) if owners else "nobody (no owner reference)"
@@ -118,7 +118,7 @@ def _forbidden(error: Forbidden, what: str) -> Refusal:
 
 
 def _namespace_is_going(error: ApiError) -> bool:
-    """Whether the namespace is being deleted, or gone; said as a cause, or only in words by older servers."""
+    """Whether the namespace is being deleted, or gone; older servers name no cause, only a message."""
     causes = error.details.get("causes")
     reasons = [item.get("reason") for item in causes if isinstance(item, Mapping)] if isinstance(causes, list) else []
     if "NamespaceTerminating" in reasons or "because it is being terminated" in error.message:

@@ -5,18 +5,19 @@
 
 """Removing what an attempt created, and telling when nothing of it is left.
 
-Annotations and labels can be forged by whoever may edit the record, so neither is a right to delete anything: a ticket
-must be owned by the record and named after it, a child must be owned by such a ticket, and every DELETE names a uid.
+The engine and the module gang both work with it. Annotations and labels can be forged by everybody who may edit the
+record, so neither is a right to delete anything: a ticket must be owned by the record and named after it, a child must
+be owned by such a ticket, and every DELETE names a uid.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 import typing as t
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.creation import count_made
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
@@ -40,7 +41,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.tabl
 
 Object = dict[str, t.Any]
 
-# A bare pod that nobody restarts ends by itself; others would not be gone.
+# A bare pod that is not restarted ends by itself; others would not be gone.
 _ENDS = {"restartPolicy": "Never"}
 
 
@@ -67,20 +68,6 @@ def owner_is_gone(client: KubeClient, ticket: Object, record_uid: str) -> bool:
     return False
 
 
-def ticket_path(namespace: str, name: str) -> str:
-    """Where a ticket lies."""
-    return resource_path("v1", "configmaps", namespace, name)
-
-
-def remove_ticket(client: KubeClient, ticket: Object, record_uid: str, allowance: Allowance) -> None:
-    """Delete a ticket of this record; anything that only looks like one is left alone."""
-    metadata = ticket["metadata"]
-    if attempt_of_ticket(ticket, record_uid) is not None:
-        settle_delete(
-            client, ticket_path(metadata["namespace"], metadata["name"]), metadata["uid"], allowance=allowance
-        )
-
-
 def started_keys(removal: Removal, record: Record) -> tuple[Key, ...]:
     """The objects of a record's attempt as they were started, whatever is edited until they are gone; not too many.
 
@@ -97,44 +84,80 @@ def started_keys(removal: Removal, record: Record) -> tuple[Key, ...]:
     return keys[:MOST_LEFT]
 
 
-class Owner(t.Protocol):
-    """What is known of a record even when it is gone."""
-
-    @property
-    def uid(self) -> str:
-        """By which its tickets know it."""
-
-    @property
-    def namespace(self) -> str:
-        """Where everything of it lies."""
+def holds_ticket(client: KubeClient, record: Record) -> bool:
+    """Whether the ticket that a started record names exists, asked of the server itself."""
+    ticket = Removal(client, client, None, record.uid, record.namespace).find_ticket(record.attempt)
+    return ticket is not None and record.state is not None and ticket["metadata"]["uid"] == record.state.ticket_uid
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GoneRecord:
-    """A record that was deleted."""
+def lost_object(keys: Sequence[Key], exist: Sequence[bool], *, whole: bool) -> str | None:
+    """An object of a ticket that must have been created, ends by itself and is gone, as text; None if none is.
 
-    uid: str
-    namespace: str
+    A later one exists, or all were created (whole); else what is missing at the end may never have been there.
+    """
+    made = len(keys) if whole else count_made(len(keys), exist.__getitem__)
+    missing = [key for key, found in zip(keys[:made], exist, strict=False) if not found]
+    finite = [key for key in missing if is_finite({"apiVersion": key[0], "kind": key[1], "spec": _ENDS})]
+    return f"{finite[0][1]} {finite[0][3]}" if finite else None
 
 
 class Removal:
-    """One attempt of one record on its way out; our own client for tickets, the actor for the user's objects.
+    """What is left of one record, which may be gone itself; our own client for tickets, the actor for user objects.
 
     Our own account sees most, but what the actor may create, it may be the only one to see. What neither may see or
-    delete is left to the collector, which needs nobody's rights once the ticket is gone.
+    delete is left to the collector, which needs no account's rights once the ticket is gone.
     """
 
-    def __init__(self, client: KubeClient, actor: KubeClient, allowance: Allowance, record: Owner) -> None:
+    def __init__(
+        self, client: KubeClient, actor: KubeClient, allowance: Allowance | None, record_uid: str, namespace: str
+    ) -> None:
         """Nothing is removed yet."""
         self._client = client
         self._actor = actor
         self._allowance = allowance
-        self._record = record
+        self._uid = record_uid
+        self._namespace = namespace
+
+    # Tickets.
+
+    def tickets(self) -> list[Object]:
+        """The tickets of all attempts that are left."""
+        selector = f"{TICKET_LABEL}=true,{GANG_LABEL}={self._uid}"
+        path = resource_path("v1", "configmaps", self._namespace)
+        found = list_objects(self._client, path, keep=_whole, label_selector=selector).items
+        return [ticket for ticket in found if attempt_of_ticket(ticket, self._uid) is not None]
 
     def find_ticket(self, attempt: int) -> Object | None:
         """The ticket of an attempt, if it is one of this record."""
-        found = get_object(self._client, ticket_path(self._record.namespace, ticket_name(self._record.uid, attempt)))
-        return found if found is not None and attempt_of_ticket(found, self._record.uid) == attempt else None
+        path = resource_path("v1", "configmaps", self._namespace, ticket_name(self._uid, attempt))
+        found = get_object(self._client, path)
+        return found if found is not None and attempt_of_ticket(found, self._uid) == attempt else None
+
+    def remove_ticket(self, ticket: Object) -> None:
+        """Delete a ticket of this record; anything that only looks like one is left alone."""
+        if attempt_of_ticket(ticket, self._uid) is not None:
+            metadata = ticket["metadata"]
+            path = resource_path("v1", "configmaps", metadata["namespace"], metadata["name"])
+            settle_delete(self._client, path, metadata["uid"], allowance=self._allowance)
+
+    # Objects.
+
+    def owned(self, key: Key, owner_uid: str) -> tuple[str, Object] | None:
+        """The object with this key and its path, if it exists and this ticket or record owns it."""
+        path = self._path(key)
+        found = None if path is None else self._get(path)
+        if path is None or found is None or owner_of(found, owner_uid, None)[0] != "ticket":
+            return None
+        return path, found
+
+    def exist(self, ticket: Object) -> list[bool]:
+        """Of each object that a ticket lists whether it exists and is the ticket's own."""
+        return [self.owned(key, ticket["metadata"]["uid"]) is not None for key in ticket_keys(ticket)]
+
+    def remove(self, path: str, obj: Object) -> None:
+        """Have one object deleted, with all that it owns; one on its way out needs no second order."""
+        if not obj["metadata"].get("deletionTimestamp"):
+            settle_delete(self._actor, path, obj["metadata"]["uid"], allowance=self._allowance)
 
     def remove_attempt(self, attempt: int) -> bool:
         """Delete the ticket of an attempt, then what it lists; without its ticket the collector takes late ones too.
@@ -144,37 +167,13 @@ class Removal:
         ticket = self.find_ticket(attempt)
         if ticket is None:
             return False
-        remove_ticket(self._client, ticket, self._record.uid, self._allowance)
+        self.remove_ticket(ticket)
         for key in reversed(ticket_keys(ticket)):
             with contextlib.suppress(Forbidden):
-                child = self._child(ticket, key)
+                child = self.owned(key, ticket["metadata"]["uid"])
                 if child is not None:
-                    self._remove(*child)
+                    self.remove(*child)
         return True
-
-    def owns_anything(self, ticket: Object) -> bool:
-        """Whether any object that a ticket lists was created under it."""
-        return any(self._child(ticket, key) is not None for key in reversed(ticket_keys(ticket)))
-
-    def gone_from(self, ticket: Object, *, whole: bool) -> str | None:
-        """An object of a ticket that must have been created and is gone, in words; None if none is.
-
-        A later one exists, or all were created (whole); else what is missing at the end may never have been there.
-        """
-        keys = ticket_keys(ticket)
-        there = [self._child(ticket, key) is not None for key in keys]
-        last = len(keys) if whole else max((index for index, found in enumerate(there) if found), default=-1)
-        missing = [key for key, found in zip(keys[: last + 1], there, strict=False) if not found]
-        finite = [key for key in missing if is_finite({"apiVersion": key[0], "kind": key[1], "spec": _ENDS})]
-        return f"{finite[0][1]} {finite[0][3]}" if finite else None
-
-    def _child(self, ticket: Object, key: Key) -> tuple[str, Object] | None:
-        """An object that a ticket lists, with its path, if it exists and is the ticket's own."""
-        path = self._path(key)
-        found = None if path is None else self._get(path)
-        if path is None or found is None or owner_of(found, ticket["metadata"]["uid"], None)[0] != "ticket":
-            return None
-        return path, found
 
     def nothing_left(self, plan: Plan, attempt: int, started: Iterable[Key] = ()) -> bool:
         """Whether all objects and pods of the attempts up to this one are gone; those found are deleted once more.
@@ -187,8 +186,8 @@ class Removal:
         left = list(self._left_objects(keys, attempt))
         for path, obj in left:
             with contextlib.suppress(Forbidden):
-                self._remove(path, obj)
-        return not left and not self._labelled_pods() and not self._bereaved_pods(keys)
+                self.remove(path, obj)
+        return not left and not self.labelled_pods() and not self._unlabelled_pods(keys)
 
     def _left_objects(self, keys: Iterable[Key], attempt: int) -> Iterator[tuple[str, Object]]:
         """Objects of these kinds that a ticket of this record owned, with their paths."""
@@ -199,13 +198,13 @@ class Removal:
             info = find_resource(self._client, api_version, kind)
             if info is None:
                 continue
-            found = self._list(info.path(self._record.namespace), f"{GANG_LABEL}={self._record.uid}")
+            found = self._list(info.path(self._namespace), f"{GANG_LABEL}={self._uid}")
             for obj in self._named(known) if found is None else found:
-                if from_older_attempt(obj, self._record.uid, attempt + 1):
-                    yield info.path(self._record.namespace, obj["metadata"]["name"]), obj
+                if from_older_attempt(obj, self._uid, attempt + 1):
+                    yield info.path(self._namespace, obj["metadata"]["name"]), obj
 
     def _named(self, keys: Iterable[Key]) -> Iterator[Object]:
-        """Objects of a kind that nobody may list, one by one."""
+        """Objects of a kind that neither account may list, one by one."""
         for key in keys:
             path = self._path(key)
             with contextlib.suppress(Forbidden):
@@ -213,19 +212,21 @@ class Removal:
                 if found is not None:
                     yield found
 
-    def _labelled_pods(self) -> list[Object]:
-        """Pods with the gang's label; one without an owner was made by somebody who copied the label."""
-        path, selector = resource_path("v1", "pods", self._record.namespace), f"{GANG_LABEL}={self._record.uid}"
+    # Pods.
+
+    def labelled_pods(self) -> list[Object]:
+        """Pods with the gang's label; in one without an owner the label is a copy. Without rights none is seen."""
+        path, selector = resource_path("v1", "pods", self._namespace), f"{GANG_LABEL}={self._uid}"
         return [pod for pod in self._list(path, selector) or () if pod["metadata"].get("ownerReferences")]
 
-    def _bereaved_pods(self, keys: Iterable[Key]) -> list[Object]:
-        """Pods without the label, since nobody could reach their template, whose owner was one of these objects.
+    def _unlabelled_pods(self, keys: Iterable[Key]) -> list[Object]:
+        """Pods without the label, since their template is out of reach, whose owner was one of these objects.
 
         Where an object with the owner's uid still lives it is not ours: ours are gone by now.
         """
         owners = {(key[1], key[3]): key for key in keys}
         found: list[Object] = []
-        for pod in self._list(resource_path("v1", "pods", self._record.namespace)) or ():
+        for pod in self._list(resource_path("v1", "pods", self._namespace)) or ():
             for owner in pod["metadata"].get("ownerReferences") or ():
                 key = owners.get((str(owner.get("kind")), str(owner.get("name"))))
                 if key is not None and not self._lives(key, owner.get("uid")):
@@ -233,7 +234,7 @@ class Removal:
         return found
 
     def _lives(self, key: Key, uid: str | None) -> bool:
-        """Whether the object with this key has this uid; one that nobody may see holds no undo up."""
+        """Whether the object with this key has this uid; one that neither account may see holds no undo up."""
         path = self._path(key)
         try:
             obj = None if path is None else self._get(path)
@@ -244,10 +245,10 @@ class Removal:
     def _path(self, key: Key) -> str | None:
         """Where an object of this gang lies; None when its kind is not served any more."""
         info = find_resource(self._client, key[0], key[1])
-        return None if info is None else info.path(self._record.namespace, key[3])
+        return None if info is None else info.path(self._namespace, key[3])
 
     def _get(self, path: str) -> Object | None:
-        """An object as whoever made it sees it, else as we do."""
+        """An object as the account sees it that makes the gang's objects, else as we do."""
         try:
             return get_object(self._actor, path)
         except Forbidden:
@@ -259,11 +260,6 @@ class Removal:
             with contextlib.suppress(Forbidden):
                 return list_objects(client, path, keep=_whole, label_selector=selector).items
         return None
-
-    def _remove(self, path: str, obj: Object) -> None:
-        """Have one object deleted, with all that it owns; one on its way out needs no second order."""
-        if not obj["metadata"].get("deletionTimestamp"):
-            settle_delete(self._actor, path, obj["metadata"]["uid"], allowance=self._allowance)
 
 
 def _whole(raw: Object) -> Object:

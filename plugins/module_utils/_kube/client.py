@@ -172,8 +172,9 @@ class KubeClient:
     ) -> Response:
         """Send until there is an answer worth returning; errors name the action and the target.
 
-        A GET is tried again after 429, server faults and lost connections. A write may have happened although its
-        answer was lost, so it is tried again only after 429 with Retry-After, by which the server refused it unseen.
+        A GET or dry run is tried again after 429, server faults and lost connections. A write may have happened
+        although its answer was lost, so it is tried again only after 429 with Retry-After, by which the server refused
+        it unseen.
         """
         action, described = describe_request(method, path, query)
         url = f"{path}?{urlencode(_present(query))}" if query else path
@@ -196,7 +197,8 @@ class KubeClient:
             self._note_date(answer.headers, sent)
             return answer
 
-        return self._retrying(once, reading=method == "GET", enabled=read_retries)
+        harmless = method == "GET" or _is_dry_run(query)
+        return self._retrying(once, reading=harmless, enabled=read_retries)
 
     def open_stream(self, path: str, query: Query, read_timeout: float) -> Stream:
         """One GET whose body comes line by line (a watch); an error answer is raised; nothing is retried."""
@@ -272,7 +274,7 @@ class KubeClient:
         with self._shared.lock:
             self._shared.requests[method] += 1
             if method not in ("GET", "HEAD"):
-                if query and query.get("dryRun") == "All":
+                if _is_dry_run(query):
                     self._shared.dry_runs += 1
                 else:
                     self._shared.writes += 1
@@ -299,6 +301,11 @@ class KubeClient:
     def _unreachable(self, action: str, target: str, fault: TransportFault) -> Unreachable:
         """The family's error for a request without an answer."""
         return Unreachable(action, target, f"no answer from {self.host}: {fault.cause}", fault.retryable)
+
+
+def _is_dry_run(query: Query | None) -> bool:
+    """Whether a write is only to be pretended."""
+    return query is not None and query.get("dryRun") == "All"
 
 
 def _present(query: Query | None) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ def stage(cluster: VirtualCluster, namespace: str, proxy: VirtualProxy) -> Engin
 
 def test_dry_run_asks_once_for_each_object_and_changes_nothing(stage: EngineStage, proxy: VirtualProxy) -> None:
     record = stage.three("gang")
-    outcome = stage.engine.dry_run(record, stage.plan(record))
+    outcome = stage.dry_run(record)
     assert (outcome.refusal, outcome.not_checked, outcome.taken) == (None, (), None)
     assert (len(proxy.dry_runs), proxy.writes) == (3, [])
     assert stage.there(record) == []
@@ -93,7 +93,7 @@ def test_leftover_of_an_older_attempt_is_replaced(stage: EngineStage, proxy: Vir
     first = stage.start(record)
     old = stage.get(service("gang-b"))
     assert old is not None
-    stage.engine.undo(first, "LostRace", "", then="queued")
+    stage.engine.stop(first, "LostRace", "", then="queued")
     queued = stage.finish(record)
     # A late child of attempt 1; the finalizer keeps it until attempt 2 has met it.
     metadata = {key: old["metadata"][key] for key in ("name", "namespace", "labels", "ownerReferences")}
@@ -246,7 +246,7 @@ def test_edit_of_the_record_during_the_start_is_kept(stage: EngineStage, proxy: 
 def test_undo_of_a_deleted_record_is_no_error(stage: EngineStage) -> None:
     record = stage.start(stage.three("gang"))
     delete_record(stage.client, record)
-    assert stage.engine.undo(record, "Suspended", "", then="suspended").uid == record.uid
+    assert stage.engine.stop(record, "Suspended", "", then="suspended").uid == record.uid
     wait_until("all objects to be gone", lambda: not stage.there(record) and not stage.tickets(record))
 
 
@@ -297,7 +297,7 @@ def test_forged_state_deletes_nothing_of_others(stage: EngineStage) -> None:
         forged = {**state, "phase": "undoing", "ticket": uid, "then": "queued"}
         patch(stage.client, path_of(forger), {"metadata": {"annotations": {STATE_ANNOTATION: json.dumps(forged)}}})
         record = stage.again(forger)
-        stage.engine.undo(record, "Suspended", "", then="queued")
+        stage.engine.stop(record, "Suspended", "", then="queued")
         assert stage.finish(forger).phase == "queued"
     stage.assert_whole(stage.again(victim))
     assert get_object(stage.client, stage.cluster.path(bystander)) is not None

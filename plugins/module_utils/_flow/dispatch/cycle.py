@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One cycle: recover what was left, look after what runs, walk the queue, commit, carry out, tell."""
+"""One cycle: recover what was left, look after what runs, walk the queue, commit, carry out, publish."""
 
 from __future__ import annotations
 
@@ -13,33 +13,38 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import NotBegun, Overtaken, StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, Overtaken, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Rehearsal
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.finished import note_ends, set_aside
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import (
-    find_ticketless,
-    take_steps,
-    with_causes,
+    apply_steps,
+    message_of,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import (
+    project_status,
+    publish_events,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import (
     evidence_of,
     recover,
     unknown_until,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tell import (
-    project_status,
-    tell_events,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import note_waiting
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import find_ticketless
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import publish_waiting
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, Op, batch_text, pack
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED_PHASES, Changes
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    REFUSED,
+    STARTED_PHASES,
+    STARTING_PHASES,
+    Changes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
@@ -74,23 +79,25 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 )
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import Tolerance
 
+Demand = tuple[dict[str, t.Any], ...]
+
 # What a dry run showed is asked again when it is older.
 REHEARSAL_SECONDS = 60.0
 
 
 def run_cycle(cycle: Cycle) -> None:
     """One whole cycle; LostLeadership means that nothing more may be written."""
-    office = cycle.office
+    session = cycle.session
     with cycle.timed("read"):
         world = _read(cycle)
     with cycle.timed("look_after"):
         _recover(cycle, world)
         ticketless = find_ticketless(cycle, world)
-    batch = office.batch().batch
+    batch = session.batch().batch
     evidence = evidence_of(cycle, world)
     situation = _situation(cycle, world, evidence, ticketless)
     with cycle.timed("decide"), without_gc():
-        plan = plan_cycle(situation, office.terms, office.memory)
+        plan = plan_cycle(situation, session.options, session.memory)
     for moment in (plan.next_check, evidence.next_look(batch)):
         if moment is not None:
             cycle.check_again(moment)
@@ -98,38 +105,38 @@ def run_cycle(cycle: Cycle) -> None:
         _follow_up(cycle, plan)
     choices, starts = _try_choices(cycle, list(plan.choices))
     if starts.postponed:
-        # Whoever the server would refuse now does not use the room it was given; others may.
+        # A gang that the server would refuse now does not use the room it was given; others may.
         with cycle.timed("decide"), without_gc():
-            present = dataclasses.replace(situation, troubled=office.pauses.resting())
-            again, troubles = walk_queue(present, office.terms, office.memory, cycle.records)
-        _tell_unforeseen(cycle, troubles, plan.stops)
+            present = dataclasses.replace(situation, troubled=session.pauses.resting())
+            again, troubles = walk_queue(present, session.options, session.memory, cycle.records)
+        _report_unforeseen(cycle, troubles, plan.stops)
         choices, starts = _try_choices(cycle, again)
     with cycle.timed("carry_out"):
         # Without entries that ended in this cycle.
         carried = evidence_of(cycle, world).open_batch(batch)
-        _commit(cycle, world, carried, starts.ready, with_causes(cycle, world, plan.stops))
+        _commit(cycle, world, carried, starts.ready, plan.stops)
     with cycle.timed("tell"):
-        note_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
+        publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
     with cycle.timed("tidy"):
         note_ends(cycle, world)
-        tell_events(cycle)
+        publish_events(cycle)
         _tidy(cycle, world)
 
 
 def _read(cycle: Cycle) -> World:
     """Read records and cluster; leave alone what others look after, and go on with what was started, not edited."""
-    office = cycle.office
+    session = cycle.session
     cycle.read_records()
-    places: Places = (None,) if cycle.sight.blind is None else scopes(office.terms)
+    places: Places = (None,) if cycle.sight.blind is None else scopes(session.options)
     seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
-    tickets = set_aside(cycle, read_tickets(office.client, seen, places))
+    tickets = set_aside(cycle, read_tickets(session.client, seen, places))
     _refuse_foreign(cycle)
     ignore_edits(cycle, tickets)
     records = [*cycle.records.values(), *cycle.elsewhere.values()]
-    world = read_world(office.client, records, office.terms, office.memory, tickets, places=places)
+    world = read_world(session.client, records, session.options, session.memory, tickets, places=places)
     cycle.kinds = world.kinds
-    _tell_unforeseen(cycle, world.unforeseen)
+    _report_unforeseen(cycle, world.unforeseen)
     return world
 
 
@@ -144,17 +151,17 @@ def _recover(cycle: Cycle, world: World) -> None:
 
 def _situation(cycle: Cycle, world: World, evidence: Evidence, ticketless: set[str]) -> Situation:
     """What this cycle decides on."""
-    office, records, batch = cycle.office, dict(cycle.records), cycle.office.batch().batch
+    session, records, batch = cycle.session, dict(cycle.records), cycle.session.batch().batch
     return Situation(
         world,
         records,
         tuple(evidence.attended(batch)),
         promised_elsewhere(evidence.open_batch(batch), _trusted(cycle), world),
-        office.clock.now(),
-        office.clock.sure(),
+        session.clock.now(),
+        session.clock.sure(),
         search,
-        office.history.usual(),
-        office.pauses.resting(),
+        session.history.usual(),
+        session.pauses.resting(),
         resting={uid for uid, record in records.items() if not cycle.at_rest(record)},
         judged={uid for uid, record in records.items() if cycle.may_judge(record)},
         lost=dict(cycle.lost),
@@ -163,11 +170,11 @@ def _situation(cycle: Cycle, world: World, evidence: Evidence, ticketless: set[s
 
 
 def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
-    """Carry out what needs no room: refuse gangs, let started ones go on, and tell of those nobody can judge."""
+    """Carry out what needs no room: refuse gangs, let started ones go on, and warn of those that cannot be judged."""
     for record, problem in plan.unjudged:
-        cycle.office.journal.warn(f"{record.key}: {problem}")
-    _tell_unforeseen(cycle, plan.unforeseen, plan.stops)
-    take_steps(cycle, plan.steps)
+        cycle.session.journal.warn(f"{record.key}: {problem}")
+    _report_unforeseen(cycle, plan.unforeseen, plan.stops)
+    apply_steps(cycle, plan.steps)
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(
@@ -202,38 +209,38 @@ def _still_waits(record: Record) -> bool:
     return record.phase == "queued" and not record.terminating
 
 
-def _tell_unforeseen(cycle: Cycle, found: Mapping[str, str], stops: Iterable[Stop] = ()) -> None:
-    """Leave gangs alone for a while that provoked an error of ours, and tell of it; what has to be stopped is."""
+def _report_unforeseen(cycle: Cycle, found: Mapping[str, str], stops: Iterable[Stop] = ()) -> None:
+    """Leave gangs alone for a while that provoked an error of ours, and warn; what has to be stopped is."""
     stopped = {item.record.uid for item in stops}
     for uid, text in found.items():
         record = cycle.records.get(uid)
         if record is None or not cycle.at_rest(record):
             continue
         if uid in stopped:
-            cycle.office.journal.warn(f"{record.key}: {text}")
+            cycle.session.journal.warn(f"{record.key}: {text}")
         else:
             cycle.skip(record, text)
 
 
 def _trusted(cycle: Cycle) -> dict[str, Record]:
-    """The records that tell what their gangs still get: not those that were edited after the start by somebody else."""
-    memory = cycle.office.memory
+    """The records that tell what their gangs still get: not edited ones of other namespaces."""
+    memory = cycle.session.memory
     return {**{uid: item for uid, item in cycle.elsewhere.items() if not is_edited(memory, item)}, **cycle.records}
 
 
 def _refuse_foreign(cycle: Cycle) -> None:
-    """Leave wrappers alone that another controller looks after; that is said once, not in every cycle.
+    """Leave wrappers alone that another controller looks after; that is reported once, not in every cycle.
 
-    What we have started we look after all the same: it holds room, and nobody else can take it back.
+    What we have started we look after all the same: it holds room, and no other controller takes it back.
     """
-    said = cycle.office.foreign
-    writers = foreign_writers(cycle.records.values(), cycle.office.clock.now(), adopt=cycle.office.terms.adopt)
+    reported = cycle.session.foreign
+    writers = foreign_writers(cycle.records.values(), cycle.session.clock.now(), adopt=cycle.session.options.adopt)
     for uid in [uid for uid in cycle.records if uid not in writers]:
-        said.pop(uid, None)
+        reported.pop(uid, None)
     for uid, writer in writers.items():
         record = cycle.records[uid]
-        if said.get(uid) != writer:
-            said[uid] = writer
+        if reported.get(uid) != writer:
+            reported[uid] = writer
             cycle.decide(record, "refuse", FOREIGN_CONTROLLER, foreign_message(writer))
         if record.phase not in STARTED_PHASES:
             cycle.aside[uid] = cycle.records.pop(uid)
@@ -241,7 +248,7 @@ def _refuse_foreign(cycle: Cycle) -> None:
 
 def _fail(cycle: Cycle, record: Record, message: str, tolerance: Tolerance = "metadata") -> None:
     """Give a gang up before it was started, unless its user changed what it is given up for."""
-    writer = cycle.office.writer
+    writer = cycle.session.writer
     failed = cycle.carry_out(
         record, lambda old: writer.put(old, writer.next_state(old, "failed", REFUSED, message), tolerance)
     )
@@ -254,7 +261,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
 
     A dry run that takes long is not waited for: what it showed counts when the gang is chosen again.
     """
-    shown, now = cycle.office.rehearsals, cycle.office.client.clock()
+    shown, now = cycle.session.rehearsals, cycle.session.client.clock()
     ready = [choice for choice in choices if cycle.at_rest(choice.record)]
     fresh = [choice for choice in ready if not _holds(shown.get(choice.record.uid), choice, now)]
     cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
@@ -268,7 +275,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
         else:
             del shown[choice.record.uid]
             tried.postponed.append(_postponed(choice, rehearsal.reason, rehearsal.message))
-    note_waiting(cycle, tried.postponed)
+    publish_waiting(cycle, tried.postponed)
     return tried
 
 
@@ -282,18 +289,18 @@ def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
 
 def _rehearse(cycle: Cycle, choice: Choice) -> None:
     """One dry run; what it says decides what becomes of the gang."""
-    office = cycle.office
+    session = cycle.session
 
     def rehearse(record: Record) -> None:
         """Nothing is written unless the gang can never be started as it is."""
+        plan = session.memory.plan(record, choice.verdict.steering)
+        grant = _grant(choice, session.lease.next_write_id(), choice.verdict.as_dict())
         try:
-            write_id = office.ledger.next_write_id()
-            office.engine.require_room(record, _claim(choice, write_id, choice.verdict.as_dict()))
+            outcome = session.engine.dry_run(record, plan, grant)
         except BadInput as error:
             # Annotations that leave no room are part of what would be kept otherwise.
             _fail(cycle, record, str(error), "none")
             return
-        outcome = office.engine.dry_run(record, office.memory.plan(record, choice.verdict.steering))
         if outcome.refusal is not None and outcome.refusal.kind == "failed":
             _fail(cycle, record, outcome.refusal.message)
             return
@@ -303,9 +310,9 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
         elif outcome.taken is not None:
             reason, message = "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}"
         if reason is not None:
-            office.memory.note_refused(record, office.clock.now(), reason, message)
-        at = office.client.clock()
-        office.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
+            session.memory.note_refused(record, session.clock.now(), reason, message)
+        at = session.client.clock()
+        session.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
 
     cycle.carry_out(choice.record, rehearse)
 
@@ -317,61 +324,61 @@ def _postponed(choice: Choice, reason: str, detail: str) -> Choice:
 
 def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
     """Write starts and stops into the Lease in one piece, beside what is open, then carry them out."""
-    newer = cycle.office.batch().newer
+    newer = cycle.session.batch().newer
     if newer is not None:
-        cycle.office.journal.warn(f"nothing is started or stopped: {newer}")
+        cycle.session.journal.warn(f"nothing is started or stopped: {newer}")
         return
     unknown = unknown_until(cycle)
     if unknown is not None:
         cycle.check_again(unknown)
-        cause = f"{cycle.office.ledger.terms.target} is new, and what was promised in other namespaces cannot be seen"
-        cycle.office.journal.warn(f"nothing is started or stopped until {time_text(unknown)}: {cause}")
+        cause = f"{cycle.session.lease.terms.target} is new, and what was promised in other namespaces cannot be seen"
+        cycle.session.journal.warn(f"nothing is started or stopped until {time_text(unknown)}: {cause}")
         return
     items: list[Choice | Stop] = [*(item for item in stops if cycle.may_judge(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
     unlisted = _unlisted(cycle, world, carried, by_uid)
     keys = label_keys(world.snapshot, world.gangs.values()) if items or unlisted else None
-    entries = [(_entry(cycle, item), _demand(item, keys)) for item in by_uid.values()]
-    entries += [(_entry_of_old(cycle, record), _demand_of(record, gang, keys)) for record, gang in unlisted]
+    entries = [_entry_and_demand(cycle, item, keys) for item in by_uid.values()]
+    entries += [_old_entry_and_demand(cycle, record, gang, keys) for record, gang in unlisted]
     if not entries:
         return
-    ledger = cycle.office.ledger
-    batch, later = pack(entries, str(ledger.epoch), ledger.next_batch_id(), carried)
+    lease = cycle.session.lease
+    batch, later = pack(entries, str(lease.epoch), lease.next_batch_id(), carried)
     if len(later) == len(entries):
         # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
         return
-    ledger.commit(batch_text(_complete_or_not(cycle, batch, unlisted)))
+    lease.commit(batch_text(_complete_or_not(cycle, batch, unlisted)))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
     for item in new:
-        cycle.office.rehearsals.pop(item.record.uid, None)
-    cycle.side_by_side([(item.record, partial(_carry_out, cycle, batch.id, item)) for item in new])
+        cycle.session.rehearsals.pop(item.record.uid, None)
+    cycle.side_by_side([(item.record, partial(_carry_out, cycle, world, batch.id, item)) for item in new])
 
 
 def _tidy(cycle: Cycle, world: World) -> None:
-    """Let the Lease forget what is over by now: whoever may not read those records counts them by their entries."""
-    ledger = cycle.office.ledger
-    before, present = ledger.batch_text(), cycle.office.batch().batch
+    """Remove from the Lease what is over by now: runs that may not read those records count them by their entries."""
+    lease = cycle.session.lease
+    before, present = lease.batch_text(), cycle.session.batch().batch
     carried = evidence_of(cycle, world).open_batch(present)
-    since = cycle.office.unlisted_since()
+    since = cycle.session.unlisted_since()
     if since is not None:
-        batch, _later = pack([], str(ledger.epoch), ledger.next_batch_id(), carried)
+        batch, _later = pack([], str(lease.epoch), lease.next_batch_id(), carried)
         if unknown_until(cycle) is None:
-            # Everything that is under way was looked for: whoever sees less may rely on that, once it is listed.
-            told = _complete_or_not(cycle, batch, _unlisted(cycle, world, carried, {}))
-            if present is None or told.entries != present.entries or told.unlisted_since != present.unlisted_since:
-                ledger.tidy(before, batch_text(told))
+            # All that is under way was looked for: runs that see less may rely on that, once it is listed.
+            listed = _complete_or_not(cycle, batch, _unlisted(cycle, world, carried, {}))
+            if present is None or listed.entries != present.entries or listed.unlisted_since != present.unlisted_since:
+                lease.tidy(before, batch_text(listed))
         elif before is not None and (present is None or present.unlisted_since != int(since)):
-            # Whoever comes next, and sees no more, need not wait from the beginning.
-            ledger.tidy(before, batch_text(dataclasses.replace(batch, unlisted_since=int(since))))
+            # The next holder, if it sees no more, need not wait from the beginning.
+            lease.tidy(before, batch_text(dataclasses.replace(batch, unlisted_since=int(since))))
         return
     if carried is not None and present is not None and before is not None and carried.entries != present.entries:
-        ledger.tidy(before, batch_text(carried))
+        lease.tidy(before, batch_text(carried))
 
 
 def _complete_or_not(cycle: Cycle, batch: Batch, unlisted: Iterable[tuple[Record, Gang]]) -> Batch:
     """A batch that says since when it does not list all starts under way, where it has no room for some of these."""
     listed = {entry.uid for entry in batch.entries}
-    since = cycle.office.unlisted_since()
+    since = cycle.session.unlisted_since()
     if since is None or all(record.uid in listed for record, _gang in unlisted):
         return batch
     return dataclasses.replace(batch, unlisted_since=max(1, int(since)))
@@ -382,28 +389,23 @@ def _unlisted(
 ) -> list[tuple[Record, Gang]]:
     """Gangs under way that the batch does not list but should, so that every holder sees what they were promised.
 
-    An earlier version started them, or somebody deleted or emptied the Lease. Those of other namespaces are listed only
+    An earlier version started them, or the Lease was deleted or emptied. Those of other namespaces are listed only
     under a new Lease: under any other they are, unless they belong to another one.
     """
-    batch = cycle.office.batch().batch
-    others = evidence_of(cycle, world).attended(batch) if cycle.office.unlisted_since() is not None else []
+    batch = cycle.session.batch().batch
+    others = evidence_of(cycle, world).attended(batch) if cycle.session.unlisted_since() is not None else []
     listed = {entry.uid for entry in carried.entries} if carried is not None else set()
     found = []
     for record in [*cycle.records.values(), *others]:
         gang = world.gangs.get(record.uid)
         known = record.uid in listed or record.uid in chosen
-        if record.phase not in ("dispatching", "dispatched") or known or gang is None:
+        if record.phase not in STARTING_PHASES or known or gang is None:
             continue
         found.append((record, gang))
     return found
 
 
-def _entry(cycle: Cycle, item: Choice | Stop) -> Entry:
-    """The line of the batch for one gang."""
-    return _entry_of(cycle, item.record, "start" if isinstance(item, Choice) else "stop")
-
-
-def _entry_of(cycle: Cycle, record: Record, op: Op) -> Entry:
+def _entry(cycle: Cycle, record: Record, op: Op) -> Entry:
     """The line of the batch about one record."""
     spec = record.spec
     return Entry(
@@ -414,26 +416,24 @@ def _entry_of(cycle: Cycle, record: Record, op: Op) -> Entry:
         record.attempt,
         digest(spec)[:16] if spec is not None else "unreadable",
         spec.queue if spec is not None else None,
-        at=int(cycle.office.clock.now()),
-        patience=math.ceil(cycle.office.terms.start_timeout),
+        at=int(cycle.session.clock.now()),
+        patience=math.ceil(cycle.session.options.start_timeout),
     )
 
 
-def _entry_of_old(cycle: Cycle, record: Record) -> Entry:
-    """The line of the batch for a gang that was started before, by whomever."""
-    patience = math.ceil(usual_patience(cycle.office.terms))
-    return dataclasses.replace(_entry_of(cycle, record, "start"), at=int(began(record)), patience=patience)
+def _entry_and_demand(cycle: Cycle, item: Choice | Stop, keys: LabelKeys) -> tuple[Entry, Demand]:
+    """The line for one gang and what it keeps reserved while it is open; what is stopped gets nothing more."""
+    if isinstance(item, Stop):
+        return _entry(cycle, item.record, "stop"), ()
+    return _entry(cycle, item.record, "start"), promise_of(item.gang, item.verdict.steering, keys)
 
 
-def _demand(item: Choice | Stop, keys: LabelKeys) -> tuple[dict[str, t.Any], ...]:
-    """What the entry keeps reserved while it is open; what is stopped gets nothing more."""
-    return promise_of(item.gang, item.verdict.steering, keys) if isinstance(item, Choice) else ()
-
-
-def _demand_of(record: Record, gang: Gang, keys: LabelKeys) -> tuple[dict[str, t.Any], ...]:
-    """What the entry of a gang that was started before keeps reserved."""
+def _old_entry_and_demand(cycle: Cycle, record: Record, gang: Gang, keys: LabelKeys) -> tuple[Entry, Demand]:
+    """The same for a gang that was started before, under this Lease or another."""
+    patience = math.ceil(usual_patience(cycle.session.options))
+    entry = dataclasses.replace(_entry(cycle, record, "start"), at=int(began(record)), patience=patience)
     steering = record.state.steering if record.state is not None else {}
-    return promise_of(demand_of(record, gang), steering, keys)
+    return entry, promise_of(demand_of(record, gang), steering, keys)
 
 
 def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
@@ -441,51 +441,50 @@ def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
     return {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
 
 
-def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
+def _grant(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
     """What a batch gives a gang that was chosen, with the verdict written out."""
     return StartGrant(batch, reserved_of(choice.gang), _steering(choice), verdict)
 
 
-def _carry_out(cycle: Cycle, batch: str, item: Choice | Stop) -> None:
-    """Start or undo one gang of the batch."""
+def _carry_out(cycle: Cycle, world: World, batch: str, item: Choice | Stop) -> None:
+    """Start or stop one gang of the batch."""
     if isinstance(item, Stop):
-        _undo(cycle, batch, item)
+        _stop(cycle, world, batch, item)
     else:
         _start(cycle, batch, item)
 
 
-def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
+def _stop(cycle: Cycle, world: World, batch: str, item: Stop) -> None:
     """Begin to take one gang back."""
     changes: Changes = {**item.changes, "batch": batch, "then": item.then}
-    engine = cycle.office.engine
-    undone = cycle.carry_out(item.record, lambda old: engine.undo(old, item.reason, item.message, **changes))
-    if undone is not None:
-        cycle.decide(undone, "stop", item.reason, item.message)
+    engine, message = cycle.session.engine, message_of(cycle, world, item)
+    stopped = cycle.carry_out(item.record, lambda old: engine.stop(old, item.reason, message, **changes))
+    if stopped is not None:
+        cycle.decide(stopped, "stop", item.reason, message)
 
 
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     """Start one gang; one whose record cannot be written keeps no room meanwhile."""
     verdict = item.verdict.as_dict()
-    claim = _claim(item, batch, verdict)
+    grant = _grant(item, batch, verdict)
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""
         try:
-            return cycle.office.engine.start(record, cycle.office.memory.plan(record, claim.steering), claim)
+            return cycle.session.engine.submit(record, cycle.session.memory.plan(record, grant.steering), grant)
         except Exception as error:
             if isinstance(error, NotBegun | Overtaken) or not isinstance(error, MusterError):
-                # Nobody goes on with it; what an error of ours came to is found by its ticket, or listed anew.
-                cycle.office.over.add((record.uid, batch))
+                # No holder goes on with it; what an error of ours left is found by its ticket, or listed anew.
+                cycle.session.over.add((record.uid, batch))
             raise
 
     started = cycle.carry_out(item.record, start)
     if started is None:
         return
     if started.phase == "dispatching":
-        cycle.office.pauses.look_later(started.uid)
-        cycle.decide(started, "wait", "Dispatching", cycle.office.engine.waits_for(started) or "")
+        cycle.session.pauses.look_later(started.uid)
+        cycle.decide(started, "wait", "Dispatching", cycle.session.engine.reason(started) or "")
     elif started.phase == "dispatched":
         cycle.decide(started, "start", "Started", verdict_text(verdict).partition("\n")[0].partition(": ")[2], verdict)
     else:
-        last = started.state.transitions[-1] if started.state is not None and started.state.transitions else None
-        cycle.decide(started, "stop", last.reason if last else "", last.message if last else "")
+        cycle.decide(started, "stop", *started.why)

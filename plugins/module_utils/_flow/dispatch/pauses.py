@@ -33,7 +33,7 @@ class Pauses:
     """Pauses by record, on a clock that only goes forward; may be used by several threads."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Nobody pauses yet."""
+        """No record pauses yet."""
         self._clock = clock
         self._pauses: dict[str, Pause] = {}
         self._lock = threading.Lock()
@@ -91,13 +91,13 @@ class Pauses:
             return {uid: item.why for uid, item in self._pauses.items() if item.why and item.until > now}
 
     def resting(self) -> dict[str, str]:
-        """Records that are left alone for now, and why; empty where they were only changed by somebody else."""
+        """Records that are left alone for now, and why; empty where another writer only changed them."""
         with self._lock:
             now = self._clock()
             return {uid: item.why for uid, item in self._pauses.items() if item.until > now}
 
     def next_end(self) -> float | None:
-        """Seconds until the next pause ends; None when nobody pauses."""
+        """Seconds until the next pause ends; None when no record pauses."""
         with self._lock:
             now = self._clock()
             return min((pause.until - now for pause in self._pauses.values() if pause.until > now), default=None)

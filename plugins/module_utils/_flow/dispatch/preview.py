@@ -11,6 +11,8 @@ import dataclasses
 import time
 from collections.abc import Iterator
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import holds_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult
@@ -36,7 +38,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
@@ -75,24 +76,24 @@ class _Preview:
             Records(client, every_wrapper=wrapper_problem(client) is None), options, finished=True
         )
         self.now = ServerClock(client).now()
-        mine = {record.uid: record for record in self.sight.mine}
+        ours = {record.uid: record for record in self.sight.mine}
         self._elsewhere = {record.uid: record for record in self.sight.elsewhere}
-        living = [record for record in mine.values() if not record.finished]
+        living = [record for record in ours.values() if not record.finished]
         self.writers = foreign_writers(living, self.now, adopt=options.adopt)
-        self.left_alone = {uid: mine.pop(uid) for uid in self.writers if mine[uid].phase not in STARTED_PHASES}
+        self.left_alone = {uid: ours.pop(uid) for uid in self.writers if ours[uid].phase not in STARTED_PHASES}
         self._aside = {*self.left_alone, *(record.uid for record in self.sight.newer)}
         places: Places = (None,) if self.sight.blind is None else scopes(options)
-        tickets = read_tickets(client, [*mine.values(), *self._elsewhere.values()], places, finished=True)
-        edited = read_edited(client, self._memory, mine, tickets, {})
+        tickets = read_tickets(client, [*ours.values(), *self._elsewhere.values()], places, finished=True)
+        edited = read_edited(client, self._memory, ours, tickets, {})
         self._lost = {uid: found.lost for uid, found in edited.items() if found.lost is not None}
-        self.records = {**mine, **{uid: dataclasses.replace(mine[uid], spec=edited[uid].spec) for uid in edited}}
+        self.records = {**ours, **{uid: dataclasses.replace(ours[uid], spec=edited[uid].spec) for uid in edited}}
         records = [*self.records.values(), *self._elsewhere.values()]
         self.world = read_world(client, records, options, self._memory, tickets, places=places)
         read = _read_batch(client, options)
         self._batch, self.newer = read.batch, read.newer
 
     def unsettled(self) -> list[Entry]:
-        """Entries of the batch that a cycle would give back to the queue: whoever committed them never began them."""
+        """Entries of the batch that a cycle would give back to the queue: their holder never began them."""
         entries = self._batch.entries if self._batch is not None else ()
         known = [(entry, self.records.get(entry.uid)) for entry in entries]
         return [
@@ -131,12 +132,8 @@ class _Preview:
 
     def _lost_its_ticket(self, record: Record) -> bool:
         """Whether the ticket that a started gang names was not read, and the server knows none either."""
-        state = record.state
-        if state is None or not misses_its_ticket(record, self.world):
-            return False
-        path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
-        found = get_object(self._client, path)
-        return found is None or found["metadata"]["uid"] != state.ticket_uid
+        keeps_tickets = ENGINES[self._options.engine].capabilities.tickets
+        return keeps_tickets and misses_its_ticket(record, self.world) and not holds_ticket(self._client, record)
 
 
 def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:
@@ -164,7 +161,7 @@ def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchRe
 
 
 def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> Iterator[Decision]:
-    """The plan in the words of decisions, in the order in which a cycle carries it out."""
+    """The plan as decisions, in the order in which a cycle carries it out."""
     now = preview.now
     for record in preview.sight.newer:
         yield _decision(record, "refuse", NEWER_VERSION, record.newer or "", now)

@@ -20,8 +20,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle i
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decision_log import DecisionLog
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import ChangeSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Identity, Session
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import publish_events
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import finish_undo
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tell import tell_events
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import PATIENCE, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
@@ -53,7 +53,7 @@ Report = Callable[[str], None]
 Until = Callable[[Mapping[str, str]], bool]
 OnCycle = Callable[[Cycle], None]
 
-# A result holds no more warnings than this, and none that is longer: servers repeat whatever they were told.
+# A result holds no more warnings than this, and none that is longer: servers repeat what they were sent.
 MOST_WARNINGS = 200
 LONGEST_WARNING = 2_000
 # How long a single cycle waits for gangs it undid to be gone.
@@ -66,7 +66,7 @@ SHORTEST_REST = 0.05
 
 @dataclasses.dataclass(slots=True)
 class DispatchResult:
-    """What a run came to; holder is set when somebody else kept the Lease all the time.
+    """What a run came to; holder is set when another one kept the Lease all the time.
 
     Of a very long run only the last decisions are kept; dropped_change says that others changed something.
     """
@@ -118,7 +118,7 @@ class DispatchResult:
 def run_dispatch(
     client: KubeClient,
     renewal_client: KubeClient,
-    terms: DispatchOptions,
+    options: DispatchOptions,
     report: Report,
     *,
     until: Until | None = None,
@@ -128,7 +128,7 @@ def run_dispatch(
 
     until sees the phases after each cycle and may end the run; on_cycle sees each cycle, for those who measure.
     """
-    run = _Run(client, renewal_client, terms, report, until, on_cycle)
+    run = _Run(client, renewal_client, options, report, until, on_cycle)
     before = dict(client.requests)
     try:
         run.serve()
@@ -146,7 +146,7 @@ class _Run:
         self,
         client: KubeClient,
         renewal_client: KubeClient,
-        terms: DispatchOptions,
+        options: DispatchOptions,
         report: Report,
         until: Until | None,
         on_cycle: OnCycle | None,
@@ -154,107 +154,107 @@ class _Run:
         """The clock starts now."""
         self.client = client
         self.renewal_client = renewal_client
-        self.terms = terms
+        self.options = options
         self.report = report
         self.until = until
         self.on_cycle = on_cycle
-        self.log = DecisionLog(terms.decision_log)
+        self.log = DecisionLog(options.decision_log)
         self.result = DispatchResult()
         self.book = DecisionBook()
         self.ended: dict[str, str] = {}
-        self.office: Session | None = None
+        self.session: Session | None = None
         self.began = time.monotonic()
-        self.end = None if terms.duration is None else self.began + terms.duration
+        self.end = None if options.duration is None else self.began + options.duration
 
     def serve(self) -> None:
-        """Take the Lease and work; whoever loses it may try again while there is time."""
+        """Take the Lease and work; after it was lost try again while there is time."""
         while True:
-            ledger = self._take_lease()
-            if ledger is None:
+            lease = self._take_lease()
+            if lease is None:
                 return
             # Of one cycle everything is waited for; a run with many has time to look again.
-            office_workers = Workers(patience=LINGER if self.end is None else PATIENCE)
+            workers = Workers(patience=LINGER if self.end is None else PATIENCE)
             try:
-                self._hold_office(ledger, office_workers)
+                self._lead(lease, workers)
                 return
             except LostLeadership as error:
                 self.result.warn(str(error))
                 if self.end is None or time.monotonic() >= self.end:
                     return
             finally:
-                ledger.release(idle=office_workers.drain(ledger.time_left()))
+                lease.release(idle=workers.drain(lease.time_left()))
 
     def finish(self) -> None:
         """Bring what was gathered into the result, and what was learned into the cluster, however the run ends."""
         self.result.decisions = list(self.book)
         self.result.decisions_dropped, self.result.dropped_change = self.book.dropped, self.book.changed
         self.result.phases = dict(self.result.phases)
-        if self.office is not None:
-            self.office.history.save(at_once=True)
+        if self.session is not None:
+            self.session.history.save(at_once=True)
 
-    def _hold_office(self, ledger: DispatchLease, workers: Workers) -> None:
+    def _lead(self, lease: DispatchLease, workers: Workers) -> None:
         """Cycle after cycle under one Lease."""
-        client, terms = self.client, self.terms
-        office = Session(
+        client, options = self.client, self.options
+        session = Session(
             client,
-            ledger,
-            terms,
+            lease,
+            options,
             every_wrapper=self._takes_every_wrapper(),
-            identity_of=_identity(client, terms),
+            identity_of=_identity(client, options),
             workers=workers,
         )
-        self.office = office
-        self._wait_for_former_holders(office)
+        self.session = session
+        self._wait_for_former_holders(session)
         if self.end is None:
-            self._finish(self._one_cycle(office))
+            self._finish(self._one_cycle(session))
             return
-        with ChangeSignal(client, terms, ledger.identity) as bell:
-            workers.on_late = bell.ring
+        with ChangeSignal(client, options, lease.identity) as signal:
+            workers.on_late = signal.ring
             while True:
-                bell.silence()
+                signal.silence()
                 started = time.monotonic()
-                cycle = self._cycle_if_reachable(office)
+                cycle = self._cycle_if_reachable(session)
                 if time.monotonic() >= self.end or (self.until is not None and self.until(self.result.phases)):
                     return
                 if cycle is not None:
-                    bell.follow(cycle.kinds)
+                    signal.follow(cycle.kinds)
                 spent = time.monotonic() - started
-                bell.wait(_rest(office, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+                signal.wait(_rest(session, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
 
-    def _wait_for_former_holders(self, office: Session) -> None:
-        """Let the lease of whoever held a Lease that was deleted run out before anything is decided under a new one.
+    def _wait_for_former_holders(self, session: Session) -> None:
+        """Let the lease of a holder whose Lease was deleted run out before anything is decided under a new one.
 
-        It may not have noticed yet, and nobody can tell what it has promised.
+        It may not have noticed yet, and what it has promised is not known.
         """
-        ledger = office.ledger
-        left = ledger.time_to_wait(office.clock.now())
+        lease = session.lease
+        left = lease.time_to_wait(session.clock.now())
         if left <= 0:
             return
-        self.report(f"{ledger.terms.target} is new: waiting {left:.0f} s for holders of an earlier one")
+        self.report(f"{lease.terms.target} is new: waiting {left:.0f} s for holders of an earlier one")
         end = time.monotonic() + left
         while (left := end - time.monotonic()) > 0:
-            ledger.write_timeout()
+            lease.write_timeout()
             time.sleep(min(left, 1.0))
 
     def _takes_every_wrapper(self) -> bool:
-        """Whether every AppWrapper is for us and not only those marked; a definition of others is told once."""
+        """Whether every AppWrapper is for us and not only those marked; a definition of others is reported once."""
         problem = wrapper_problem(self.client)
         if problem is not None and wrappers_served(self.client):
             self.result.warn(problem)
         return problem is None
 
-    def _cycle_if_reachable(self, office: Session) -> Cycle | None:
+    def _cycle_if_reachable(self, session: Session) -> Cycle | None:
         """One cycle; None when the cluster did not answer: it may come back, and the time left decides."""
         try:
-            return self._one_cycle(office)
+            return self._one_cycle(session)
         except (Unreachable, ServerFault, TooManyRequests, Unauthorized, Gone) as error:
             if self.result.warn(str(error)):
                 self.report(f"trying again: {error}")
             return None
 
-    def _one_cycle(self, office: Session) -> Cycle:
+    def _one_cycle(self, session: Session) -> Cycle:
         """One cycle and what it adds to the result, however it ends."""
-        cycle = Cycle(office, self.report)
+        cycle = Cycle(session, self.report)
         try:
             run_cycle(cycle)
         finally:
@@ -269,7 +269,7 @@ class _Run:
     def _collect(self, cycle: Cycle) -> None:
         """Add a cycle's decisions to the result; of waiting gangs only the last word counts."""
         result = self.result
-        decisions, warnings = cycle.office.journal.take()
+        decisions, warnings = cycle.session.journal.take()
         self.log.add(decisions)
         self.book.add(decisions)
         for text in warnings:
@@ -278,7 +278,7 @@ class _Run:
         result.unseen = cycle.sight.unseen()
 
     def _note_phases(self, cycle: Cycle, decisions: Iterable[Decision]) -> None:
-        """Where each gang stands; cycles do not see those that are over, but whoever waits wants to know of them."""
+        """Where each gang stands; cycles do not see those that are over, but callers wait for them too."""
         phases: dict[str, str] = {uid: record.phase for uid, record in list(cycle.records.items())}
         if cycle.saw_finished:
             self.ended.clear()
@@ -292,11 +292,11 @@ class _Run:
         self.result.phases = collections.ChainMap(phases, self.ended)
 
     def _finish(self, cycle: Cycle) -> None:
-        """Bring a single cycle to an end: nobody may look again soon at starts that took long and gangs that go."""
-        office = cycle.office
-        if office.workers.busy and office.workers.drain(office.ledger.time_left()):
-            # What they came to is told by one more cycle.
-            cycle = self._one_cycle(office)
+        """Bring a single cycle to an end: starts that took long and gangs that go may not be looked at again soon."""
+        session = cycle.session
+        if session.workers.busy and session.workers.drain(session.lease.time_left()):
+            # One more cycle reports what they came to.
+            cycle = self._one_cycle(session)
         self._finish_undos(cycle)
 
     def _finish_undos(self, cycle: Cycle) -> None:
@@ -309,27 +309,27 @@ class _Run:
                 break
             cycle.side_by_side([(record, partial(finish_undo, cycle, record)) for record in going])
             time.sleep(_POLL)
-        tell_events(cycle)
+        publish_events(cycle)
         self._collect(cycle)
 
     def _take_lease(self) -> DispatchLease | None:
         """Become the holder, in the cluster's Lease or, where this account may not, in the namespace's own."""
-        patience = self.terms.lease_wait if self.end is None else max(0.0, self.end - time.monotonic())
+        patience = self.options.lease_wait if self.end is None else max(0.0, self.end - time.monotonic())
         identity = f"{socket.gethostname()}_{os.getpid()}"
-        lease = self.terms.lease
+        wanted = self.options.lease
         while True:
-            ledger = DispatchLease(self.client, lease, identity, renewal_client=self.renewal_client)
+            lease = DispatchLease(self.client, wanted, identity, renewal_client=self.renewal_client)
             try:
-                epoch = ledger.acquire(
+                epoch = lease.acquire(
                     patience,
                     lambda holder: self.report(f"waiting for the Lease, held by {holder}"),
                     lambda trouble: self.report(f"trying again: {trouble}"),
                 )
             except KubeError as error:
-                lease = self._other_lease(lease, error)
+                wanted = self._other_lease(wanted, error)
                 continue
-            self.result.holder = None if epoch is not None else ledger.holder
-            return ledger if epoch is not None else None
+            self.result.holder = None if epoch is not None else lease.holder
+            return lease if epoch is not None else None
 
     def _other_lease(self, lease: LeaseOptions, error: KubeError) -> LeaseOptions:
         """The Lease to try after this one could not be had; the error itself when there is none."""
@@ -337,7 +337,7 @@ class _Run:
             raise error
         if _namespace_missing(error) and _make_namespace(self.client, lease):
             return lease
-        namespaces = self.terms.namespaces
+        namespaces = self.options.namespaces
         if namespaces is None or len(namespaces) != 1 or self.result.coordination == "namespace":
             raise error
         self.result.coordination = "namespace"
@@ -346,16 +346,16 @@ class _Run:
         return own
 
 
-def _rest(office: Session, cycle: Cycle | None, end: float) -> float:
+def _rest(session: Session, cycle: Cycle | None, end: float) -> float:
     """How long to wait if nothing rings: until the next time rule may apply."""
     rest = min(LONGEST_REST, end - time.monotonic())
     if cycle is None:
         return min(rest, 1.0)
-    pause = office.pauses.next_end()
+    pause = session.pauses.next_end()
     if pause is not None:
         rest = min(rest, max(_POLL, pause))
     if cycle.next_check is not None:
-        rest = min(rest, max(_POLL, cycle.next_check - office.clock.now()))
+        rest = min(rest, max(_POLL, cycle.next_check - session.clock.now()))
     return max(0.0, rest)
 
 
@@ -376,9 +376,9 @@ def _make_namespace(client: KubeClient, lease: LeaseOptions) -> bool:
     return True
 
 
-def _identity(client: KubeClient, terms: DispatchOptions) -> Identity:
+def _identity(client: KubeClient, options: DispatchOptions) -> Identity:
     """With whose rights objects are created: the caller's, or those of an account of the gang's namespace."""
-    if terms.namespaces is not None:
+    if options.namespaces is not None:
         return lambda _namespace: client
 
     def act_as(namespace: str) -> KubeClient:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The office of a dispatcher: what the holder of the Lease works with, and the records while a cycle changes them."""
+"""The session of a dispatcher: what the holder of the Lease works with, and the records while a cycle changes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import typing as t
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine
+from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
@@ -52,15 +53,15 @@ NEWER_VERSION = "newer_version"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
-    """What was last said of a waiting gang, and when it was last compared with what its record says."""
+class LastVerdict:
+    """The gist of the verdict last reported of a waiting gang, and when it was last compared with its record."""
 
     gist: tuple[t.Any, ...]
     compared: float
 
 
 class Journal:
-    """What was decided, written and complained about, by all threads, until somebody takes it."""
+    """What was decided, written and warned of, by all threads, until it is taken."""
 
     def __init__(self) -> None:
         """Nothing happened yet."""
@@ -110,8 +111,8 @@ class Session:
     def __init__(
         self,
         client: KubeClient,
-        ledger: DispatchLease,
-        terms: DispatchOptions,
+        lease: DispatchLease,
+        options: DispatchOptions,
         *,
         every_wrapper: bool,
         identity_of: Identity,
@@ -119,23 +120,24 @@ class Session:
     ) -> None:
         """identity_of gives the client that creates a namespace's objects."""
         self.client = client
-        self.ledger = ledger
-        self.terms = terms
+        self.lease = lease
+        self.options = options
         self.clock = ServerClock(client)
         self.records = Records(client, every_wrapper=every_wrapper)
-        self.sight = Sight(terms.namespaces, ())
-        self.writer = StateWriter(client, ledger, self.now_text)
-        self.engine = Embedded(client, ledger, identity_of, self.now_text)
+        self.sight = Sight(options.namespaces, ())
+        self.writer = StateWriter(client, lease, self.now_text)
+        self.engine: Engine = ENGINES[options.engine](client, lease, identity_of, self.now_text)
         self.memory = Memory()
-        self.history = History(client, ledger.terms.namespace)
+        self.history = History(client, lease.terms.namespace)
         self.retention = Retention()
-        # Records that are over although nobody could mark their tickets.
+        # Records that are over although their tickets could not be marked.
         self.unmarked: set[str] = set()
-        self.told: dict[str, float] = {}
-        self.waiting: dict[str, Told] = {}
-        # Who else writes the status of which wrapper, as it was last said.
+        # When the status of AppWrappers was last written.
+        self.status_written: dict[str, float] = {}
+        self.waiting: dict[str, LastVerdict] = {}
+        # Who else writes the status of which wrapper, as it was last reported.
         self.foreign: dict[str, str] = {}
-        # Fingerprints of edited specifications that were told of; None is one that cannot be read.
+        # Fingerprints of edited specifications that were reported; None is one that cannot be read.
         self.edited: dict[str, str | None] = {}
         # What edited gangs were started with, by record.
         self.started: dict[str, StartedAs] = {}
@@ -155,7 +157,7 @@ class Session:
 
     def batch(self) -> BatchRead:
         """The batch in the Lease; a text that did not change is not read again."""
-        text = self.ledger.batch_text()
+        text = self.lease.batch_text()
         if text != self._batch[0]:
             self._batch = (text, read_batch(text))
         return self._batch[1]
@@ -169,21 +171,21 @@ class Session:
         read = self.batch()
         noted = read.batch.unlisted_since if read.batch is not None else 0
         if read.problem is None and not noted:
-            return self.ledger.created() if read == BatchRead() else None
+            return self.lease.created() if read == BatchRead() else None
         if self._damaged_at is None:
             self._damaged_at = self.clock.now()
             if read.problem is not None:
-                target = self.ledger.terms.target
+                target = self.lease.terms.target
                 self.journal.warn(f"{target} does not tell any more what was promised: {read.problem}")
         return min(noted, self._damaged_at) if noted else self._damaged_at
 
     def forget(self, alive: set[str], queued: t.Collection[str]) -> None:
         """Let go of what is known of records that are gone.
 
-        Whatever was said of gangs that wait no more must be said again when they do.
+        What was reported of gangs that wait no more must be reported again when they do.
         """
         _keep_only(self.waiting, queued)
-        for known in (self.told, self.foreign, self.edited, self.started, self.rehearsals):
+        for known in (self.status_written, self.foreign, self.edited, self.started, self.rehearsals):
             _keep_only(t.cast("dict[str, t.Any]", known), alive)
         for item in [item for item in tuple(self.removed) if item[0] not in alive]:
             self.removed.discard(item)
@@ -225,9 +227,9 @@ class Rehearsal:
 class Cycle:
     """The records as they are while a cycle changes them, and what was decided about each."""
 
-    def __init__(self, office: Session, report: Callable[[str], None]) -> None:
+    def __init__(self, session: Session, report: Callable[[str], None]) -> None:
         """Nothing is read or changed yet."""
-        self.office = office
+        self.session = session
         self.report = report
         self.skipped: set[str] = set()
         # Phases of gangs that were over when the cycle began, as far as it came to see them; and whether it saw all.
@@ -243,39 +245,39 @@ class Cycle:
         self.aside: dict[str, Record] = {}
         # Objects of started gangs that are gone, of gangs whose records were edited and tell nothing of them any more.
         self.lost: dict[str, str] = {}
-        self.sight = office.sight
+        self.sight = session.sight
         # Records that calls of earlier cycles are still at work on.
         self.busy: Collection[t.Hashable] = frozenset()
 
     def read_records(self) -> None:
         """Begin with the records as they are now; what was under way before they were read is left to its thread."""
-        office = self.office
-        self.busy = office.workers.busy
-        self.sight = office.sight = read_records(office.records, office.terms, office.sight.blind, finished=False)
+        session = self.session
+        self.busy = session.workers.busy
+        self.sight = session.sight = read_records(session.records, session.options, session.sight.blind, finished=False)
         self.records = {record.uid: record for record in self.sight.mine}
         self.elsewhere = {record.uid: record for record in self.sight.elsewhere}
         self.aside = {record.uid: record for record in self.sight.newer}
         queued = {uid for uid, record in self.records.items() if record.phase == "queued"}
-        office.forget({*self.records, *self.aside}, queued)
-        self._tell_newer()
+        session.forget({*self.records, *self.aside}, queued)
+        self._report_newer()
 
-    def _tell_newer(self) -> None:
-        """Say once which records are left to a newer version."""
-        told = self.office.foreign
+    def _report_newer(self) -> None:
+        """Report once which records are left to a newer version."""
+        reported = self.session.foreign
         for record in self.aside.values():
-            if told.get(record.uid) != NEWER_VERSION:
-                told[record.uid] = NEWER_VERSION
+            if reported.get(record.uid) != NEWER_VERSION:
+                reported[record.uid] = NEWER_VERSION
                 self.decide(record, "refuse", NEWER_VERSION, record.newer or "")
 
     def at_rest(self, record: Record) -> bool:
-        """Whether this cycle may write about a record: nobody is at work on it, and it does not pause after trouble."""
+        """Whether this cycle may write about a record: no call is under way, and it does not pause after trouble."""
         uid = record.uid
-        return uid not in self.busy and uid not in self.skipped and not self.office.pauses.pausing(uid)
+        return uid not in self.busy and uid not in self.skipped and not self.session.pauses.pausing(uid)
 
     def may_judge(self, record: Record) -> bool:
         """Whether this cycle may act on how it judges a gang: also on a start that only has to wait and rests."""
         uid = record.uid
-        waits = record.phase == "dispatching" and not self.office.pauses.in_trouble(uid)
+        waits = record.phase == "dispatching" and not self.session.pauses.in_trouble(uid)
         return self.at_rest(record) or (waits and uid not in self.busy and uid not in self.skipped)
 
     @contextlib.contextmanager
@@ -288,6 +290,18 @@ class Cycle:
             self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - started
 
     # Carrying out.
+
+    @contextlib.contextmanager
+    def warning_of(self, obj: str) -> t.Iterator[None]:
+        """A call about an object that may fail: trouble is reported and ends nothing but the call."""
+        try:
+            yield
+        except LostLeadership:
+            raise
+        except KubeError as error:
+            self.session.journal.warn(f"{obj}: {error}")
+        except Exception as error:  # noqa: BLE001
+            self.session.journal.warn(f"{obj}: {unforeseen(error)}")
 
     def carry_out(self, record: Record, write: Callable[[Record], Record | None]) -> Record | None:
         """One write about one record; None when it came to nothing, then the next cycle looks again.
@@ -311,7 +325,7 @@ class Cycle:
         if written is not None:
             self.keep(record, written)
             if written is not record:
-                self.office.pauses.over(record.uid)
+                self.session.pauses.over(record.uid)
         return written
 
     def skip(self, record: Record, trouble: str | None = None) -> None:
@@ -319,14 +333,14 @@ class Cycle:
         with self._lock:
             self.skipped.add(record.uid)
         if trouble is None:
-            self.office.pauses.look_later(record.uid)
+            self.session.pauses.look_later(record.uid)
         else:
-            self.office.pauses.trouble(record.uid, trouble)
-            self.office.journal.warn(f"{record.key}: {trouble}")
+            self.session.pauses.trouble(record.uid, trouble)
+            self.session.journal.warn(f"{record.key}: {trouble}")
 
     def keep(self, before: Record, after: Record) -> None:
         """Go on with a record as it is now."""
-        self.office.journal.changed(before, after)
+        self.session.journal.changed(before, after)
         with self._lock:
             self.records[after.uid] = after
 
@@ -338,13 +352,13 @@ class Cycle:
     def side_by_side(self, calls: Iterable[tuple[Record, Callable[[], object]]]) -> None:
         """One call about each record, several at once; each looks after its own trouble, and slow ones go on alone."""
         tasks = [Task(record.uid, record.namespace, partial(self._alone, record, call)) for record, call in calls]
-        self.office.workers.run(tasks)
+        self.session.workers.run(tasks)
         with self._lock:
-            # Whoever has not ended is not touched by the rest of this cycle either.
-            self.skipped |= {task.key for task in tasks} & self.office.workers.busy  # type: ignore[arg-type]
+            # A call that has not ended keeps its record from the rest of this cycle too.
+            self.skipped |= {task.key for task in tasks} & self.session.workers.busy  # type: ignore[arg-type]
 
     def _alone(self, record: Record, call: Callable[[], object]) -> None:
-        """One call about a record; an error of ours that it provokes is told and harms no other gang."""
+        """One call about a record; an error of ours that it provokes is reported and harms no other gang."""
         try:
             call()
         except MusterError:
@@ -354,16 +368,16 @@ class Cycle:
 
     def advance(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
         """Write the next phase of a record."""
-        return self.office.writer.advance(record, phase, reason, message, **changes)
+        return self.session.writer.advance(record, phase, reason, message, **changes)
 
     def decide(
         self, record: Record, action: Action, reason: str, message: str = "", verdict: dict[str, t.Any] | None = None
     ) -> None:
-        """Note a decision and tell whoever watches; of waiting only what is told in full, as most of a queue waits."""
+        """Note and report a decision; of waiting ones only those with a verdict, as most of a queue waits."""
         now = self.records.get(record.uid, record)
         decision = Decision(
-            record.key, record.uid, action, reason, message, now.attempt, now.phase, self.office.now_text(), verdict
+            record.key, record.uid, action, reason, message, now.attempt, now.phase, self.session.now_text(), verdict
         )
-        self.office.journal.add(decision)
+        self.session.journal.add(decision)
         if action != "wait" or verdict is not None:
             self.report(decision.line())

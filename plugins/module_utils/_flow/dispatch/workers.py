@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Calls about many gangs side by side, where one that takes long keeps nobody else waiting."""
+"""Calls about many gangs side by side, where one that takes long keeps no other waiting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 # So many at once while they are quick; more only makes the API server queue them itself.
 WIDTH = 8
-# A call that has run for so many seconds is slow: it goes on, but nobody waits for it any more.
+# A call that has run for so many seconds is slow: it goes on, but is not waited for any more.
 PATIENCE = 1.0
 # Slow calls at once, in all and of one group, so that one namespace cannot take all threads.
 MOST_SLOW = 128
@@ -33,7 +33,7 @@ class Task:
 
 @dataclasses.dataclass(slots=True)
 class _Running:
-    """A call under way since a moment; late is one that nobody waits for any more."""
+    """A call under way since a moment; late is one that is not waited for any more."""
 
     task: Task
     since: float
@@ -49,7 +49,7 @@ class Workers:
         on_late: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """on_late is called when a call ends that nobody waited for: there is news."""
+        """on_late is called when a call ends that was not waited for: there is news."""
         self.on_late = on_late
         self._patience = patience
         self._clock = clock
@@ -70,17 +70,17 @@ class Workers:
         A call whose key is busy is left out. An error that a call did not look after itself is raised.
         """
         with self._changed:
-            mine = self._take(tasks)
+            keys = self._take(tasks)
             while True:
-                # One moment for both: whoever turns slow in between would make room that nobody gives away.
+                # One moment for both: a call that turns slow in between would make room that is not used.
                 now = self._clock()
                 self._fill(now)
                 self._raise_error()
-                seconds = self._seconds_to_wait(mine, now)
+                seconds = self._seconds_to_wait(keys, now)
                 if seconds is None:
                     break
                 self._changed.wait(seconds)
-            for key in mine & self._running.keys():
+            for key in keys & self._running.keys():
                 self._running[key].late = True
 
     def drain(self, seconds: float) -> bool:
@@ -95,13 +95,13 @@ class Workers:
     def _take(self, tasks: Iterable[Task]) -> set[Hashable]:
         """Queue those whose key is free; their keys."""
         taken = {*self._running, *(task.key for task in self._pending)}
-        mine: set[Hashable] = set()
+        keys: set[Hashable] = set()
         for task in tasks:
             if task.key not in taken:
                 taken.add(task.key)
-                mine.add(task.key)
+                keys.add(task.key)
                 self._pending.append(task)
-        return mine
+        return keys
 
     def _fill(self, now: float) -> None:
         """Start what may be started now."""
@@ -119,12 +119,12 @@ class Workers:
         self._pending.extendleft(reversed(held))
 
     def _slow(self, item: _Running, now: float) -> bool:
-        """Whether a call has run longer than anybody waits."""
+        """Whether a call has run longer than is waited for."""
         return now - item.since >= self._patience
 
-    def _seconds_to_wait(self, mine: set[Hashable], now: float) -> float | None:
+    def _seconds_to_wait(self, keys: set[Hashable], now: float) -> float | None:
         """How long to wait for these calls at most; None when all have ended or only slow ones are under way."""
-        unfinished = any(key in self._running for key in mine) or any(task.key in mine for task in self._pending)
+        unfinished = any(key in self._running for key in keys) or any(task.key in keys for task in self._pending)
         ages = [now - item.since for item in self._running.values() if not self._slow(item, now)]
         return max(0.0, self._patience - max(ages)) if unfinished and ages else None
 
@@ -133,7 +133,7 @@ class Workers:
         error: BaseException | None = None
         try:
             task.call()
-        except BaseException as caught:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as caught:  # noqa: BLE001 - raised again where it is waited for
             error = caught
         with self._changed:
             self._error = self._error or error

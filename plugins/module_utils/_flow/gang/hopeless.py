@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Gangs that were queued though they can never start: the user is told at once, not only by a dispatcher."""
+"""Gangs that were queued though they can never start: the task warns at once, before a dispatcher looks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import read_constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
@@ -29,9 +29,7 @@ def with_warnings(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> list
     A verdict that a dispatcher wrote counts. Gangs that were queued just now are judged by the nodes and the
     namespace's rules alone: pods come and go, and listing them all is too much for every task.
     """
-    fresh = [item for item in outcomes if item.changed and _waits(item) and _told(item) is None]
-    judged = _judged(client, fresh) if fresh else {}
-    return [_warned(item, _told(item) or judged.get(id(item))) if _waits(item) else item for item in outcomes]
+    return [_warned(item, _written(item) or _judged(client, item)) if _waits(item) else item for item in outcomes]
 
 
 def _waits(outcome: GangOutcome) -> bool:
@@ -39,7 +37,7 @@ def _waits(outcome: GangOutcome) -> bool:
     return outcome.record is not None and outcome.record.phase == "queued"
 
 
-def _told(outcome: GangOutcome) -> Data | None:
+def _written(outcome: GangOutcome) -> Data | None:
     """The verdict that a dispatcher wrote into the record."""
     return outcome.record.state.verdict if outcome.record is not None and outcome.record.state is not None else None
 
@@ -48,25 +46,20 @@ def _warned(outcome: GangOutcome, verdict: Data | None) -> GangOutcome:
     """The outcome with a warning if its verdict is never."""
     if verdict is None or verdict.get("answer") != "never":
         return outcome
-    words = (words_of(verdict) or "never fits").removeprefix(f"{verdict.get('gang')}: ")
+    words = (text_of_verdict(verdict) or "never fits").removeprefix(f"{verdict.get('gang')}: ")
     text = f"gang {outcome.namespace}/{outcome.name} stays in the queue: {words}"
     return dataclasses.replace(outcome, warnings=(*outcome.warnings, text))
 
 
-def _judged(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> dict[int, Data]:
-    """Verdicts by the identity of the outcome; none where the cluster or the gang does not let itself be judged."""
-    found = {}
-    for outcome in outcomes:
-        if outcome.after is None:
-            continue
-        try:
-            verdict = _judge(client, outcome.after)
-        except MusterError:
-            # A hint only: the gang is queued, and a dispatcher will say what is wrong.
-            continue
-        if verdict is not None:
-            found[id(outcome)] = verdict
-    return found
+def _judged(client: KubeClient, outcome: GangOutcome) -> Data | None:
+    """The verdict on a gang that was just queued; None where it, or the cluster, cannot be judged."""
+    if not outcome.changed or outcome.after is None:
+        return None
+    try:
+        return _judge(client, outcome.after)
+    except MusterError:
+        # A hint only: the gang is queued, and a dispatcher will say what is wrong.
+        return None
 
 
 def _judge(client: KubeClient, spec: GangSpec) -> Data | None:

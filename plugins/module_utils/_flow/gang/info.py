@@ -12,19 +12,16 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import started_objects
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.pods import PodReading, first_failure, read_pods
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
-    list_records,
-    positions,
-    queued_gang,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import FINISHED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts, words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict, texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
     declared_podsets,
@@ -35,8 +32,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import record_path
-
-_FINAL = ("complete", "failed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,17 +49,16 @@ class GangInfoOptions:
 
 def answer_gangs(client: KubeClient, question: GangInfoOptions) -> Data:
     """Everything there is to know about the gangs in question; reads only."""
-    records, scope = list_records(client, [question.namespace] if question.namespace else [], finished=True)
-    now = client.server_time.timestamp() if client.server_time else 0.0
-    places = positions(map(queued_gang, records), now)
-    chosen = [record for record in records if _asked_for(record, question)]
+    queue = read_queue(client, [question.namespace] if question.namespace else [], finished=True)
+    places = queue.positions()
+    chosen = [record for record in queue.records if _asked_for(record, question)]
     if question.labels is not None and chosen:
         matching = _labelled(client, question, sorted({record.store for record in chosen}))
         chosen = [record for record in chosen if record.uid in matching]
     reading = read_pods(client, chosen)
-    told = [_gang(client, record, reading, places.get(record.uid), now, question.log_lines) for record in chosen]
+    gangs = [_gang(client, record, reading, places.get(record.uid), queue.now, question.log_lines) for record in chosen]
     capacity, notes = read_capacity(client) if question.capacity else (None, ())
-    return {"gangs": told, "position_scope": scope, "capacity": capacity, "notes": [*reading.notes, *notes]}
+    return {"gangs": gangs, "position_scope": queue.scope, "capacity": capacity, "notes": [*reading.notes, *notes]}
 
 
 def read_capacity(client: KubeClient) -> tuple[dict[str, str] | None, tuple[str, ...]]:
@@ -130,7 +124,7 @@ def _gang(
         "not_before": state.not_before if state else None,
         "submitted": record.raw["metadata"].get("creationTimestamp"),
         "verdict": verdict,
-        "verdict_text": words_of(verdict),
+        "verdict_text": text_of_verdict(verdict),
         "spec": _summary(record.spec, podsets) if record.spec else None,
         "problem": record.spec_problem or record.state_problem,
         "timeline": timeline(record, now),
@@ -142,7 +136,7 @@ def _gang(
 
 
 def _podsets(spec: GangSpec | None) -> list[PodSet]:
-    """The podsets of a gang as far as they can be told from its record alone."""
+    """The podsets of a gang as far as its record alone shows them."""
     if spec is None:
         return []
     try:
@@ -186,14 +180,14 @@ def timeline(record: Record, now: float) -> list[Data]:
     """The transitions kept in the record, each with the seconds until the next; of the last one, until now."""
     transitions = record.state.transitions if record.state else ()
     waits = {wait["until"]: wait for wait in record.state.waits} if record.state else {}
-    told = []
+    entries = []
     for index, item in enumerate(transitions):
         begun = read_time(item.at)
         last = index + 1 == len(transitions)
         ended = now if last else read_time(transitions[index + 1].at)
         seconds = None
-        if begun is not None and ended is not None and not (last and item.phase in _FINAL):
+        if begun is not None and ended is not None and not (last and item.phase in FINISHED_PHASES):
             seconds = max(0.0, ended - begun)
         wait = waits.get(transitions[index + 1].at) if item.phase == "queued" and not last else None
-        told.append({**dataclasses.asdict(item), "seconds": seconds, "waited_for": _without_end(wait)})
-    return told
+        entries.append({**dataclasses.asdict(item), "seconds": seconds, "waited_for": _without_end(wait)})
+    return entries

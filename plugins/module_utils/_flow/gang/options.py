@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task of gang asks for, and what is told about each gang afterwards."""
+"""What a task of gang asks for, and what the result says of each gang."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, spec_data
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES, FINISHED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 
@@ -23,22 +24,10 @@ State = t.Literal["present", "absent", "suspended"]
 Action = t.Literal["created", "changed", "recreated", "unchanged", "deleted"]
 Report = t.Callable[[str], None]
 
-STARTED = ("dispatched", "running")
-FINISHED = ("complete", "failed")
-MOVING = ("dispatching", "undoing", "evicting")
-# In these a gang needs nobody: it has all its pods, or none.
-SETTLED = ("running", "suspended", *FINISHED)
-# Where a wait for the first ends; a gang that went further has been there.
-REACHED: dict[str, tuple[str, ...]] = {
-    "dispatched": ("dispatched", "running", "complete"),
-    "running": ("running", "complete"),
-    "complete": ("complete",),
-}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GangSettings:
-    """How a gang is queued and run, as its user wrote it; where nothing is said (None) its definition decides."""
+    """How a gang is queued and run, as its user wrote it; where a field is None its definition decides."""
 
     queue: str | None = None
     priority: int | None = None
@@ -124,7 +113,7 @@ class GangOutcome:
             "attempt": record.attempt if record else None,
             "position": None,
             "verdict": verdict,
-            "verdict_text": words_of(verdict),
+            "verdict_text": text_of_verdict(verdict),
             "objects": started_objects(record) if record else [],
             "message": self.message,
             **self.extra,
@@ -143,11 +132,11 @@ class GangOutcome:
 
 def started_objects(record: Record) -> list[Data]:
     """The objects of a started gang by their names; none while it waits."""
-    if record.phase not in (*STARTED, *FINISHED) or record.spec is None:
+    if record.phase not in (*DISPATCHED_PHASES, *FINISHED_PHASES) or record.spec is None:
         return []
     try:
         plan = plan_objects(record.spec, record.uid, record.attempt)
     except BadInput:
-        # Somebody edited the record after the start.
+        # The record was edited after the start.
         return []
     return [dict(zip(("apiVersion", "kind", "namespace", "name"), item.key, strict=True)) for item in plan]

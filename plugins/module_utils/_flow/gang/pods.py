@@ -3,11 +3,12 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pods of gangs as people ask about them: where they are, how often they restarted, what the first failure said."""
+"""The pods of gangs: where they are, how often they restarted, and the log of the first failure."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
@@ -82,7 +83,7 @@ class PodReading:
 def read_pods(client: KubeClient, records: t.Sequence[Record]) -> PodReading:
     """The pods of these gangs: one list for each of their namespaces, none for gangs that were never started."""
     spaces = sorted({record.namespace for record in records if record.state is not None})
-    found = parallel([_reader(client, namespace) for namespace in spaces])
+    found = parallel([functools.partial(_list_pods, client, namespace) for namespace in spaces])
     pods: dict[str, tuple[SeenPod, ...]] = {}
     for listed in found:
         for pod in listed or ():
@@ -91,17 +92,13 @@ def read_pods(client: KubeClient, records: t.Sequence[Record]) -> PodReading:
     return PodReading(pods, tuple(f"this account may not list pods in namespace {name}" for name in unread))
 
 
-def _reader(client: KubeClient, namespace: str) -> t.Callable[[], list[SeenPod] | None]:
-    """One list to be made in a thread; None when it is forbidden."""
-
-    def read() -> list[SeenPod] | None:
-        path = resource_path("v1", "pods", namespace)
-        try:
-            return list_objects(client, path, keep=seen_pod, label_selector=GANG_LABEL).items
-        except Forbidden:
-            return None
-
-    return read
+def _list_pods(client: KubeClient, namespace: str) -> list[SeenPod] | None:
+    """The pods of gangs in a namespace; None when they may not be listed."""
+    path = resource_path("v1", "pods", namespace)
+    try:
+        return list_objects(client, path, keep=seen_pod, label_selector=GANG_LABEL).items
+    except Forbidden:
+        return None
 
 
 def seen_pod(raw: Data) -> SeenPod:

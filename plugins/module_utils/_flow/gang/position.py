@@ -7,48 +7,55 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import Stores
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, ordered
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
+    QueuedGang,
+    ordered,
+    queued_gang,
+)
+from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 
 Scope = t.Literal["cluster", "namespace"]
 
 
-def list_records(
-    client: KubeClient, namespaces: t.Sequence[str], *, finished: bool = False
-) -> tuple[list[Record], Scope]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueReading:
+    """The records of the cluster, or of the namespaces that may be seen (scope), and the server's time."""
+
+    records: list[Record]
+    scope: Scope
+    now: float
+
+    def positions(self, gangs: t.Iterable[QueuedGang | None] | None = None) -> dict[str, int]:
+        """Places by uid, counted from 1, of these gangs or of the records; gangs that pause have none."""
+        asked = map(waiting_gang, self.records) if gangs is None else gangs
+        waiting = ordered([gang for gang in asked if gang is not None], self.now)
+        return {gang.uid: place for place, gang in enumerate(waiting, 1)}
+
+
+def read_queue(client: KubeClient, namespaces: t.Sequence[str], *, finished: bool = False) -> QueueReading:
     """All records of the cluster, finished ones if asked for; only of these namespaces where no more may be seen."""
-    records = Records(client, every_wrapper=Stores(client, "auto").wrapper_problem() is None)
+    store = Records(client, every_wrapper=wrapper_problem(client) is None)
+    scope: Scope = "cluster"
     try:
-        return records.list(None, finished=finished), "cluster"
+        records = store.list(None, finished=finished)
     except Forbidden:
         if not namespaces:
             raise
-        return records.list(namespaces, finished=finished), "namespace"
+        records, scope = store.list(namespaces, finished=finished), "namespace"
+    return QueueReading(records, scope, client.server_time.timestamp() if client.server_time else 0.0)
 
 
-def queued_gang(record: Record) -> QueuedGang | None:
+def waiting_gang(record: Record) -> QueuedGang | None:
     """What the order needs to know of a record; None when it does not wait to be started."""
     if record.phase != "queued" or record.terminating or record.spec is None or record.spec.suspended:
         return None
     not_before = read_time(record.state.not_before) if record.state else None
-    return QueuedGang(
-        uid=record.uid,
-        priority=record.spec.priority,
-        slope=record.spec.priority_slope,
-        submitted=record.submitted,
-        queue=record.spec.queue,
-        eligible_at=not_before or 0.0,
-    )
-
-
-def positions(gangs: t.Iterable[QueuedGang | None], now: float) -> dict[str, int]:
-    """Places by uid, counted from 1; gangs that pause after a requeue have none."""
-    waiting = ordered([gang for gang in gangs if gang is not None], now)
-    return {gang.uid: place for place, gang in enumerate(waiting, 1)}
+    return queued_gang(record.uid, record.spec, record.submitted, not_before or 0.0)

@@ -15,11 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import Action, GangOptions, GangOutcome
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
-    list_records,
-    positions,
-    queued_gang,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue, waiting_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import RequestedGang, check_objects
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
     Found,
@@ -27,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     decide,
     demand_grew,
     draft_gang,
-    left_alone,
+    outcome_of,
     refusal,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -41,11 +37,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, queued_gang
 
 # Stands for the uid that a record gets when it is created.
 _NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -59,10 +55,10 @@ _ACTIONS: dict[Step, Action] = {
 
 
 def preview(
-    client: KubeClient, terms: GangOptions, wanted: t.Sequence[RequestedGang], found: t.Sequence[Found]
+    client: KubeClient, options: GangOptions, wanted: t.Sequence[RequestedGang], found: t.Sequence[Found]
 ) -> list[GangOutcome]:
     """What a real run would do with each gang; dry runs are the only writes that are sent."""
-    outcomes = [_predict(client, terms, item, place) for item, place in zip(wanted, found, strict=True)]
+    outcomes = [_predict(client, options, item, place) for item, place in zip(wanted, found, strict=True)]
     missing = _missing_namespaces(client, outcomes)
     outcomes = [_without_namespace(outcome) if outcome.namespace in missing else outcome for outcome in outcomes]
     waiting = [outcome for outcome in outcomes if _would_wait(outcome) and outcome.namespace not in missing]
@@ -76,30 +72,18 @@ def preview(
     ]
 
 
-def _predict(client: KubeClient, terms: GangOptions, wanted: RequestedGang, found: Found) -> GangOutcome:
+def _predict(client: KubeClient, options: GangOptions, wanted: RequestedGang, found: Found) -> GangOutcome:
     """The action for one gang; what a real run refuses is refused here too."""
-    spec = draft_gang(wanted, found, terms.state == "suspended").spec
-    step = decide(found.record, spec, replace=terms.replace, rerun=terms.rerun)
+    spec = draft_gang(wanted, found, options.state == "suspended").spec
+    step = decide(found.record, spec, replace=options.replace, rerun=options.rerun)
     if step == "refuse":
         raise refusal(wanted, found.record)
-    warnings: tuple[str, ...] = ()
-    message = left_alone(found.record, spec) if step == "leave" else None
-    if step != "leave":
-        warnings = check_objects(client, spec, found.store)
-    if step == "later" and found.record is not None:
-        message = f"the gang is {found.record.phase}; a real run waits until it is started or queued again"
-    return GangOutcome(
-        wanted.name,
-        wanted.namespace,
-        _ACTIONS[step],
-        found.record,
-        found.store,
-        found.store_reason,
-        message,
-        found.record.spec if found.record else None,
-        spec,
-        warnings=warnings,
-    )
+    warnings = () if step == "leave" else check_objects(client, spec, found.store)
+    outcome = outcome_of(wanted, found, _ACTIONS[step], found.record, spec, warnings)
+    if step != "later" or found.record is None:
+        return outcome
+    message = f"the gang is {found.record.phase}; a real run waits until it is started or queued again"
+    return dataclasses.replace(outcome, message=message)
 
 
 def _missing_namespaces(client: KubeClient, outcomes: t.Sequence[GangOutcome]) -> set[str]:
@@ -161,14 +145,13 @@ def _places(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, t
     """Place and scope of each gang among all records there are, new ones as if they were submitted now."""
     if not waiting:
         return {}
-    records, scope = list_records(client, sorted({item.namespace for item in waiting}))
-    now = client.server_time.timestamp() if client.server_time else 0.0
+    queue = read_queue(client, sorted({item.namespace for item in waiting}))
     uids = {_key(item): _uid(item, turn) for turn, item in enumerate(waiting)}
     taken = {item.record.uid for item in waiting if item.record is not None}
-    others = [queued_gang(record) for record in records if record.uid not in taken]
-    own = [_as_queued(item, uids[_key(item)], now) for item in waiting]
-    found = positions([*others, *own], now)
-    return {key: (found[uid], scope) for key, uid in uids.items() if uid in found}
+    others = [waiting_gang(record) for record in queue.records if record.uid not in taken]
+    own = [_as_queued(item, uids[_key(item)], queue.now) for item in waiting]
+    found = queue.positions([*others, *own])
+    return {key: (found[uid], queue.scope) for key, uid in uids.items() if uid in found}
 
 
 def _uid(outcome: GangOutcome, turn: int) -> str:
@@ -186,7 +169,7 @@ def _as_queued(outcome: GangOutcome, uid: str, now: float) -> QueuedGang | None:
     submitted = now
     if outcome.record is not None and uid == outcome.record.uid and not demand_grew(outcome.record.spec, spec):
         submitted = outcome.record.submitted
-    return QueuedGang(uid, spec.priority, spec.priority_slope, submitted, spec.queue)
+    return queued_gang(uid, spec, submitted)
 
 
 def _completed(
@@ -203,11 +186,11 @@ def _completed(
     tries = _try_objects(client, owner, attempt, plan)
     extra: Data = {
         "verdict": verdict,
-        "verdict_text": words_of(verdict),
+        "verdict_text": text_of_verdict(verdict),
         "position": place[0] if place else None,
         "position_scope": place[1] if place else None,
-        "would_create": [_entry(item, told) for item, told in zip(plan, tries, strict=True)],
-        "not_checked": [told.not_checked for told in tries if told.not_checked],
+        "would_create": [_entry(item, tried) for item, tried in zip(plan, tries, strict=True)],
+        "not_checked": [tried.not_checked for tried in tries if tried.not_checked],
         "phase": "queued",
         "attempt": attempt,
     }

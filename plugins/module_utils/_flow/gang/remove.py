@@ -9,140 +9,112 @@ from __future__ import annotations
 
 import dataclasses
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import Removal
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOptions, Report
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import settle_delete
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
-    GANG_LABEL,
-    TICKET_LABEL,
-    Key,
-    owner_of,
-    plan_objects,
-    ticket_keys,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Key, plan_objects, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import delete_record, read_record
 
 # The collector acts within a second; a definition installed moments ago may take it half a minute.
 _COLLECTOR_SECONDS = 10.0
+_MOST_NAMED = 8
 
 
 class StillThere(MusterError):
     """Time ran out before everything of a gang was gone."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Remains:
-    """What is left of a gang, as last seen."""
+    """What is left of a gang: whether its record is, its tickets, its objects with their paths, and its pods."""
 
-    record: bool = True
-    tickets: tuple[Data, ...] = ()
-    objects: tuple[tuple[Key, Data], ...] = ()
-    pods: tuple[str, ...] = ()
+    record: bool
+    tickets: list[Data]
+    objects: list[tuple[str, Data]]
+    pods: list[Data]
 
-    def words(self) -> str:
-        """What is left, in words; empty when nothing is."""
+    def text(self) -> str:
+        """What is left; empty when nothing is."""
         parts = ["its record"] if self.record else []
         parts += [f"its ticket {item['metadata']['name']}" for item in self.tickets]
-        parts += [f"{key[1]} {key[3]}" for key, _obj in self.objects]
-        parts += [f"pod {name}" for name in self.pods]
-        more = f" and {len(parts) - 8} more" if len(parts) > 8 else ""
-        return ", ".join(parts[:8]) + more
+        parts += [f"{obj['kind']} {obj['metadata']['name']}" for _path, obj in self.objects]
+        parts += [f"pod {pod['metadata']['name']}" for pod in self.pods]
+        more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+        return ", ".join(parts[:_MOST_NAMED]) + more
 
 
 def remove_record(
-    client: KubeClient, record: Record, terms: GangOptions, end: float, report: Report
+    client: KubeClient, record: Record, options: GangOptions, end: float, report: Report
 ) -> tuple[str, ...]:
-    """Delete a record and, if the task waits, see that its ticket, objects and pods go too; returns warnings."""
-    removal = _Removal(client, record)
-    if terms.wait:
-        removal.note_objects()
+    """Delete a record and, if the task waits, see that its tickets, objects and pods go too; returns warnings."""
+    departure = _Departure(client, record)
+    if options.wait:
+        departure.note_objects()
     delete_record(client, record)
-    return removal.wait(end, terms.wait_sleep, report) if terms.wait else ()
+    return departure.wait(end, options.wait_sleep, report) if options.wait else ()
 
 
-class _Removal:
-    """One gang on its way out."""
+class _Departure:
+    """One gang that goes with its record."""
 
     def __init__(self, client: KubeClient, record: Record) -> None:
         """Nothing is known yet."""
         self._client = client
         self._record = record
+        self._removal = Removal(client, client, None, record.uid, record.namespace)
         self._target = f"gang {record.namespace}/{record.name}"
-        self._keys: dict[Key, None] = {}
-        self._ticket_uids: set[str] = set()
+        # The objects of the gang, each with the uid of the ticket or record that owns it.
+        self._owners: list[tuple[Key, str]] = []
 
     def note_objects(self) -> None:
-        """Remember what the gang has made, while its tickets still tell."""
-        for ticket in self._tickets():
-            self._ticket_uids.add(ticket["metadata"]["uid"])
-            self._keys.update(dict.fromkeys(ticket_keys(ticket)))
-        for key in self._kept_keys():
-            self._keys.setdefault(key)
-
-    def _kept_keys(self) -> list[Key]:
-        """Objects the record itself owns."""
-        if self._record.spec is None:
-            return []
-        try:
-            plan = plan_objects(self._record.spec, self._record.uid, self._record.attempt)
-        except BadInput:
-            return []
-        return [item.key for item in plan if item.keep]
+        """Remember what the gang has made, while its tickets still list it."""
+        for ticket in self._removal.tickets():
+            self._owners += [(key, ticket["metadata"]["uid"]) for key in ticket_keys(ticket)]
+        self._owners += [(key, self._record.uid) for key in _kept_keys(self._record)]
 
     def wait(self, end: float, pause: float, report: Report) -> tuple[str, ...]:
         """Look until nothing is left; a collector that does nothing is helped once."""
         helped_at = self._client.clock() + _COLLECTOR_SECONDS
         warnings: tuple[str, ...] = ()
-        told = ""
+        reported = ""
         while True:
             remains = self._look()
-            words = remains.words()
-            if not words:
+            text = remains.text()
+            if not text:
                 return warnings
-            if words != told:
-                report(f"{self._target}: waiting for {words} to go")
-                told = words
+            if text != reported:
+                report(f"{self._target}: waiting for {text} to go")
+                reported = text
             now = self._client.clock()
             if now >= helped_at and not warnings and not remains.record:
                 warnings = self._help(remains)
             if now >= end:
-                raise StillThere("remove", self._target, f"still there: {words}")
+                raise StillThere("remove", self._target, f"still there: {text}")
             self._client.sleep(pause)
 
     def _look(self) -> _Remains:
         """What is left now."""
-        record = self._record
+        record, removal = self._record, self._removal
         found = read_record(self._client, record.store, record.namespace, record.name, every_wrapper=True)
-        objects = []
-        for key in self._keys:
-            obj = self._object(key)
-            if obj is not None:
-                objects.append((key, obj))
+        objects = [removal.owned(key, owner_uid) for key, owner_uid in self._owners]
         return _Remains(
-            record=found is not None and found.uid == record.uid,
-            tickets=tuple(self._tickets()),
-            objects=tuple(objects),
-            pods=tuple(self._pods()),
+            found is not None and found.uid == record.uid,
+            removal.tickets(),
+            [item for item in objects if item is not None],
+            removal.labelled_pods(),
         )
 
     def _help(self, remains: _Remains) -> tuple[str, ...]:
-        """Delete what the collector should have deleted by now; only what says itself that it was this gang's."""
+        """Delete what the collector should have deleted by now."""
         stuck = [item for item in remains.tickets if not item["metadata"].get("deletionTimestamp")]
-        objects = [(key, obj) for key, obj in remains.objects if not obj["metadata"].get("deletionTimestamp")]
+        objects = [item for item in remains.objects if not item[1]["metadata"].get("deletionTimestamp")]
         for ticket in stuck:
-            meta = ticket["metadata"]
-            path = resource_path("v1", "configmaps", meta["namespace"], meta["name"])
-            settle_delete(self._client, path, meta["uid"])
-        for key, obj in objects:
-            place = self._path(key)
-            if place is not None:
-                settle_delete(self._client, place, obj["metadata"]["uid"])
+            self._removal.remove_ticket(ticket)
+        for path, obj in objects:
+            self._removal.remove(path, obj)
         if not stuck and not objects:
             return ()
         return (
@@ -150,42 +122,12 @@ class _Removal:
             "objects were deleted one by one, and what they have made may remain",
         )
 
-    def _tickets(self) -> list[Data]:
-        """The gang's tickets that are left; only those its record owns, since anybody can set labels."""
-        path = resource_path("v1", "configmaps", self._record.namespace)
-        selector = f"{TICKET_LABEL}=true,{GANG_LABEL}={self._record.uid}"
-        found = list_objects(self._client, path, keep=_whole, label_selector=selector).items
-        return [item for item in found if owner_of(item, None, self._record.uid)[0] == "record"]
 
-    def _object(self, key: Key) -> Data | None:
-        """One object of the gang; None when it is gone or a later one has its name."""
-        path = self._path(key)
-        obj = get_object(self._client, path) if path is not None else None
-        if obj is None:
-            return None
-        uids = [*sorted(self._ticket_uids), self._record.uid]
-        return obj if any(owner_of(obj, uid, None)[0] == "ticket" for uid in uids) else None
-
-    def _path(self, key: Key) -> str | None:
-        """Where an object lies; None when its kind is not served any more."""
-        info = find_resource(self._client, key[0], key[1])
-        return None if info is None else info.path(key[2], key[3])
-
-    def _pods(self) -> list[str]:
-        """Names of the gang's pods; an account that may not list pods does not wait for them."""
-        path = resource_path("v1", "pods", self._record.namespace)
-        try:
-            selector = f"{GANG_LABEL}={self._record.uid}"
-            return list_objects(self._client, path, keep=_pod_name, label_selector=selector).items
-        except Forbidden:
-            return []
-
-
-def _whole(raw: Data) -> Data:
-    """Keep an object as it is."""
-    return raw
-
-
-def _pod_name(raw: Data) -> str:
-    """Keep a pod's name."""
-    return str(raw["metadata"]["name"])
+def _kept_keys(record: Record) -> list[Key]:
+    """Objects that the record itself owns."""
+    if record.spec is None:
+        return []
+    try:
+        return [item.key for item in plan_objects(record.spec, record.uid, record.attempt) if item.keep]
+    except BadInput:
+        return []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import DEFAULT_NAMESPACE, read_gang
@@ -60,13 +61,13 @@ class RequestedGang:
 
     @property
     def target(self) -> str:
-        """The gang in words for messages."""
+        """The gang as messages name it."""
         return f"gang {self.namespace}/{self.name}"
 
 
-def read_wanted(terms: GangOptions, runtimes: Runtimes | None = None) -> list[RequestedGang]:
+def read_wanted(options: GangOptions, runtimes: Runtimes | None = None) -> list[RequestedGang]:
     """All gangs of the task; what is wrong with them shows here, before anything but runtimes is asked of a cluster."""
-    wanted = [_one(ask, index, terms.state == "suspended", runtimes) for index, ask in enumerate(terms.gangs)]
+    wanted = [_one(ask, index, options.state == "suspended", runtimes) for index, ask in enumerate(options.gangs)]
     seen: dict[tuple[str, str], int] = {}
     for index, item in enumerate(wanted):
         first = seen.setdefault((item.namespace, item.name), index)
@@ -119,8 +120,6 @@ class Stores:
         """Nothing is asked yet."""
         self._client = client
         self._option = option
-        self._problem: str | None = None
-        self._asked = False
 
     def choose(self, wanted: RequestedGang) -> tuple[Store, str | None]:
         """The store and, where it is not what the definition suggests, why."""
@@ -128,7 +127,7 @@ class Stores:
             return "configmap", "store is configmap" if wanted.wrapper else None
         if self._option == "auto" and wanted.wrapper is None:
             return "configmap", None
-        problem = self.wrapper_problem() or _inexpressible(wanted)
+        problem = self.wrapper_problem or _inexpressible(wanted)
         if problem is None:
             return "appwrapper", None
         if self._option == "appwrapper":
@@ -139,12 +138,10 @@ class Stores:
         """Whether AppWrappers of the version we know exist at all on this server."""
         return wrappers_served(self._client)
 
+    @functools.cached_property
     def wrapper_problem(self) -> str | None:
         """Why AppWrappers cannot be records here; None when they can."""
-        if not self._asked:
-            self._problem = wrapper_problem(self._client)
-            self._asked = True
-        return self._problem
+        return wrapper_problem(self._client)
 
 
 def _inexpressible(wanted: RequestedGang) -> str | None:

@@ -3,35 +3,27 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The use case behind gang: records to what is wanted, then wait for the gangs or start them, then tell."""
+"""The use case behind gang: write the records, then wait for the gangs or start them."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.hopeless import with_warnings
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import (
-    REACHED,
-    SETTLED,
-    GangOptions,
-    GangOutcome,
-    Report,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import (
-    list_records,
-    positions,
-    queued_gang,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOptions, GangOutcome, Report
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue, waiting_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import RequestedGang, Stores, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Found, Submission, find_gang
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REACHED, SETTLED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
@@ -40,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._store.gang_records im
 Connect = t.Callable[[], KubeClient]
 Phases = t.Mapping[str, str]
 
-_NOBODY_LOOKED = "no dispatcher has looked at it: run muster.kube.dispatch, or set dispatch: true in this task"
+_NO_DISPATCHER = "no dispatcher has looked at it: run muster.kube.dispatch, or set dispatch: true in this task"
 
 
 class NotReached(MusterError):
@@ -75,8 +67,8 @@ class GangAnswer:
 
     def _entry(self, outcome: GangOutcome) -> Data:
         """One gang; one that was started has changed though its record was left alone by the task itself."""
-        told = outcome.as_result()
-        return {**told, "changed": told["changed"] or told["uid"] in self.started}
+        entry = outcome.as_result()
+        return {**entry, "changed": entry["changed"] or entry["uid"] in self.started}
 
     def _left_alone(self) -> list[str]:
         """What to say of gangs that still need a dispatcher where this task was the only one there is."""
@@ -85,7 +77,7 @@ class GangAnswer:
         return [
             f"{_target(outcome)} is {outcome.record.phase}, and nobody looks after it until a dispatcher runs"
             for outcome in self.outcomes
-            if outcome.record is not None and outcome.record.phase not in SETTLED
+            if outcome.record is not None and outcome.record.phase not in SETTLED_PHASES
         ]
 
     def as_result(self, *, diff: bool = False) -> Data:
@@ -105,31 +97,25 @@ class GangAnswer:
         return result
 
 
-def run_gangs(connect_again: Connect, terms: GangOptions, report: Report) -> GangAnswer:
+def run_gangs(connect_again: Connect, options: GangOptions, report: Report) -> GangAnswer:
     """Do what the task asks; connect_again opens one more connection to the same cluster each time."""
-    wanted = read_wanted(terms, Runtimes(connect_again))
+    wanted = read_wanted(options, Runtimes(connect_again))
     client = connect_again()
-    stores = Stores(client, terms.store)
-    end = client.clock() + terms.wait_timeout
-    found = parallel([_finder(client, stores, item) for item in wanted])
-    if terms.state == "absent":
-        return GangAnswer(tuple(_remove_all(client, terms, wanted, found, end, report)))
-    if terms.check_mode:
-        return GangAnswer(tuple(preview(client, terms, wanted, found)))
-    submission = Submission(client, terms, stores, report, end)
+    stores = Stores(client, options.store)
+    end = client.clock() + options.wait_timeout
+    found = parallel([functools.partial(find_gang, client, stores, item) for item in wanted])
+    if options.state == "absent":
+        return GangAnswer(tuple(_remove_all(client, options, wanted, found, end, report)))
+    if options.check_mode:
+        return GangAnswer(tuple(preview(client, options, wanted, found)))
+    submission = Submission(client, options, stores, report, end)
     outcomes = [submission.submit(item, place) for item, place in zip(wanted, found, strict=True)]
-    pursuit = _Pursuit(client, connect_again, terms, end, report)
-    return pursuit.follow(outcomes)
-
-
-def _finder(client: KubeClient, stores: Stores, wanted: RequestedGang) -> t.Callable[[], Found]:
-    """One search to be made in a thread."""
-    return lambda: find_gang(client, stores, wanted)
+    return _Waiter(client, connect_again, options, end, report).wait_for_goal(outcomes)
 
 
 def _remove_all(
     client: KubeClient,
-    terms: GangOptions,
+    options: GangOptions,
     wanted: t.Sequence[RequestedGang],
     found: t.Sequence[Found],
     end: float,
@@ -141,61 +127,63 @@ def _remove_all(
             yield GangOutcome(item.name, item.namespace, "unchanged", None, None)
             continue
         warnings: tuple[str, ...] = ()
-        if not terms.check_mode:
-            warnings = remove_record(client, place.record, terms, end, report)
+        if not options.check_mode:
+            warnings = remove_record(client, place.record, options, end, report)
         before = place.record.spec
         yield GangOutcome(item.name, item.namespace, "deleted", None, place.store, before=before, warnings=warnings)
 
 
-class _Pursuit:
-    """What happens after the records are right: starting the gangs ourselves, or watching others do it."""
+class _Waiter:
+    """Waits for gangs whose records are right: by starting them, or by watching a dispatcher start them."""
 
     def __init__(
-        self, client: KubeClient, connect_again: Connect, terms: GangOptions, end: float, report: Report
+        self, client: KubeClient, connect_again: Connect, options: GangOptions, end: float, report: Report
     ) -> None:
         """Nothing is sent yet."""
         self._client = client
         self._connect_again = connect_again
-        self._terms = terms
+        self._options = options
         self._end = end
         self._report = report
 
-    def follow(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
+    def wait_for_goal(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Wait for the goal if there is one; a gang that is there already costs nothing."""
-        goal = self._terms.goal
-        if self._terms.state == "suspended":
-            goal = "suspended" if self._terms.dispatch else None
+        goal = self._options.goal
+        if self._options.state == "suspended":
+            goal = "suspended" if self._options.dispatch else None
         if goal is None or self._all_there(goal, outcomes):
             return GangAnswer(tuple(with_warnings(self._client, outcomes)))
-        if not self._terms.dispatch:
+        if not self._options.dispatch:
             return GangAnswer(tuple(self._watch(goal, outcomes)))
         self._fail_early(GangAnswer(tuple(outcomes)))
         return self._start(goal, outcomes)
 
     def _all_there(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> bool:
-        """Whether nothing is left to wait for; a failed gang is an error when somebody waits for it."""
+        """Whether nothing is left to wait for; a failed gang is an error for a task that waits."""
         phases = [outcome.record.phase if outcome.record else "gone" for outcome in outcomes]
-        return all(phase in REACHED.get(goal, (goal, "complete", "failed")) for phase in phases)
+        return all(phase in REACHED[goal] for phase in phases)
 
     def _start(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Run cycles for these gangs alone until they are where they should be or time is over."""
         before = {outcome.record.uid: outcome.record.phase for outcome in outcomes if outcome.record}
         left = max(0.0, self._end - self._client.clock())
-        terms = DispatchOptions(
-            lease=self._terms.lease,
+        options = DispatchOptions(
+            lease=self._options.lease,
             lease_wait=left,
             namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
             only=frozenset(before),
-            duration=left if self._terms.wait else None,
+            duration=left if self._options.wait else None,
         )
-        result = run_dispatch(self._client, self._connect_again(), terms, self._report, until=_until(goal, set(before)))
-        told = [self._fresh(outcome) for outcome in outcomes]
+        result = run_dispatch(
+            self._client, self._connect_again(), options, self._report, until=_until(goal, set(before))
+        )
+        fresh = [self._fresh(outcome) for outcome in outcomes]
         started = frozenset(
             decision.uid for decision in result.decisions if decision.action == "start" and decision.uid in before
         )
-        answer = GangAnswer(tuple(with_warnings(self._client, self._with_places(told))), result, started)
+        answer = GangAnswer(tuple(with_warnings(self._client, self._with_places(fresh))), result, started)
         self._fail_early(answer)
-        if self._terms.wait and self._terms.wait_for not in (None, "queued") and self._terms.state == "present":
+        if self._options.wait and self._options.wait_for not in (None, "queued") and self._options.state == "present":
             self._require(goal, answer)
         return answer
 
@@ -215,7 +203,7 @@ class _Pursuit:
             if self._client.clock() >= self._end:
                 answer = GangAnswer(tuple(self._with_places(current)))
                 self._require(goal, answer)
-            self._client.sleep(self._terms.wait_sleep)
+            self._client.sleep(self._options.wait_sleep)
             current = [outcome if self._all_there(goal, [outcome]) else self._fresh(outcome) for outcome in current]
 
     def _fresh(self, outcome: GangOutcome) -> GangOutcome:
@@ -228,15 +216,14 @@ class _Pursuit:
 
     def _with_places(self, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
         """The outcomes with the places of those that still wait; the queue is read only if there are any."""
-        waiting = [item for item in outcomes if item.record is not None and queued_gang(item.record) is not None]
+        waiting = [item for item in outcomes if item.record is not None and waiting_gang(item.record) is not None]
         if not waiting:
             return list(outcomes)
-        records, scope = list_records(self._client, sorted({item.namespace for item in waiting}))
-        now = self._client.server_time.timestamp() if self._client.server_time else 0.0
-        places = positions(map(queued_gang, records), now)
+        queue = read_queue(self._client, sorted({item.namespace for item in waiting}))
+        places = queue.positions()
         return [
             dataclasses.replace(
-                item, extra={**item.extra, "position": places.get(item.record.uid), "position_scope": scope}
+                item, extra={**item.extra, "position": places.get(item.record.uid), "position_scope": queue.scope}
             )
             if item in waiting and item.record is not None
             else item
@@ -249,42 +236,40 @@ class _Pursuit:
             if outcome.record is None:
                 raise NotReached(_target(outcome), "its record was deleted meanwhile", answer.entries())
             if outcome.record.phase == "failed":
-                raise NotReached(_target(outcome), f"it failed: {_last_words(outcome.record)}", answer.entries())
+                raise NotReached(_target(outcome), f"it failed: {_last_reason(outcome.record)}", answer.entries())
 
     def _require(self, goal: str, answer: GangAnswer) -> None:
         """Fail for the first gang that is not where the task wants it."""
         self._fail_early(answer)
         for outcome in answer.outcomes:
             if outcome.record is not None and not self._all_there(goal, [outcome]):
-                words = words_of(outcome.record.state.verdict if outcome.record.state else None)
-                cause = f"after {self._terms.wait_timeout:g} s it is {outcome.record.phase}, not {goal}"
+                text = text_of_verdict(outcome.record.state.verdict if outcome.record.state else None)
+                cause = f"after {self._options.wait_timeout:g} s it is {outcome.record.phase}, not {goal}"
                 holder = answer.dispatched.holder if answer.dispatched else None
                 cause += (
-                    f"; {holder} holds the Lease {self._terms.lease.namespace}/{self._terms.lease.name}"
+                    f"; {holder} holds the Lease {self._options.lease.namespace}/{self._options.lease.name}"
                     if holder
                     else ""
                 )
-                if holder is None and words is None and outcome.record.phase == "queued":
-                    cause += f"; {_NOBODY_LOOKED}"
-                raise NotReached(_target(outcome), f"{cause}\n{words}" if words else cause, answer.entries())
+                if holder is None and text is None and outcome.record.phase == "queued":
+                    cause += f"; {_NO_DISPATCHER}"
+                raise NotReached(_target(outcome), f"{cause}\n{text}" if text else cause, answer.entries())
 
 
 def _target(outcome: GangOutcome) -> str:
-    """The gang in words for messages."""
+    """The gang as messages name it."""
     return f"gang {outcome.namespace}/{outcome.name}"
 
 
-def _last_words(record: Record) -> str:
+def _last_reason(record: Record) -> str:
     """What the last transition says."""
-    if record.state is None or not record.state.transitions:
-        return "its record does not say why"
-    last = record.state.transitions[-1]
-    return f"{last.reason}: {last.message}" if last.message else last.reason
+    reason, message = record.why
+    return f"{reason}: {message}" if message else reason or "its record does not say why"
 
 
 def _until(goal: str, uids: set[str]) -> t.Callable[[Phases], bool]:
-    """Says of the phases after a cycle whether all is done that can be done; deleted gangs are waited for no more."""
-    ends = {*REACHED.get(goal, (goal, "complete")), "failed"}
+    """Whether the phases after a cycle leave nothing to wait for; deleted gangs are not waited for."""
+    ends = (*REACHED[goal], "failed")
 
     def done(phases: Phases) -> bool:
         """Whether every gang of ours is at an end."""

@@ -11,8 +11,6 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import (
-    FINISHED,
-    MOVING,
     Action,
     GangOptions,
     GangOutcome,
@@ -40,6 +38,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, spec_data
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    FINISHED_PHASES,
+    HALFWAY_PHASES,
+    WAITING_PHASES,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     declared_podsets,
@@ -57,8 +60,6 @@ from ansible_collections.muster.kube.plugins.module_utils._store.gang_records im
 from ansible_collections.muster.kube.plugins.module_utils._store.object_store import NameTaken
 
 Step = t.Literal["create", "leave", "change", "recreate", "later", "refuse"]
-
-# Read with the creation time by whoever orders the queue: a gang that grew has its place from here.
 
 
 class Refused(MusterError):
@@ -91,7 +92,7 @@ def _find_by_name(client: KubeClient, stores: Stores, wanted: RequestedGang) -> 
     """A gang of which only the name is given; its record may be of either kind."""
     record = read_record(client, "configmap", wanted.namespace, wanted.name)
     if record is None and stores.served():
-        ours = stores.wrapper_problem() is None
+        ours = stores.wrapper_problem is None
         wrapper = read_record(client, "appwrapper", wanted.namespace, wanted.name, every_wrapper=ours)
         if wrapper is not None:
             return Found(wrapper, "appwrapper", None)
@@ -105,15 +106,15 @@ def decide(record: Record | None, spec: GangSpec, *, replace: bool, rerun: bool)
     if record.terminating:
         return "later"
     same = record.spec is not None and _plain(record.spec) == _plain(spec)
-    if record.phase in FINISHED:
+    if record.phase in FINISHED_PHASES:
         return "recreate" if rerun else "leave"
     if same:
         return "leave"
     if record.spec is not None and _plain(dataclasses.replace(record.spec, suspended=spec.suspended)) == _plain(spec):
         return "change"
-    if record.phase in ("queued", "suspended"):
+    if record.phase in WAITING_PHASES:
         return "change"
-    if record.phase in MOVING:
+    if record.phase in HALFWAY_PHASES:
         return "later"
     return "recreate" if replace else "refuse"
 
@@ -154,20 +155,20 @@ def draft_gang(wanted: RequestedGang, found: Found, suspended: bool) -> Draft:
 class Submission:
     """The submission of gangs under one deadline."""
 
-    def __init__(self, client: KubeClient, terms: GangOptions, stores: Stores, report: Report, end: float) -> None:
+    def __init__(self, client: KubeClient, options: GangOptions, stores: Stores, report: Report, end: float) -> None:
         """Nothing is sent yet; end is on the client's clock."""
         self._client = client
-        self._terms = terms
+        self._options = options
         self._stores = stores
         self._report = report
         self._end = end
         self._clock = ServerClock(client)
 
     def submit(self, wanted: RequestedGang, found: Found) -> GangOutcome:
-        """Bring one gang's record to what is wanted; whoever else writes it meanwhile makes us look again."""
+        """Bring one gang's record to what is wanted; another write to it meanwhile makes us look again."""
         while True:
-            draft = draft_gang(wanted, found, self._terms.state == "suspended")
-            step = decide(found.record, draft.spec, replace=self._terms.replace, rerun=self._terms.rerun)
+            draft = draft_gang(wanted, found, self._options.state == "suspended")
+            step = decide(found.record, draft.spec, replace=self._options.replace, rerun=self._options.rerun)
             try:
                 outcome = self._take(step, wanted, found, draft)
             except (Superseded, ObjectGone):
@@ -175,9 +176,11 @@ class Submission:
             if outcome is not None:
                 return outcome
             if self._client.clock() >= self._end:
-                raise Refused("change", wanted.target, f"after {self._terms.wait_timeout:g} s {_why_not(found.record)}")
+                raise Refused(
+                    "change", wanted.target, f"after {self._options.wait_timeout:g} s {_why_not(found.record)}"
+                )
             if step == "later":
-                self._client.sleep(self._terms.wait_sleep)
+                self._client.sleep(self._options.wait_sleep)
             found = find_gang(self._client, self._stores, wanted)
 
     def _take(self, step: Step, wanted: RequestedGang, found: Found, draft: Draft) -> GangOutcome | None:
@@ -188,14 +191,14 @@ class Submission:
         if step == "refuse":
             raise refusal(wanted, record)
         if step == "leave":
-            return _told(wanted, found, "unchanged", record, draft.spec)
+            return outcome_of(wanted, found, "unchanged", record, draft.spec)
         warnings = check_objects(self._client, draft.spec, found.store)
         if step == "change" and record is not None:
-            return _told(wanted, found, "changed", self._change(wanted, record, draft), draft.spec, warnings)
+            return outcome_of(wanted, found, "changed", self._change(wanted, record, draft), draft.spec, warnings)
         action: Action = "created"
         if record is not None:
             self._report(f"{wanted.target}: removing what is there")
-            remove_record(self._client, record, self._terms, self._end, self._report)
+            remove_record(self._client, record, self._options, self._end, self._report)
             action = "recreated"
         try:
             made = create_record(self._client, self._dated(draft.body))
@@ -204,9 +207,9 @@ class Submission:
             if found.store == "configmap" and labels.get(RECORD_LABEL) != "gang":
                 cause = "a ConfigMap of this name exists and is no record of a gang; give the gang another name"
                 raise BadInput("queue", wanted.target, cause) from error
-            # Somebody else queued it first; what is there is compared like any other.
+            # Another task queued it first; what is there is compared like any other.
             return None
-        return _told(wanted, found, action, made, draft.spec, warnings)
+        return outcome_of(wanted, found, action, made, draft.spec, warnings)
 
     def _dated(self, body: Data) -> Data:
         """The record with the moment of its submission: the server's own stamp is too coarse to keep an order."""
@@ -223,7 +226,7 @@ class Submission:
         return replace_record(self._client, record, body)
 
 
-def _told(
+def outcome_of(
     wanted: RequestedGang,
     found: Found,
     action: Action,
@@ -239,7 +242,7 @@ def _told(
         record,
         found.store,
         found.store_reason,
-        left_alone(record, spec) if action == "unchanged" else None,
+        _left_alone(record, spec) if action == "unchanged" else None,
         found.record.spec if found.record else None,
         spec,
         warnings=warnings,
@@ -257,7 +260,7 @@ def merged_body(record: Record, body: Data) -> Data:
     return {**record.raw, **body, "metadata": metadata}
 
 
-def left_alone(record: Record | None, spec: GangSpec) -> str | None:
+def _left_alone(record: Record | None, spec: GangSpec) -> str | None:
     """Why a record that differs was not changed; None when it does not differ."""
     if record is None or (record.spec is not None and _plain(record.spec) == _plain(spec)):
         return None
@@ -275,6 +278,6 @@ def refusal(wanted: RequestedGang, record: Record | None) -> Refused:
 
 def _why_not(record: Record | None) -> str:
     """What kept a gang from being changed."""
-    if record is not None and record.phase in MOVING:
+    if record is not None and record.phase in HALFWAY_PHASES:
         return f"it is still {record.phase}; is a dispatcher running?"
-    return "somebody else still keeps changing it"
+    return "another writer keeps changing it"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_run import CANCELLED, RunState
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run_summary import (
@@ -91,7 +91,7 @@ def _message(state: RunState, items: t.Sequence[Data]) -> str | None:
 
 def with_verdict(answer: Data, verdict: Data | None) -> Data:
     """The answer with what was said about the room for its pods."""
-    return {**answer, "verdict": verdict, "verdict_text": words_of(verdict)}
+    return {**answer, "verdict": verdict, "verdict_text": text_of_verdict(verdict)}
 
 
 def with_build(answer: Data, build: t.Mapping[str, t.Any]) -> Data:

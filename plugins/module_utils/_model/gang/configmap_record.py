@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, read_spec, spec_data
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    FINISHED_PHASES,
     STATE_ANNOTATION,
     STATE_BYTES,
     GangState,
-    Phase,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, parse_json
@@ -31,8 +31,7 @@ PHASE_LABEL = "muster.kube/phase"
 EXPIRES_ANNOTATION = "muster.kube/expires"
 RECORD_KEY = "gang.json"
 
-FINISHED: tuple[Phase, ...] = ("complete", "failed")
-_OVER = f"({','.join(FINISHED)})"
+_OVER = f"({','.join(FINISHED_PHASES)})"
 # Records without the label were submitted by hand or written by an older version: they count as unfinished.
 UNFINISHED_SELECTOR = f"{PHASE_LABEL} notin {_OVER}"
 FINISHED_SELECTOR = f"{PHASE_LABEL} in {_OVER}"
@@ -71,7 +70,7 @@ def build_record(spec: GangSpec) -> Data:
 
 def ended_at(state: GangState) -> float | None:
     """When a finished gang ended, in seconds since 1970; None while it has not, or where nobody knows."""
-    if state.phase not in FINISHED or not state.transitions:
+    if state.phase not in FINISHED_PHASES or not state.transitions:
         return None
     return read_time(state.transitions[-1].at)
 

@@ -16,13 +16,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     spec_of_wrapper,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
-    FINISHED,
     PHASE_LABEL,
     spec_of_record,
     submission_time,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    FINISHED_PHASES,
     GangState,
     Phase,
     newer_state,
@@ -77,6 +77,12 @@ class Record:
         return submission_time(self.raw["metadata"])
 
     @property
+    def why(self) -> tuple[str, str]:
+        """Why the gang is in its phase, in one word and in a sentence; empty where its state does not tell."""
+        last = self.state.transitions[-1] if self.state is not None and self.state.transitions else None
+        return ("", "") if last is None else (last.reason, last.message)
+
+    @property
     def phase(self) -> Phase:
         """The gang's phase; without a state it was never started."""
         if self.newer is not None:
@@ -101,13 +107,13 @@ class Record:
     @property
     def finished(self) -> bool:
         """Whether the gang is over."""
-        return self.phase in FINISHED
+        return self.phase in FINISHED_PHASES
 
     @property
     def labelled(self) -> bool:
         """Whether the label by which finished records are left out of lists says what the state says."""
         shown = self.labels.get(PHASE_LABEL)
-        return shown == self.phase if self.finished else shown not in FINISHED
+        return shown == self.phase if self.finished else shown not in FINISHED_PHASES
 
     @property
     def terminating(self) -> bool:

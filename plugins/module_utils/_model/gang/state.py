@@ -42,9 +42,35 @@ Phase = t.Literal[
 
 PHASES: tuple[Phase, ...] = t.get_args(Phase)
 OUTCOMES: tuple[ItemOutcome, ...] = t.get_args(ItemOutcome)
+
+# Groups of phases; no other file makes one.
 UNDOING: tuple[Phase, ...] = ("undoing", "evicting")
-# Phases in which objects of a gang may exist.
-STARTED_PHASES: tuple[Phase, ...] = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
+# Nothing of the gang exists, and it may be started.
+WAITING_PHASES: tuple[Phase, ...] = ("queued", "suspended")
+FINISHED_PHASES: tuple[Phase, ...] = ("complete", "failed")
+# Room is promised for pods that may not have a node yet.
+STARTING_PHASES: tuple[Phase, ...] = ("dispatching", "dispatched")
+# All objects were created, and none is taken back.
+DISPATCHED_PHASES: tuple[Phase, ...] = ("dispatched", "running")
+# Objects may exist, and none is taken back.
+ACTIVE_PHASES: tuple[Phase, ...] = (*STARTING_PHASES, "running")
+# A start or an undo is under way.
+HALFWAY_PHASES: tuple[Phase, ...] = ("dispatching", *UNDOING)
+# Objects may exist.
+STARTED_PHASES: tuple[Phase, ...] = (*ACTIVE_PHASES, *UNDOING, "unknown")
+# No dispatcher is needed: the gang has all its pods, or none.
+SETTLED_PHASES: tuple[Phase, ...] = ("running", "suspended", *FINISHED_PHASES)
+# What an undo may lead to.
+UNDO_ENDS: tuple[Phase, ...] = (*WAITING_PHASES, *FINISHED_PHASES)
+# An Event about one of these is a warning.
+TROUBLE_PHASES: tuple[Phase, ...] = ("failed", *UNDOING)
+# Where a wait for a phase ends: a gang that went further has been there.
+REACHED: dict[str, tuple[Phase, ...]] = {
+    "dispatched": (*DISPATCHED_PHASES, "complete"),
+    "running": ("running", "complete"),
+    "complete": ("complete",),
+    "suspended": ("suspended", *FINISHED_PHASES),
+}
 
 # Why a phase changed, in one word.
 SUBMITTED = "Submitted"

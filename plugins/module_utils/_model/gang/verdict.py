@@ -436,7 +436,7 @@ def _some(names: t.Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def words_of(verdict: t.Mapping[str, t.Any] | None) -> str | None:
+def text_of_verdict(verdict: t.Mapping[str, t.Any] | None) -> str | None:
     """A verdict's text; None without one, or where somebody damaged the annotation that holds it."""
     if verdict is None:
         return None

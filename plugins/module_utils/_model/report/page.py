@@ -16,10 +16,7 @@ import pathlib
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Phase
-
-FINAL_PHASES: frozenset[Phase] = frozenset(("complete", "failed"))
-STARTED_PHASES: frozenset[Phase] = frozenset(("dispatching", "dispatched", "running"))
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import ACTIVE_PHASES, FINISHED_PHASES, Phase
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Span:
     @property
     def final(self) -> bool:
         """Whether this is a point in time rather than a stretch: the gang was over."""
-        return self.phase in FINAL_PHASES
+        return self.phase in FINISHED_PHASES
 
     def seconds(self, until: float) -> float:
         """How long it lasted, up to the end of what is known."""
@@ -161,7 +158,7 @@ def beginnings(spans: Iterable[Span]) -> list[float]:
     """When each attempt began: a started phase after one that is not."""
     found, before = [], None
     for span in spans:
-        if span.phase in STARTED_PHASES and before not in STARTED_PHASES:
+        if span.phase in ACTIVE_PHASES and before not in ACTIVE_PHASES:
             found.append(span.start)
         before = span.phase
     return found

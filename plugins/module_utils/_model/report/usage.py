@@ -11,7 +11,8 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.report.page import STARTED_PHASES, GangRow, middle
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import ACTIVE_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.report.page import GangRow, middle
 
 # So many resources are drawn; those that only some nodes have come first.
 MOST_RESOURCES = 4
@@ -68,9 +69,7 @@ def _resources(gangs: Sequence[GangRow]) -> list[str]:
 
 def _held(gang: GangRow, until: float) -> list[tuple[float, float]]:
     """When a gang held its pods' resources: from each start until it left the started phases."""
-    return [
-        (span.start, until if span.end is None else span.end) for span in gang.spans if span.phase in STARTED_PHASES
-    ]
+    return [(span.start, until if span.end is None else span.end) for span in gang.spans if span.phase in ACTIVE_PHASES]
 
 
 def _stretches(gangs: Sequence[GangRow], resource: str, until: float) -> tuple[Stretch, ...]:

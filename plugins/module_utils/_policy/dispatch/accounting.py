@@ -14,7 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, confined
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod, Items, Raw
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    ACTIVE_PHASES,
+    STARTING_PHASES,
+    GangState,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ExpectedPods
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import expected_pods
@@ -95,7 +99,7 @@ def pods_of_gang(
 
 def started_moment(state: GangState) -> float | None:
     """When the present attempt began to create objects; None when the state does not tell any more."""
-    for phase in ("dispatching", "dispatched"):
+    for phase in STARTING_PHASES:
         for transition in reversed(state.transitions):
             if transition.phase == phase:
                 return read_time(transition.at)
@@ -167,7 +171,7 @@ def outstanding_of(
     gang runs, a gap (between two tries of a Job, say) keeps its reservation for start_timeout after the last pod of the
     podset went, except for pods that wait for others. While a gang is being started its objects tell nothing yet.
     """
-    if state.phase not in ("dispatching", "dispatched", "running"):
+    if state.phase not in ACTIVE_PHASES:
         return Outstanding(gang, {}, state.steering)
     wanted = wanted_now(gang.podsets, spec, {} if state.phase == "dispatching" else items)
     mine = pods_by_podset(gang.podsets, pods, items)

@@ -22,6 +22,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.live impor
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    ACTIVE_PHASES,
+    WAITING_PHASES,
     Changes,
     GangState,
     Phase,
@@ -147,18 +149,15 @@ class Undo:
 
 Step: t.TypeAlias = "Stay | Advance | Undo"
 
-# Phases in which objects of a gang may exist and nobody takes them back yet.
-_STARTED: tuple[Phase, ...] = ("dispatching", "dispatched", "running")
-
 
 def judge_health(subject: Subject, now: float, terms: HealthOptions | None = None) -> Step:
     """The next step of a gang; phases in which others are at work are left alone."""
     state = subject.state
-    if state is not None and state.phase in _STARTED:
+    if state is not None and state.phase in ACTIVE_PHASES:
         return _Exam(subject, state, now, terms or HealthOptions()).step()
     if subject.terminating:
         return Stay()
-    if state is None or state.phase in ("queued", "suspended"):
+    if state is None or state.phase in WAITING_PHASES:
         return _follow_wish(subject.spec, state, now)
     return Stay()
 

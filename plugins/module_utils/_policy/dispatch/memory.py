@@ -214,7 +214,7 @@ def _watched(record: Record, known: _SpecNotes) -> Watched:
     return {
         item.index: ((item.key[0], item.key[1]), item.key[3])
         for item in plan
-        if item.index in asked or kind_of(item.object).makes_pods is not False
+        if item.index in asked or kind_of(item.object).may_make_pods
     }
 
 
@@ -222,5 +222,5 @@ def _deadlines(spec: GangSpec) -> Iterator[float | None]:
     """After how many seconds each item that has pods is ended by force; None where it is not."""
     for obj in spec.objects:
         kind = kind_of(obj)
-        if kind.makes_pods is not False:
+        if kind.may_make_pods:
             yield kind.deadline_seconds(obj)

@@ -13,7 +13,11 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, keep_entries
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    ACTIVE_PHASES,
+    STARTING_PHASES,
+    GangState,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight, World
@@ -42,8 +46,8 @@ def standing_of(entry: Entry, state: GangState | None) -> Standing:
     if entry.op == "start":
         if state.phase == "queued":
             return "over" if carried else "not_begun"
-        return "open" if state.phase in ("dispatching", "dispatched") else "over"
-    return "over" if carried or state.phase not in ("dispatching", "dispatched", "running") else "not_begun"
+        return "open" if state.phase in STARTING_PHASES else "over"
+    return "over" if carried or state.phase not in ACTIVE_PHASES else "not_begun"
 
 
 def usual_patience(options: DispatchOptions) -> float:
@@ -86,8 +90,7 @@ class Evidence:
         return [
             record
             for record in self.elsewhere.values()
-            if record.phase not in ("dispatching", "dispatched")
-            or not self._is_forgotten(began(record), patience.get(record.uid, 0))
+            if record.phase not in STARTING_PHASES or not self._is_forgotten(began(record), patience.get(record.uid, 0))
         ]
 
     def next_look(self, batch: Batch | None) -> float | None:
@@ -101,7 +104,7 @@ class Evidence:
         patience = {entry.uid: entry.patience for entry in entries}
         yield from (self._end(entry.at, entry.patience) for entry in entries if entry.uid not in self.mine)
         for record in self.elsewhere.values():
-            if record.phase in ("dispatching", "dispatched"):
+            if record.phase in STARTING_PHASES:
                 yield self._end(began(record), patience.get(record.uid, 0))
 
     def _is_open(self, entry: Entry, batch: Batch) -> bool:

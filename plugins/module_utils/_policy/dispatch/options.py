@@ -25,7 +25,8 @@ class DispatchOptions:
 
     namespaces None means all of them; then objects are created as the ServiceAccount `muster` of their namespace, else
     with the caller's own rights. only names the records that may be started or stopped; others keep what is reserved
-    for them, and no more. Of finished gangs without a ttl so many are kept for so long; None is no limit.
+    for them, and no more. Of finished gangs without a ttl so many are kept for so long; None is no limit. engine names
+    the one that starts the gangs (_engine/registry.py).
     """
 
     policy: Policy = "reserve"
@@ -43,6 +44,7 @@ class DispatchOptions:
     adopt: bool = False
     keep_finished: int | None = 1000
     keep_finished_for: float | None = 7 * 86_400.0
+    engine: str = "embedded"
 
     def is_for(self, record: Record) -> bool:
         """Whether a record is one that this run may start or stop."""

@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     PodIndex,
@@ -97,6 +98,6 @@ class Sight:
 def misses_its_ticket(record: Record, world: World) -> bool:
     """Whether a gang is said to be started under a ticket that was not among those that were read."""
     state = record.state
-    if state is None or record.phase not in ("dispatched", "running"):
+    if state is None or record.phase not in DISPATCHED_PHASES:
         return False
     return all(ticket["metadata"]["uid"] != state.ticket_uid for ticket in world.tickets.get(record.uid, ()))

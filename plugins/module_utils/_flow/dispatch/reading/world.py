@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod, gang_pod_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import UNDOING
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import ACTIVE_PHASES, UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     FINISHED_LABEL,
     GANG_LABEL,
@@ -48,7 +48,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world
 Object = dict[str, t.Any]
 
 _POD = ("v1", "Pod")
-_HAVE_PODS = ("dispatching", "dispatched", "running")
 
 
 def read_world(
@@ -82,7 +81,7 @@ def read_world(
     if blind:
         mine = terms.namespaces or sorted({record.namespace for record in records})
         _observe_namespaces(client, mine, observe)
-    started = [record for record in records if record.phase in _HAVE_PODS]
+    started = [record for record in records if record.phase in ACTIVE_PHASES]
     ended = read_ended_pods(client, started, everywhere=not blind)
     pods = _latest(gang_pods, ended)
     items, kinds = _read_items(client, records, places, memory)
@@ -171,7 +170,7 @@ def _read_items(
     started nobody can tell which objects are gone and which come yet, so only those that exist are told, and those that
     existed when the start last had to wait.
     """
-    started = [record for record in records if record.phase in _HAVE_PODS]
+    started = [record for record in records if record.phase in ACTIVE_PHASES]
     watched = {record.uid: memory.watched_items(record) for record in started}
     kinds = sorted({kind for items in watched.values() for kind, _name in items.values()})
     uids = {kind: [uid for uid, items in watched.items() if kind in _kinds(items)] for kind in kinds}
@@ -215,7 +214,7 @@ def _read_parents(
     client: KubeClient, records: t.Sequence[Record], places: Places, pods: t.Iterable[GangPod]
 ) -> dict[str, tuple[str, ...]]:
     """Owners of the objects between items and their pods, which carry no label of ours; pods were read already."""
-    started = [record.spec for record in records if record.spec is not None and record.phase in _HAVE_PODS]
+    started = [record.spec for record in records if record.spec is not None and record.phase in ACTIVE_PHASES]
     between = {owner for spec in started for obj in spec.objects for owner in kind_of(obj).owners}
     parents: dict[str, tuple[str, ...]] = {}
     for owner in sorted(between):

@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import fin
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES, GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
     Key,
@@ -39,22 +39,21 @@ from ansible_collections.muster.kube.plugins.module_utils._store.events import p
 Object = dict[str, t.Any]
 
 EDITED = "Edited"
-_STARTED: tuple[Phase, ...] = ("dispatched", "running")
 
 
 def ignore_edits(cycle: Cycle, tickets: Tickets) -> None:
-    """Go on with what was started wherever a record says something else by now; its user is told by an Event."""
-    office = cycle.office
-    for uid, found in read_edited(office.client, office.memory, cycle.records, tickets, office.started).items():
+    """Go on with what was started wherever a record says something else by now; an Event tells its user."""
+    session = cycle.session
+    for uid, found in read_edited(session.client, session.memory, cycle.records, tickets, session.started).items():
         record = cycle.records[uid]
         cycle.records[uid] = dataclasses.replace(record, spec=found.spec)
         if found.lost is not None:
             cycle.lost[uid] = found.lost
-        edited, started = office.memory.digest(record), record.state.digest if record.state is not None else None
-        if office.edited.get(uid, started) != edited:
-            office.edited[uid] = edited
+        edited, started = session.memory.digest(record), record.state.digest if record.state is not None else None
+        if session.edited.get(uid, started) != edited:
+            session.edited[uid] = edited
             message = "the objects were edited after the start; that is ignored until the gang is started again"
-            post_event(office.client, record.raw, EDITED, message, "Warning", office.now_text())
+            post_event(session.client, record.raw, EDITED, message, "Warning", session.now_text())
 
 
 def read_edited(
@@ -72,7 +71,7 @@ def read_edited(
     found: dict[str, StartedAs] = {}
     for uid, record in records.items():
         state = record.state
-        if state is None or record.phase not in _STARTED or not is_edited(memory, record):
+        if state is None or record.phase not in DISPATCHED_PHASES or not is_edited(memory, record):
             continue
         if uid not in known or known[uid].resource_version != record.resource_version:
             name = ticket_name(uid, state.attempt)
@@ -88,7 +87,8 @@ def _started_as(client: KubeClient, memory: Memory, record: Record, state: GangS
     """What a record was started with, as its ticket and the cluster tell."""
     sized, _problem = memory.rough_size(record)
     objects, gone = _objects(client, record, ticket)
-    missed = [key for index, key in gone if index not in state.outcomes and _may_make_pods(key)]
+    # Without an object that may make pods it is unknown how the gang's work ended.
+    missed = [key for index, key in gone if index not in state.outcomes and kind_named(*key[:2]).may_make_pods]
     lost = f"{missed[0][1]} {missed[0][3]}" if missed else None
     return StartedAs(record.resource_version, started_spec(record, state, objects, sized), lost)
 
@@ -151,7 +151,7 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
     live = _live(
         client,
         record,
-        {key[:2] for key in keys if _key_name(key) not in known and _may_make_pods(key)},
+        {key[:2] for key in keys if _key_name(key) not in known and kind_named(*key[:2]).may_make_pods},
     )
     objects = [_nothing(index) for index in range(max((index for index, _key in places), default=-1) + 1)]
     gone: list[tuple[int, Key]] = []
@@ -170,11 +170,6 @@ def _nothing(place: int) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"-{place}"}}
 
 
-def _may_make_pods(key: Key) -> bool:
-    """Whether an object of this kind makes pods, or may: without it nobody can tell how the gang's work ended."""
-    return kind_named(*key[:2]).makes_pods is not False
-
-
 def _plan(record: Record) -> t.Iterable[t.Any]:
     """The objects as they would be started now; none when the record cannot be read."""
     if record.spec is None:
@@ -188,7 +183,7 @@ def _plan(record: Record) -> t.Iterable[t.Any]:
 def _live(
     client: KubeClient, record: Record, kinds: t.Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], dict[str, Object]]:
-    """The gang's objects of these kinds by their names, one list for each kind; without those nobody may see."""
+    """The gang's objects of these kinds by their names, one list for each kind; without those that may not be seen."""
     found: dict[tuple[str, str], dict[str, Object]] = {}
     for kind in sorted(kinds):
         info = find_resource(client, *kind)

@@ -5,7 +5,7 @@
 
 """Finished gangs: set aside, so that what is over costs no cycle anything, and noted where something is left to do.
 
-The label that leaves finished records out of lists only repeats what the state says. Anybody who may edit a record can
+The label that leaves finished records out of lists only repeats what the state says. All who may edit a record can
 set it, so a gang that is merely labelled as finished is found by its ticket, or by the next look at finished records.
 """
 
@@ -38,28 +38,28 @@ MOST_LABELS = 50
 
 def set_aside(cycle: Cycle, tickets: Tickets) -> dict[str, tuple[Object, ...]]:
     """Take what is over out of the cycle, and what only looks so into it; returns the tickets that are left."""
-    cycle.office.unmarked &= tickets.keys()
+    cycle.session.unmarked &= tickets.keys()
     seen = {*cycle.records, *cycle.elsewhere, *cycle.aside}
     cycle.records.update(_owners(cycle, {uid: items for uid, items in tickets.items() if uid not in seen}))
     over = [record for record in cycle.records.values() if record.finished]
     hidden = [record for record in cycle.records.values() if not record.finished and not record.labelled]
-    mine = [record for record in over if cycle.office.terms.may_touch(record.uid)][:MOST_LABELS]
-    put_labels_right(cycle, [*hidden, *mine])
-    mark_tickets(cycle, [ticket for record in mine for ticket in tickets.get(record.uid, ())])
+    ours = [record for record in over if cycle.session.options.may_touch(record.uid)][:MOST_LABELS]
+    put_labels_right(cycle, [*hidden, *ours])
+    mark_tickets(cycle, [ticket for record in ours for ticket in tickets.get(record.uid, ())])
     cycle.finished.update({record.uid: cycle.records.pop(record.uid).phase for record in over})
-    gone = {*cycle.finished, *cycle.office.unmarked}
+    gone = {*cycle.finished, *cycle.session.unmarked}
     return {uid: items for uid, items in tickets.items() if uid not in gone}
 
 
 def note_ends(cycle: Cycle, world: World) -> None:
     """What is left to do for gangs that ended in this cycle: their tickets are marked, their run times noted."""
-    changes = cycle.office.journal.peek_changes()
+    changes = cycle.session.journal.peek_changes()
     ended = [after for before, after in changes if after.finished and not before.finished]
     for record in ended:
         _note_end(cycle, record)
     mark_tickets(cycle, [ticket for record in ended for ticket in world.tickets.get(record.uid, ())])
-    put_labels_right(cycle, cycle.office.retention.apply(cycle))
-    cycle.office.history.save()
+    put_labels_right(cycle, cycle.session.retention.apply(cycle))
+    cycle.session.history.save()
 
 
 def put_labels_right(cycle: Cycle, records: Iterable[Record]) -> None:
@@ -78,8 +78,8 @@ def put_labels_right(cycle: Cycle, records: Iterable[Record]) -> None:
         except (KubeError, BadInput):
             return
 
-    mine = [item for item in records if not item.terminating and cycle.office.terms.may_touch(item.uid)]
-    cycle.side_by_side([(record, partial(write, record)) for record in mine if not record.labelled])
+    ours = [item for item in records if not item.terminating and cycle.session.options.may_touch(item.uid)]
+    cycle.side_by_side([(record, partial(write, record)) for record in ours if not record.labelled])
     for record in written:
         if record.uid in cycle.records:
             cycle.records[record.uid] = record
@@ -89,18 +89,18 @@ def put_labels_right(cycle: Cycle, records: Iterable[Record]) -> None:
 
 def _note_end(cycle: Cycle, record: Record) -> None:
     """Remember what estimates and the gang's own ttl need of it."""
-    cycle.office.history.note(record)
-    cycle.office.retention.note(record)
+    cycle.session.history.note(record)
+    cycle.session.retention.note(record)
 
 
 def _owners(cycle: Cycle, unlisted: Tickets) -> dict[str, Record]:
     """The records of tickets that were not listed: over since the ticket was read, or hidden by a label."""
-    namespaces = cycle.office.terms.namespaces
+    namespaces = cycle.session.options.namespaces
     asked = [
         partial(_owner, cycle, uid, items[0])
         for uid, items in unlisted.items()
-        if uid not in cycle.office.unmarked
-        and not cycle.office.doubts.pausing(f"owner {uid}")
+        if uid not in cycle.session.unmarked
+        and not cycle.session.doubts.pausing(f"owner {uid}")
         and attempt_of_ticket(items[0], uid) is not None
         and (namespaces is None or items[0]["metadata"]["namespace"] in namespaces)
     ]
@@ -112,18 +112,18 @@ def _owner(cycle: Cycle, uid: str, ticket: Object) -> Record | None:
     owner = next(item for item in ticket["metadata"]["ownerReferences"] if item.get("uid") == uid)
     store: Store = "appwrapper" if owner.get("kind") == "AppWrapper" else "configmap"
     try:
-        found = cycle.office.records.read(store, ticket["metadata"]["namespace"], str(owner.get("name")))
+        found = cycle.session.records.read(store, ticket["metadata"]["namespace"], str(owner.get("name")))
     except Forbidden:
         return None
     if found is not None and found.uid == uid:
         return found
-    cycle.office.doubts.look_later(f"owner {uid}")
+    cycle.session.doubts.look_later(f"owner {uid}")
     return None
 
 
 def mark_tickets(cycle: Cycle, tickets: Iterable[Object]) -> None:
     """Let tickets of gangs that are over be left out of lists from now on."""
-    cycle.office.workers.run(
+    cycle.session.workers.run(
         Task(
             ("ticket", ticket["metadata"]["uid"]), ticket["metadata"]["namespace"], partial(_mark_ticket, cycle, ticket)
         )
@@ -132,18 +132,18 @@ def mark_tickets(cycle: Cycle, tickets: Iterable[Object]) -> None:
 
 
 def _mark_ticket(cycle: Cycle, ticket: Object) -> None:
-    """Mark one ticket; where that cannot be, its record is known to be over for as long as this office lasts."""
+    """Mark one ticket; where that cannot be, its record is known to be over for as long as this session lasts."""
     metadata = ticket["metadata"]
     labels = {**(metadata.get("labels") or {}), FINISHED_LABEL: "true"}
     body = {**ticket, "metadata": {**metadata, "labels": labels}}
     path = resource_path("v1", "configmaps", metadata["namespace"], metadata["name"])
-    office = cycle.office
+    session = cycle.session
     try:
-        settle_replace(office.client, path, body, "true", _mark_of, allowance=office.ledger.write_timeout, tries=1)
+        settle_replace(session.client, path, body, "true", _mark_of, allowance=session.lease.write_timeout, tries=1)
     except LostLeadership:
         raise
     except KubeError:
-        office.unmarked.update(str(owner.get("uid")) for owner in metadata.get("ownerReferences") or ())
+        session.unmarked.update(str(owner.get("uid")) for owner in metadata.get("ownerReferences") or ())
 
 
 def _mark_of(ticket: Object) -> str | None:

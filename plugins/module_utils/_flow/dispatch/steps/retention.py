@@ -13,7 +13,6 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_metadata
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.status_writers import (
     foreign_status_writer,
@@ -27,16 +26,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Phase, read_state
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES, Store
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import KEEP_ANNOTATION, is_kept
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.retention import Over, to_remove
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import scopes
-from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import delete_record, record_path
 
 if t.TYPE_CHECKING:
-    # The office keeps one of these, and so imports this module.
+    # The session keeps one of these, and so imports this module.
     from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 
 Object = dict[str, t.Any]
@@ -83,8 +80,8 @@ class Retention:
 
         A run for single gangs removes nothing: the others are not its own.
         """
-        now = cycle.office.clock.sure()
-        if cycle.office.terms.only is not None or now is None:
+        now = cycle.session.clock.sure()
+        if cycle.session.options.only is not None or now is None:
             return []
         wrong = self._scan(cycle, now) if self._is_time(cycle) else []
         due = [glimpse for moment, glimpse in self._expiring.values() if moment <= now]
@@ -93,8 +90,10 @@ class Retention:
         most = max(0, MOST_REMOVALS - self._under_way(cycle))
         taken, self._backlog = self._backlog[:most], self._backlog[most:]
         # Slow ones of a namespace must not hold up its gangs.
-        cycle.office.workers.run(
-            Task((RETENTION, glimpse.uid), f"{RETENTION} {glimpse.namespace}", self._remover(cycle, glimpse, now))
+        cycle.session.workers.run(
+            Task(
+                (RETENTION, glimpse.uid), f"{RETENTION} {glimpse.namespace}", partial(self._remove, cycle, glimpse, now)
+            )
             for glimpse in taken
         )
         coming = [moment for moment, _glimpse in self._expiring.values()]
@@ -107,27 +106,11 @@ class Retention:
 
     def _under_way(self, cycle: Cycle) -> int:
         """How many removals of earlier cycles have not ended."""
-        return sum(isinstance(key, tuple) and key[0] == RETENTION for key in cycle.office.workers.busy)
-
-    def _remover(self, cycle: Cycle, glimpse: _Glimpse, now: float) -> t.Callable[[], None]:
-        """The call that removes one record; an error of ours about it harms no other."""
-
-        def remove() -> None:
-            """In a thread."""
-            try:
-                self._remove(cycle, glimpse, now)
-            except LostLeadership:
-                raise
-            except KubeError as error:
-                cycle.office.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {error}")
-            except Exception as error:  # noqa: BLE001
-                cycle.office.journal.warn(f"{glimpse.namespace}/{glimpse.name}: {unforeseen(error)}")
-
-        return remove
+        return sum(isinstance(key, tuple) and key[0] == RETENTION for key in cycle.session.workers.busy)
 
     def _is_time(self, cycle: Cycle) -> bool:
         """Whether finished records should be looked for again; notes the moment if so."""
-        now = cycle.office.client.clock()
+        now = cycle.session.client.clock()
         if self._scanned is not None and now < self._scanned + SCAN_SECONDS:
             return False
         self._scanned = now
@@ -135,16 +118,16 @@ class Retention:
 
     def _scan(self, cycle: Cycle, now: float) -> list[Record]:
         """Look at all finished records; what they hold besides their metadata stays on the server."""
-        office, terms = cycle.office, cycle.office.terms
+        session, options = cycle.session, cycle.session.options
         seen: dict[str, _Glimpse] = {}
         for store in STORES:
-            if not office.records.served(store):
+            if not session.records.served(store):
                 continue
-            selector = office.records.selector(store, FINISHED_SELECTOR)
-            for namespace in scopes(terms):
+            selector = session.records.selector(store, FINISHED_SELECTOR)
+            for namespace in scopes(options):
                 path = record_path(store, namespace)
-                read = partial(_glimpses, office.client, path, store, selector)
-                seen.update({glimpse.uid: glimpse for glimpse in office.records.while_served(store, read)})
+                read = partial(_glimpses, session.client, path, store, selector)
+                seen.update({glimpse.uid: glimpse for glimpse in session.records.while_served(store, read)})
         self._keepers &= seen.keys()
         over = {
             uid: dataclasses.replace(glimpse.over, keep=glimpse.over.keep or uid in self._keepers)
@@ -153,7 +136,7 @@ class Retention:
         }
         cycle.finished.update({uid: seen[uid].phase for uid in over})
         cycle.saw_finished = True
-        due = to_remove(over.values(), now, terms.keep_finished, terms.keep_finished_for)
+        due = to_remove(over.values(), now, options.keep_finished, options.keep_finished_for)
         self._backlog = [seen[uid] for uid in due]
         self._expiring = {
             uid: (item.expires, seen[uid])
@@ -161,20 +144,21 @@ class Retention:
             if item.expires is not None and item.expires > now and not item.keep
         }
         wrong = [glimpse for glimpse in seen.values() if glimpse.over is None][:MOST_REMOVALS]
-        found = [office.records.read(item.store, item.namespace, item.name) for item in wrong]
+        found = [session.records.read(item.store, item.namespace, item.name) for item in wrong]
         return [record for record in found if record is not None and not record.labelled]
 
     def _remove(self, cycle: Cycle, glimpse: _Glimpse, now: float) -> None:
         """Remove one record as it is now; what changed since it was seen may be a reason to leave it."""
-        office = cycle.office
-        record = office.records.read(glimpse.store, glimpse.namespace, glimpse.name)
-        if record is not None and record.uid == glimpse.uid and _keeps_something(record):
-            self._keepers.add(record.uid)
-            return
-        if record is None or record.uid != glimpse.uid or not _may_go(record, now, adopt=office.terms.adopt):
-            return
-        delete_record(office.client, record, allowance=office.ledger.write_timeout)
-        cycle.decide(record, "expire", *why_removed(record))
+        session = cycle.session
+        with cycle.warning_of(f"{glimpse.namespace}/{glimpse.name}"):
+            record = session.records.read(glimpse.store, glimpse.namespace, glimpse.name)
+            if record is None or record.uid != glimpse.uid:
+                return
+            if _keeps_something(record):
+                self._keepers.add(record.uid)
+            elif _may_go(record, now, adopt=session.options.adopt):
+                delete_record(session.client, record, allowance=session.lease.write_timeout)
+                cycle.decide(record, "expire", *why_removed(record))
 
 
 def why_removed(record: Record) -> tuple[str, str]:
@@ -183,17 +167,17 @@ def why_removed(record: Record) -> tuple[str, str]:
     return ("Expired", "its time to live is over") if own else (RETENTION, WHY_REMOVED)
 
 
-def foreseen(records: t.Iterable[Record], terms: DispatchOptions, now: float) -> list[str]:
+def foreseen(records: t.Iterable[Record], options: DispatchOptions, now: float) -> list[str]:
     """Uids of finished gangs that would be removed now."""
     removable = [record for record in records if not record.terminating and not _keeps_something(record)]
     seen = [_glimpse(record.store, record.raw).over for record in removable]
     over = [item for item in seen if item is not None]
-    due = to_remove(over, now, terms.keep_finished, terms.keep_finished_for)
-    return due[:MOST_REMOVALS] if terms.only is None else []
+    due = to_remove(over, now, options.keep_finished, options.keep_finished_for)
+    return due[:MOST_REMOVALS] if options.only is None else []
 
 
 def _keeps_something(record: Record) -> bool:
-    """Whether claims, or what its user marked, would go with a gang that nobody gave a time to live.
+    """Whether claims, or what its user marked, would go with a gang that was given no time to live.
 
     They were to survive the gang's attempts; what they hold may be all that the gang was for.
     """

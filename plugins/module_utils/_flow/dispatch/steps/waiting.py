@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting gangs: who is told what they wait for, and when it is worth a write."""
+"""Waiting gangs: their verdicts are reported and, where it is worth a write, put into their records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Told
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, LastVerdict
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import REASONS, Verdict, verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
@@ -29,49 +29,49 @@ NOT_ASKED = "not_asked"
 MOST_VERDICTS = 50
 
 
-def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[str] = ()) -> None:
-    """Tell who waits for what, once for each change; the head of the queue has it written into the records."""
-    told, now = cycle.office.waiting, cycle.office.clock.now()
+def publish_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[str] = ()) -> None:
+    """Report what gangs wait for, once for each change; at the head of the queue it is written into the records."""
+    known, now = cycle.session.waiting, cycle.session.clock.now()
     briefly = 0
     writes: list[tuple[Record, t.Callable[[], object]]] = []
     for choice in choices:
         record = cycle.records.get(choice.record.uid)
         if record is None or choice.chosen or record.uid in started or record.phase != "queued":
             continue
-        known, gist = told.get(record.uid), gist_of_verdict(choice.verdict)
-        news = known is None or known.gist != gist
-        if not news and known is not None and now - known.compared < VERDICT_SECONDS:
+        last, gist = known.get(record.uid), gist_of_verdict(choice.verdict)
+        news = last is None or last.gist != gist
+        if not news and last is not None and now - last.compared < VERDICT_SECONDS:
             continue
         if len(writes) >= MOST_VERDICTS:
-            # Said once in a few words; its turn to be written comes in one of the next cycles.
+            # Reported once, briefly; its turn to be written comes in one of the next cycles.
             if news:
                 briefly += 1
-                told[record.uid] = Told(gist, 0.0)
+                known[record.uid] = LastVerdict(gist, 0.0)
                 _decide(cycle, record, choice.verdict, None)
             continue
-        told[record.uid] = Told(gist, now)
+        known[record.uid] = LastVerdict(gist, now)
         verdict = choice.verdict.as_dict()
         if news:
             _decide(cycle, record, choice.verdict, verdict)
         if _worth_a_write(cycle, record, verdict, now):
-            stamped = {**verdict, "decided_at": cycle.office.now_text()}
+            stamped = {**verdict, "decided_at": cycle.session.now_text()}
             writes.append((record, partial(cycle.carry_out, record, partial(_write, cycle, stamped))))
     cycle.side_by_side(writes)
     if briefly:
-        cycle.report(f"{briefly} more wait; the first of the queue are told in full")
+        cycle.report(f"{briefly} more wait; the first of the queue are reported in full")
 
 
 def _decide(cycle: Cycle, record: Record, verdict: Verdict, full: dict[str, t.Any] | None) -> None:
-    """Note why a gang waits; one that would fit is left to whoever it belongs to."""
+    """Note why a gang waits; one that would fit is left to the run it belongs to."""
     reason = verdict.reason or NOT_ASKED
     cycle.decide(record, "wait", reason, verdict_text(full) if full else REASONS.get(reason, reason), full)
 
 
 def _worth_a_write(cycle: Cycle, record: Record, verdict: dict[str, t.Any], now: float) -> bool:
     """Whether a record is to say why it waits, because that is not what it says already."""
-    mine = cycle.office.terms.may_touch(record.uid) and cycle.at_rest(record)
-    said = record.state.verdict if record.state is not None else None
-    return mine and worth_writing(said, verdict, now)
+    may_write = cycle.session.options.may_touch(record.uid) and cycle.at_rest(record)
+    written = record.state.verdict if record.state is not None else None
+    return may_write and worth_writing(written, verdict, now)
 
 
 def _write(cycle: Cycle, verdict: dict[str, t.Any], record: Record) -> Record:

@@ -23,9 +23,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.report.gang_time
     cause_of,
     reason_words,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import MOST_TRANSITIONS, PHASES, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    ACTIVE_PHASES,
+    MOST_TRANSITIONS,
+    PHASES,
+    UNDOING,
+    Phase,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.report.page import (
-    STARTED_PHASES,
     Cause,
     GangRow,
     GangTimeline,
@@ -184,7 +189,7 @@ def _starts(attempt: int, phase: t.Any) -> int:
 
     Old transitions are forgotten, the number is not.
     """
-    return max(0, attempt if phase in STARTED_PHASES or phase in ("undoing", "evicting", "complete") else attempt - 1)
+    return max(0, attempt if phase in (*ACTIVE_PHASES, *UNDOING, "complete") else attempt - 1)
 
 
 def _transition(item: Fields) -> _Moment:

@@ -342,7 +342,7 @@ def _pods_by_item(spec: GangSpec, where: str) -> dict[int, list[Data]]:
     inferred = _inferred(items, spec.namespace)
     owners = {podset.name: index for index, found in inferred.items() for podset in found}
     stems = {_stem(item.object): item.index for item in items}
-    bearing = [item.index for item in items if kind_of(item.object).makes_pods is not False]
+    bearing = [item.index for item in items if kind_of(item.object).may_make_pods]
     pods: dict[int, list[Data]] = {}
     for podset in declared_podsets(spec.podsets, namespace=spec.namespace):
         owner = owners.get(podset.name, stems.get(podset.name.partition("/")[0]))

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.live impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     BELOW_MINIMUM,
+    DISPATCHED_PHASES,
     LOST_RACE,
     NAME_TAKEN,
     QUOTA_REFUSED,
@@ -42,7 +43,6 @@ MOST_PENDING_PODS = 100
 
 _INT64_MAX = 2**63 - 1
 _TOTALS = {"totalcpu": "cpu", "totalmemory": "memory", "totalgpu": "nvidia.com/gpu"}
-_STARTED: tuple[Phase, ...] = ("dispatched", "running")
 # Reasons of a verdict under which a gang is not at the head of the line.
 _NOT_ASKED = ("behind", "paused", "max_starts")
 _QUOTA_REASONS = ("namespace_quota", QUOTA_REFUSED)
@@ -84,7 +84,7 @@ def wrapper_status(
     status = {
         "state": shown,
         "queuejobstate": queue_state,
-        "canrun": state.phase in _STARTED,
+        "canrun": state.phase in DISPATCHED_PHASES,
         "conditions": _conditions(before.get("conditions"), spec, state, counts, moment),
         "pending": counts.pending,
         "running": counts.running,
@@ -97,7 +97,7 @@ def wrapper_status(
         "controllerfirsttimestamp": _first_seen(before, state, moment),
         "controllerfirstdispatchtimestamp": _first_dispatch(before, state),
         "pendingpodconditions": _pending(pending_pods),
-        **(_totals(state) if state.phase in _STARTED else {}),
+        **(_totals(state) if state.phase in DISPATCHED_PHASES else {}),
     }
     return {key: value for key, value in status.items() if value}
 
@@ -105,7 +105,7 @@ def wrapper_status(
 def _shown(state: GangState) -> tuple[str, str]:
     """The two words for where a gang stands: state and queuejobstate."""
     phase: Phase = (state.then or "queued") if state.phase in UNDOING else state.phase
-    if phase in _STARTED:
+    if phase in DISPATCHED_PHASES:
         return ("RunningHoldCompletion", "RunningHoldCompletion") if state.holding else ("Running", "Dispatched")
     if phase == "complete":
         return "Completed", "Completed"
@@ -189,7 +189,7 @@ def _due(spec: GangSpec, state: GangState, counts: PodCounts, now: int) -> Itera
         elif item.phase in UNDOING or item.phase == "failed":
             for kind, reason, message in _mishap(item, _leads_to(state, place), spec, _minimum(spec, state), counts):
                 yield _Due(kind, reason, message, since, at)
-    if state.holding and state.phase in _STARTED:
+    if state.holding and state.phase in DISPATCHED_PHASES:
         yield _Due("RunningHoldCompletion", "SomeItemsCompleted", "", _attempt_began(state, times), now)
     if _waits(state):
         reason, message = _refusal(state.verdict or {})

@@ -278,6 +278,11 @@ class Kind:
         return self.group, self.name
 
     @property
+    def may_make_pods(self) -> bool:
+        """Whether its objects make pods, or may."""
+        return self.makes_pods is not False
+
+    @property
     def makes_pods(self) -> bool | None:
         """Whether pods come from objects of this kind; None when nobody knows."""
         return None if self.templates is unknown_templates else self.templates is not no_pods

@@ -11,6 +11,8 @@ import dataclasses
 import typing as t
 from collections.abc import Callable, Iterable
 
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+
 Policy = t.Literal["strict", "best_effort", "reserve"]
 Growth = t.Literal["exponential", "linear", "none"]
 
@@ -28,6 +30,11 @@ class QueuedGang:
     submitted: float
     queue: str | None = None
     eligible_at: float = 0.0
+
+
+def queued_gang(uid: str, spec: GangSpec, submitted: float, eligible_at: float = 0.0) -> QueuedGang:
+    """What the order needs to know of a gang with this specification."""
+    return QueuedGang(uid, spec.priority, spec.priority_slope, submitted, spec.queue, eligible_at)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -40,7 +40,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, ordered, walk
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
+    QueuedGang,
+    ordered,
+    queued_gang,
+    walk,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.pace import (
     Pace,
     made_per_second,
@@ -280,7 +285,7 @@ class Queue:
         """A gang's place in the queue; None for one that room has nothing to do with."""
         stopped = self._stopped_beforehand(record)
         if stopped is None:
-            return _queued(record)
+            return queued_gang(record.uid, spec_of(record), record.submitted)
         self._choices.append(Choice(record, self._demand(record), stopped, False))
         return None
 
@@ -433,12 +438,6 @@ def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
         return verdict
     podsets = tuple(dataclasses.replace(item, name=name) for item, name in zip(verdict.podsets, names, strict=True))
     return dataclasses.replace(verdict, podsets=podsets)
-
-
-def _queued(record: Record) -> QueuedGang:
-    """What the order needs to know of a record."""
-    spec = spec_of(record)
-    return QueuedGang(record.uid, spec.priority, spec.priority_slope, record.submitted, spec.queue)
 
 
 def _name(key: Key) -> Name:

@@ -23,7 +23,7 @@ JOBS = "/apis/batch/v1/namespaces/team/jobs"
 PODS = "/api/v1/namespaces/team/pods"
 
 
-class Office:
+class HeldLease:
     """A Lease that is held for as long as the test likes."""
 
     def __init__(self) -> None:
@@ -53,17 +53,17 @@ class Bench:
 
         self.api = FaultyApi()
         self.client = self.api.client()
-        self.office = Office()
+        self.lease = HeldLease()
         self.seconds = 1_800_000_000.0
-        self.engine: Embedded = Embedded(self.client, t.cast(t.Any, self.office), lambda _ns: self.client, self.now)
+        self.engine: Embedded = Embedded(self.client, t.cast(t.Any, self.lease), lambda _ns: self.client, self.now)
 
     def other_engine(self) -> Embedded:
         """The engine of another holder of the Lease, at work in the same cluster."""
         from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 
-        office = Office()
-        office.identity, office.epoch = "other_2", "lease.1"
-        return Embedded(self.client, t.cast(t.Any, office), lambda _ns: self.client, self.now)
+        lease = HeldLease()
+        lease.identity, lease.epoch = "other_2", "lease.1"
+        return Embedded(self.client, t.cast(t.Any, lease), lambda _ns: self.client, self.now)
 
     def now(self) -> str:
         from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
@@ -99,10 +99,15 @@ class Bench:
         assert record.spec is not None
         return plan_objects(record.spec, record.uid, record.attempt)
 
-    def start(self, record: Record) -> Record:
-        from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import StartGrant
+    def dry_run(self, record: Record) -> t.Any:
+        from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
 
-        return self.engine.start(record, self.plan(record), StartGrant("b1"))
+        return self.engine.dry_run(record, self.plan(record), StartGrant("b1"))
+
+    def start(self, record: Record) -> Record:
+        from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
+
+        return self.engine.submit(record, self.plan(record), StartGrant("b1"))
 
     def again(self, record: Record) -> Record:
         from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api

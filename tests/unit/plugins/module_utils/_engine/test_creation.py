@@ -24,8 +24,8 @@ def leftover_of_attempt_1(bench: t.Any) -> tuple[t.Any, t.Any]:
     """A gang that is queued for attempt 2, and its job of attempt 1 that nobody collected."""
     record = bench.start(bench.queue())
     job = dict(bench.api.objects[f"{JOBS}/b"])
-    bench.engine.undo(record, "LostRace", "")
-    bench.engine.finish_undo(bench.again(record), bench.plan(record))
+    bench.engine.stop(record, "LostRace", "")
+    bench.engine.finish_stop(bench.again(record), bench.plan(record))
     return bench.again(record), bench.api.put(f"{JOBS}/b", job)
 
 
@@ -54,8 +54,8 @@ def test_object_that_lost_what_we_know_it_by_is_deleted_at_once_and_the_gang_fai
 
 def test_kept_object_that_is_there_already_may_have_lost_its_labels(bench: t.Any) -> None:
     record = bench.start(bench.queue(bench.config("a", annotations={"muster.kube/keep": "true"}), bench.job("b")))
-    bench.engine.undo(record, "LostRace", "")
-    bench.engine.finish_undo(bench.again(record), bench.plan(record))
+    bench.engine.stop(record, "LostRace", "")
+    bench.engine.finish_stop(bench.again(record), bench.plan(record))
     del bench.api.objects[f"{CONFIGMAPS}/a"]["metadata"]["labels"]
     assert bench.start(bench.again(record)).phase == "dispatched"
 
@@ -73,12 +73,12 @@ def test_leftover_that_stays_is_waited_for_and_keeps_nobody(bench: t.Any) -> Non
     record, old = leftover_of_attempt_1(bench)
     bench.api.fail("DELETE", f"{JOBS}/b", 200, times=2)
     waiting = bench.start(record)
-    assert (waiting.phase, bench.engine.goes_on(waiting)) == ("dispatching", True)
-    assert "does not go" in bench.engine.waits_for(waiting)
+    assert (waiting.phase, bench.engine.state(waiting)) == ("dispatching", "waits")
+    assert "does not go" in bench.engine.reason(waiting)
     assert bench.engine.go_on(waiting, bench.plan(waiting)).phase == "dispatching"
     assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] == old["metadata"]["uid"]
     started = bench.engine.go_on(waiting, bench.plan(waiting))
-    assert (started.phase, bench.engine.waits_for(started)) == ("dispatched", None)
+    assert (started.phase, bench.engine.reason(started)) == ("dispatched", None)
     assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] != old["metadata"]["uid"]
 
 
@@ -86,7 +86,7 @@ def test_condition_is_looked_for_without_waiting_and_each_object_is_sent_once(be
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
     waiting = bench.start(record)
     assert (waiting.phase, bench.names(), bench.api.now) == ("dispatching", ["b"], 1000.0)
-    assert bench.engine.waits_for(waiting) == "Job team/b is not Ready=True yet"
+    assert bench.engine.reason(waiting) == "Job team/b is not Ready=True yet"
     bench.api.asked.clear()
     for _look in range(3):
         assert bench.engine.go_on(waiting, bench.plan(waiting)).phase == "dispatching"
@@ -103,9 +103,9 @@ def test_start_that_waits_is_taken_over_by_another_holder(bench: t.Any) -> None:
     waiting = bench.start(record)
     uid = bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"]
     other = bench.other_engine()
-    assert not other.goes_on(waiting)
+    assert other.state(waiting) == "left"
     taken = other.resume(waiting, bench.plan(waiting))
-    assert (taken.phase, other.goes_on(taken), bench.engine.goes_on(taken)) == ("dispatching", True, False)
+    assert (taken.phase, other.state(taken), bench.engine.state(taken)) == ("dispatching", "waits", "left")
     bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
     assert other.go_on(taken, bench.plan(taken)).phase == "dispatched"
     assert bench.api.objects[f"{JOBS}/b"]["metadata"]["uid"] == uid
@@ -144,7 +144,7 @@ def test_object_that_was_created_before_a_later_one_is_not_created_again(bench: 
     other = bench.other_engine()
     taken = other.resume(bench.again(record), bench.plan(record))
     assert (taken.phase, taken.state.made, bench.names()) == ("dispatching", 2, ["a"])
-    assert other.waits_for(taken) == "Job team/b is gone, and nobody saw how it ended"
+    assert other.reason(taken) == "Job team/b is gone, and nobody saw how it ended"
 
 
 def test_start_of_a_gang_that_was_edited_while_it_waited_is_taken_back(bench: t.Any) -> None:
@@ -164,7 +164,7 @@ def test_start_after_trouble_goes_on_where_it_stopped(bench: t.Any) -> None:
     left = bench.again(record)
     bench.api.troubles.clear()
     bench.api.asked.clear()
-    assert bench.engine.goes_on(left)
+    assert bench.engine.state(left) == "waits"
     assert bench.engine.go_on(left, bench.plan(left)).phase == "dispatched"
     assert bench.api.writes == [("POST", JOBS), ("PUT", path_of(record))]
 
@@ -173,7 +173,7 @@ def test_lost_leadership_ends_a_start_that_waits(bench: t.Any) -> None:
     record = bench.queue(bench.job("b", annotations={READY_ANNOTATION: "Ready=True"}), bench.config("a"))
     waiting = bench.start(record)
     bench.api.objects[f"{JOBS}/b"]["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-    bench.office.lost = True
+    bench.lease.lost = True
     with pytest.raises(LostLeadership):
         bench.engine.go_on(waiting, bench.plan(waiting))
     assert (bench.again(record).phase, bench.names()) == ("dispatching", ["b"])

@@ -16,7 +16,7 @@ JOBS = "/apis/batch/v1/namespaces/team/jobs"
 
 def test_nothing_is_created(bench: t.Any) -> None:
     record = bench.queue()
-    outcome = bench.engine.dry_run(record, bench.plan(record))
+    outcome = bench.dry_run(record)
     assert (outcome.refusal, outcome.not_checked, outcome.taken) == (None, (), None)
     assert (bench.client.dry_runs, bench.api.writes, bench.names()) == (2, [], [])
 
@@ -39,7 +39,7 @@ def test_object_that_would_lose_what_we_know_it_by_is_refused(
     notes = {"annotations": {"muster.kube/keep": "true"}} if keep else {}
     record = bench.queue(bench.config("a"), bench.job("b", **notes))
     bench.api.admit(f"{JOBS}$", change)
-    refusal = bench.engine.dry_run(record, bench.plan(record)).refusal
+    refusal = bench.dry_run(record).refusal
     assert (refusal.kind, refusal.reason) == ("failed", "Refused")
     assert refusal.message.startswith(f"Job team/b: an admission webhook removed {lost}, ")
 
@@ -47,7 +47,7 @@ def test_object_that_would_lose_what_we_know_it_by_is_refused(
 def test_first_refusal_ends_it(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.fail("POST", CONFIGMAPS, 422, "data: Invalid value")
-    outcome = bench.engine.dry_run(record, bench.plan(record))
+    outcome = bench.dry_run(record)
     assert (outcome.refusal.kind, bench.client.dry_runs) == ("failed", 1)
 
 
@@ -61,34 +61,34 @@ def test_first_refusal_ends_it(bench: t.Any) -> None:
 def test_what_cannot_be_checked_alone_is_no_refusal(bench: t.Any, status: int, message: str) -> None:
     record = bench.queue()
     bench.api.fail("POST", JOBS, status, message)
-    outcome = bench.engine.dry_run(record, bench.plan(record))
+    outcome = bench.dry_run(record)
     assert (outcome.refusal, outcome.not_checked) == (None, (f"Job team/b: {message}",))
 
 
 def test_reference_to_something_else_is_a_refusal(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.fail("POST", JOBS, 403, 'error looking up service account team/a-b: serviceaccount "a-b" not found')
-    assert bench.engine.dry_run(record, bench.plan(record)).refusal.kind == "failed"
+    assert bench.dry_run(record).refusal.kind == "failed"
 
 
 def test_object_in_the_way_is_told_with_its_owner(bench: t.Any) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}
     bench.api.put(f"{JOBS}/b", bench.job("b", ownerReferences=[owner]))
     record = bench.queue()
-    outcome = bench.engine.dry_run(record, bench.plan(record))
+    outcome = bench.dry_run(record)
     assert (outcome.refusal, outcome.taken) == (None, ("Job team/b", "Deployment web"))
 
 
 def test_kept_object_and_leftover_are_no_obstacle(bench: t.Any) -> None:
     record = bench.start(bench.queue(bench.config("a", annotations={"muster.kube/keep": "true"}), bench.job("b")))
-    bench.engine.undo(record, "LostRace", "")
+    bench.engine.stop(record, "LostRace", "")
     leftover = bench.plan(record)[1].object
-    bench.engine.finish_undo(bench.again(record), bench.plan(record))
+    bench.engine.finish_stop(bench.again(record), bench.plan(record))
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": bench.ticket_path(record).rpartition("/")[2], "uid": "u"}
     leftover["metadata"]["ownerReferences"] = [owner]
     bench.api.put(f"{JOBS}/b", leftover)
     queued = bench.again(record)
-    outcome = bench.engine.dry_run(queued, bench.plan(queued))
+    outcome = bench.dry_run(queued)
     assert (queued.attempt, outcome.refusal, outcome.taken) == (2, None, None)
 
 
@@ -96,16 +96,16 @@ def test_server_in_trouble_is_asked_again_and_blamed_itself(bench: t.Any) -> Non
     record = bench.queue()
     bench.api.fail("POST", JOBS, 503, times=2)
     bench.api.lose("POST", CONFIGMAPS)
-    assert bench.engine.dry_run(record, bench.plan(record)).refusal is None
+    assert bench.dry_run(record).refusal is None
     bench.api.fail("POST", JOBS, 500, "failed calling webhook", times=99)
-    refusal = bench.engine.dry_run(record, bench.plan(record)).refusal
+    refusal = bench.dry_run(record).refusal
     assert (refusal.kind, refusal.reason) == ("requeue", "ApiTrouble")
 
 
 def test_server_that_does_not_answer_makes_the_gang_wait(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.lose("POST", JOBS, times=99)
-    outcome = bench.engine.dry_run(record, bench.plan(record))
+    outcome = bench.dry_run(record)
     assert (outcome.refusal.kind, outcome.refusal.reason, outcome.taken) == ("requeue", "ApiTrouble", None)
     assert outcome.refusal.message.startswith("Job team/b: ")
     assert bench.client.dry_runs == 1 + bench.client.retry.tries

@@ -12,7 +12,7 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import NotBegun, StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, OutcomeUnknown
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     ObjectGone,
@@ -37,7 +37,7 @@ JOBS = "/apis/batch/v1/namespaces/team/jobs"
 def test_state_of_a_start(bench: t.Any) -> None:
     record = bench.queue()
     claim = StartGrant("b1", ({"name": "b", "count": 1, "requests": {"cpu": 1}},), {"b": ("n1",)}, {"answer": "fits"})
-    state = bench.engine.start(record, bench.plan(record), claim).state
+    state = bench.engine.submit(record, bench.plan(record), claim).state
     assert (state.phase, state.batch, state.attempt, state.reserved) == ("dispatched", "b1", 1, claim.reserved)
     assert (state.steering, state.verdict, state.started_at) == ({"b": ("n1",)}, {"answer": "fits"}, bench.now())
     assert state.ticket_uid == bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
@@ -54,7 +54,7 @@ def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.
     letters = random.Random(1)
     reserved = tuple({"name": f"{letters.getrandbits(300):x}", "count": 1, "requests": {}} for _n in range(1000))
     with pytest.raises(BadInput, match="fewer podsets"):
-        bench.engine.start(record, bench.plan(record), StartGrant("b1", reserved))
+        bench.engine.submit(record, bench.plan(record), StartGrant("b1", reserved))
     crowded = dataclasses.replace(
         record, raw={**record.raw, "metadata": {**record.raw["metadata"], "annotations": {"x": "y" * 250_000}}}
     )
@@ -62,7 +62,7 @@ def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.
         bench.start(crowded)
     broken = dataclasses.replace(record, spec=None, spec_problem="it is broken")
     with pytest.raises(BadInput, match="it is broken"):
-        bench.engine.start(broken, (), StartGrant("b1"))
+        bench.engine.submit(broken, (), StartGrant("b1"))
     assert bench.api.writes == []
 
 
@@ -129,12 +129,12 @@ def test_ticket_whose_answer_was_lost_is_adopted_by_its_maker(bench: t.Any) -> N
 def test_ticket_of_a_dead_holder_is_replaced_after_a_write_to_the_record(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.lose("POST", CONFIGMAPS, times=1)
-    bench.api.before("GET", bench.ticket_path(record), lambda: setattr(bench.office, "lost", True))
+    bench.api.before("GET", bench.ticket_path(record), lambda: setattr(bench.lease, "lost", True))
     with pytest.raises(LostLeadership):
         bench.start(record)
     orphan = bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"]
     bench.api.asked.clear()
-    started = bench.other_engine().start(record, bench.plan(record), StartGrant("b1"))
+    started = bench.other_engine().submit(record, bench.plan(record), StartGrant("b1"))
     assert started.phase == "dispatched"
     assert started.state.ticket_uid == bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"] != orphan
     assert bench.api.writes[:4] == [
@@ -151,7 +151,7 @@ def test_stale_holder_leaves_the_ticket_of_the_new_one_alone(bench: t.Any) -> No
     started: list[t.Any] = []
 
     def other_holder_starts() -> None:
-        started.append(bench.other_engine().start(record, bench.plan(record), StartGrant("b2")))
+        started.append(bench.other_engine().submit(record, bench.plan(record), StartGrant("b2")))
 
     bench.api.before("POST", CONFIGMAPS, other_holder_starts)
     with pytest.raises(Superseded):
@@ -182,7 +182,7 @@ def test_ticket_that_the_record_names_after_all_is_not_deleted(bench: t.Any) -> 
 
 def test_lost_leadership_stops_even_the_undo(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.fail("POST", JOBS, 422, happens=lambda: setattr(bench.office, "lost", True))
+    bench.api.fail("POST", JOBS, 422, happens=lambda: setattr(bench.lease, "lost", True))
     with pytest.raises(LostLeadership):
         bench.start(record)
     assert (bench.again(record).phase, bench.names()) == ("dispatching", ["a"])
@@ -191,14 +191,14 @@ def test_lost_leadership_stops_even_the_undo(bench: t.Any) -> None:
 def test_undo_writes_first_and_keeps_what_it_is_told(bench: t.Any) -> None:
     record = bench.start(bench.queue())
     bench.api.asked.clear()
-    undone = bench.engine.undo(
+    undone = bench.engine.stop(
         record, "BelowMinimum", "too few", batch=None, then="failed", requeues=3, not_before="2030-01-01T00:00:00Z"
     )
     assert bench.api.writes[0] == ("PUT", path_of(record))
     state = undone.state
     assert (state.phase, state.then, state.batch, state.requeues) == ("undoing", "failed", "b1", 3)
     assert bench.names() == []
-    done = bench.engine.finish_undo(undone, bench.plan(record))
+    done = bench.engine.finish_stop(undone, bench.plan(record))
     assert (done.phase, done.attempt, done.state.ticket_uid, done.state.reserved) == ("failed", 1, None, ())
     last = done.state.transitions[-1]
     assert (last.phase, last.reason, last.message) == ("failed", "BelowMinimum", "too few")
@@ -220,65 +220,65 @@ def test_undo_removes_what_was_started_whatever_the_record_says(bench: t.Any, ed
     if edited == "before":
         record = edit(bench, record, other)
     bench.api.asked.clear()
-    undone = bench.engine.undo(record, "LostRace", "")
+    undone = bench.engine.stop(record, "LostRace", "")
     assert sorted(key[1] for key in undone.state.left) == ["ConfigMap", "Job"]
     looked = [path for method, path, _dry in bench.api.asked if method == "GET"]
     assert len(looked) == (4 if edited == "before" else 3)
     if edited == "meanwhile":
         undone = edit(bench, record, other)
     bench.api.put(f"{JOBS}/b", late)
-    assert bench.engine.finish_undo(bench.again(record), bench.plan(undone)) is None
+    assert bench.engine.finish_stop(bench.again(record), bench.plan(undone)) is None
     assert bench.names() == []
-    ended = bench.engine.finish_undo(bench.again(record), bench.plan(undone))
+    ended = bench.engine.finish_stop(bench.again(record), bench.plan(undone))
     assert (ended.phase, ended.state.left) == ("queued", ())
 
 
 def test_undo_notes_not_too_many_objects(bench: t.Any) -> None:
     record = bench.start(bench.queue(*(bench.config(f"c{number}") for number in range(250))))
-    assert len(bench.engine.undo(record, "LostRace", "").state.left) == 200
+    assert len(bench.engine.stop(record, "LostRace", "").state.left) == 200
 
 
 def test_end_of_an_undo_that_makes_no_sense_is_the_queue(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    undone = bench.engine.undo(record, "x", "", then="running")
-    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+    undone = bench.engine.stop(record, "x", "", then="running")
+    assert bench.engine.finish_stop(undone, bench.plan(record)).phase == "queued"
 
 
 def test_undo_that_is_refused_is_repeated(bench: t.Any) -> None:
     record = bench.start(bench.queue())
     bench.api.fail("DELETE", "muster-ticket", 403, times=2)
-    undone = bench.engine.undo(record, "LostRace", "")
+    undone = bench.engine.stop(record, "LostRace", "")
     assert (undone.phase, bench.names()) == ("undoing", ["a", "b"])
     with pytest.raises(Forbidden):
-        bench.engine.finish_undo(undone, bench.plan(record))
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+        bench.engine.finish_stop(undone, bench.plan(record))
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     # An answer was missing once: one write timeout has to pass.
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     bench.seconds += 7
-    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+    assert bench.engine.finish_stop(undone, bench.plan(record)).phase == "queued"
 
 
 def test_undo_of_another_epoch_waits_for_late_requests(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    undone = bench.engine.undo(record, "LostRace", "")
-    bench.office.epoch = "lease.1"
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    undone = bench.engine.stop(record, "LostRace", "")
+    bench.lease.epoch = "lease.1"
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     bench.seconds += 7
-    assert bench.engine.finish_undo(undone, bench.plan(record)).attempt == 2
+    assert bench.engine.finish_stop(undone, bench.plan(record)).attempt == 2
 
 
 def test_undo_of_ours_does_not_wait(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    undone = bench.engine.undo(record, "LostRace", "")
-    assert bench.engine.finish_undo(undone, bench.plan(record)).attempt == 2
+    undone = bench.engine.stop(record, "LostRace", "")
+    assert bench.engine.finish_stop(undone, bench.plan(record)).attempt == 2
 
 
 def test_record_deleted_while_undone_is_no_error(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    undone = bench.engine.undo(record, "LostRace", "")
+    undone = bench.engine.stop(record, "LostRace", "")
     del bench.api.objects[path_of(record)]
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is undone
-    assert bench.engine.undo(record, "LostRace", "") is record
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is undone
+    assert bench.engine.stop(record, "LostRace", "") is record
 
 
 def test_unknown_outcome_then_resume(bench: t.Any) -> None:
@@ -303,10 +303,10 @@ def test_resume_without_the_ticket_undoes(bench: t.Any) -> None:
     del bench.api.objects[bench.ticket_path(record)]
     undone = bench.engine.resume(bench.again(record), bench.plan(record))
     assert (undone.phase, undone.state.transitions[-1].reason) == ("undoing", "TakenOver")
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     assert bench.names() == []
     bench.seconds += 7
-    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+    assert bench.engine.finish_stop(undone, bench.plan(record)).phase == "queued"
 
 
 def test_refusal_after_a_takeover_waits_for_late_requests(bench: t.Any) -> None:
@@ -318,9 +318,9 @@ def test_refusal_after_a_takeover_waits_for_late_requests(bench: t.Any) -> None:
     bench.api.fail("POST", JOBS, 422)
     undone = bench.engine.resume(bench.again(record), bench.plan(record))
     assert (undone.phase, undone.state.then) == ("undoing", "failed")
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     bench.seconds += 7
-    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "failed"
+    assert bench.engine.finish_stop(undone, bench.plan(record)).phase == "failed"
 
 
 def test_resume_that_somebody_else_was_faster_with_is_given_up(bench: t.Any) -> None:
@@ -341,19 +341,19 @@ def test_what_a_deleted_record_left_is_removed_without_a_collector(bench: t.Any)
     record = bench.queue()
     started = bench.start(record)
     ticket = bench.api.objects[bench.ticket_path(started)]
-    assert not bench.engine.remove_bereaved(ticket)
+    assert not bench.engine.remove_orphaned_ticket(ticket)
     assert len(bench.names()) == 2
     bench.api.objects.pop(path_of(record))
-    assert bench.engine.remove_bereaved(ticket)
+    assert bench.engine.remove_orphaned_ticket(ticket)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
-    assert not bench.engine.remove_bereaved(ticket)
+    assert not bench.engine.remove_orphaned_ticket(ticket)
 
 
 def test_another_record_of_the_same_name_does_not_keep_them(bench: t.Any) -> None:
     started = bench.start(bench.queue())
     ticket = bench.api.objects[bench.ticket_path(started)]
     bench.api.objects[path_of(started)]["metadata"]["uid"] = "another"
-    assert bench.engine.remove_bereaved(ticket)
+    assert bench.engine.remove_orphaned_ticket(ticket)
     assert bench.names() == []
 
 
@@ -362,7 +362,7 @@ def test_a_ticket_that_only_looks_like_one_is_left_alone(bench: t.Any) -> None:
     ticket = bench.api.objects[bench.ticket_path(started)]
     bench.api.objects.pop(path_of(started))
     forged = {**ticket, "metadata": {**ticket["metadata"], "name": "forged"}}
-    assert not bench.engine.remove_bereaved(forged)
+    assert not bench.engine.remove_orphaned_ticket(forged)
     assert len(bench.names()) == 2
 
 
@@ -395,7 +395,7 @@ def test_rebuild_from_somebody_elses_ticket_changes_nothing(bench: t.Any) -> Non
 
 def test_reclaim_changes_nothing_but_the_write_id_and_the_batch(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    bench.office.epoch = "lease2.0"
+    bench.lease.epoch = "lease2.0"
     claimed = bench.engine.reclaim(record, "b2")
     assert claimed.state.write_id.startswith("me_1/lease2.0/")
     assert dataclasses.replace(claimed.state, write_id=record.state.write_id, batch="b1") == record.state
@@ -409,7 +409,7 @@ def test_damaged_state_is_no_obstacle_to_an_undo(bench: t.Any) -> None:
     bench.api.put(path_of(record), record.raw)
     damaged = bench.again(record)
     assert (damaged.state, damaged.phase) == (None, "queued")
-    undone = bench.engine.undo(damaged, "Suspended", "", then="suspended")
+    undone = bench.engine.stop(damaged, "Suspended", "", then="suspended")
     assert (undone.phase, undone.state.then) == ("undoing", "suspended")
     with pytest.raises(BadInput, match="state of gang team/gang"):
-        bench.engine.finish_undo(damaged, ())
+        bench.engine.finish_stop(damaged, ())

@@ -23,7 +23,7 @@ GANG = "muster.kube/gang"
 
 
 def removal(bench: t.Any, record: t.Any) -> Removal:
-    return Removal(bench.client, bench.client, bench.office.write_timeout, record)
+    return Removal(bench.client, bench.client, bench.lease.write_timeout, record.uid, record.namespace)
 
 
 def pod(name: str, **metadata: t.Any) -> dict[str, t.Any]:
@@ -140,7 +140,7 @@ class Limited:
 def limited(bench: t.Any, record: t.Any, own: tuple[str, ...], actor: tuple[str, ...] = ()) -> Removal:
     """A removal whose own client, and whose actor, are refused these requests."""
     clients = [KubeClient(Limited(bench.api, *denied or ("-",)), sleep=bench.api.sleep) for denied in (own, actor)]
-    return Removal(*clients, bench.office.write_timeout, record)
+    return Removal(*clients, bench.lease.write_timeout, record.uid, record.namespace)
 
 
 LIST, GET, DELETE = f"GET {JOBS}", f"GET {JOBS}/.*", f"DELETE {JOBS}/.*"
@@ -170,7 +170,7 @@ def test_what_nobody_may_see_is_left_to_the_collector(bench: t.Any, pods: tuple[
     nothing = (LIST, GET, DELETE, *pods)
     blind = limited(bench, record, nothing, nothing)
     with pytest.raises(Forbidden):
-        blind.owns_anything(bench.api.objects[bench.ticket_path(record)])
+        blind.exist(bench.api.objects[bench.ticket_path(record)])
     assert blind.remove_attempt(1)
     assert sorted(bench.names()) == ["b", "p"]
     assert blind.nothing_left(bench.plan(record), 1)
@@ -203,9 +203,9 @@ def test_what_was_started_counts_though_the_plan_knows_it_no_more(bench: t.Any) 
 def test_ticket_that_owns_nothing(bench: t.Any) -> None:
     record = bench.start(bench.queue())
     ticket = bench.api.objects[bench.ticket_path(record)]
-    assert removal(bench, record).owns_anything(ticket)
+    assert removal(bench, record).exist(ticket) == [True, True]
     del bench.api.objects[f"{JOBS}/b"], bench.api.objects[f"{CONFIGMAPS}/a"]
-    assert not removal(bench, record).owns_anything(ticket)
+    assert removal(bench, record).exist(ticket) == [False, False]
 
 
 def test_what_a_later_attempt_made_is_left_alone(bench: t.Any) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of, put_state
@@ -20,13 +20,13 @@ CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 
 def test_late_requests_are_waited_for_half_a_lease_and_a_second(bench: t.Any) -> None:
     record = bench.start(bench.queue())
-    undone = bench.engine.undo(record, "LostRace", "")
-    bench.office.epoch = "lease.1"
-    wait = bench.office.terms.seconds / 2 + 1
+    undone = bench.engine.stop(record, "LostRace", "")
+    bench.lease.epoch = "lease.1"
+    wait = bench.lease.terms.seconds / 2 + 1
     bench.seconds += wait - 1
-    assert bench.engine.finish_undo(undone, bench.plan(record)) is None
+    assert bench.engine.finish_stop(undone, bench.plan(record)) is None
     bench.seconds += 1
-    assert bench.engine.finish_undo(undone, bench.plan(record)).phase == "queued"
+    assert bench.engine.finish_stop(undone, bench.plan(record)).phase == "queued"
 
 
 def test_a_gang_refused_in_passing_is_asked_again_after_half_a_minute(bench: t.Any) -> None:
@@ -88,7 +88,7 @@ def test_the_start_itself_is_not_put_over_a_change_of_others(bench: t.Any) -> No
     record = bench.queue()
     bench.api.before("PUT", path_of(record), lambda: note(bench, record, "note"))
     with pytest.raises(Superseded):
-        bench.engine.start(record, bench.plan(record), StartGrant("b1"))
+        bench.engine.submit(record, bench.plan(record), StartGrant("b1"))
 
 
 def test_starts_of_records_that_are_gone_are_let_go(bench: t.Any) -> None:
@@ -97,8 +97,8 @@ def test_starts_of_records_that_are_gone_are_let_go(bench: t.Any) -> None:
     with pytest.raises(OutcomeUnknown):
         bench.start(record)
     record = bench.again(record)
-    assert bench.engine.goes_on(record)
+    assert bench.engine.state(record) == "waits"
     bench.engine.forget({record.uid})
-    assert bench.engine.goes_on(record)
+    assert bench.engine.state(record) == "waits"
     bench.engine.forget({"other"})
-    assert not bench.engine.goes_on(record)
+    assert bench.engine.state(record) == "left"

@@ -117,6 +117,12 @@ def test_write_refused_unseen_is_sent_again_as_it_was(
     assert client.writes == 2
 
 
+def test_dry_run_is_repeated_as_a_read_is(stub: t.Any, client: KubeClient, reply: t.Any, fault: t.Any) -> None:
+    stub.answer("POST", PODS, fault(503), reply(cut=True), reply({"kind": "Pod"}, 201))
+    assert client.request("POST", PODS, query={"dryRun": "All"}, body={}).status == 201
+    assert (client.writes, client.dry_runs) == (0, 3)
+
+
 def test_dry_runs_are_counted_apart(stub: t.Any, client: KubeClient, reply: t.Any) -> None:
     stub.answer("POST", PODS, reply({}))
     client.request("POST", PODS, query={"dryRun": "All"}, body={})

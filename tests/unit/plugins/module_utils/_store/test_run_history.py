@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.history import HISTORY_KEY
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History, run_of
-from ansible_collections.muster.kube.tests.support.dispatch_office import CountingApi, finish
+from ansible_collections.muster.kube.tests.support.dispatch_session import CountingApi, finish
 from ansible_collections.muster.kube.tests.support.gang_records import add_record
 from ansible_collections.muster.kube.tests.support.writable_api import refused
 

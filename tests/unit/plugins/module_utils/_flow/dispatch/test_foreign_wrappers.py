@@ -29,8 +29,8 @@ def stage() -> t.Iterator[MemoryStage]:
 
 def entries(dispatcher: MemoryDispatcher) -> list[str]:
     """The gangs that the Lease lists."""
-    assert dispatcher.office is not None
-    batch = dispatcher.office.batch().batch
+    assert dispatcher.session is not None
+    batch = dispatcher.session.batch().batch
     return [] if batch is None else [entry.name for entry in batch.entries]
 
 

@@ -57,12 +57,12 @@ class Scene:
         self.sure: float | None = NOW
         self.known = batch(*entries) if entries else None
         terms = DispatchOptions(start_timeout=PATIENCE)
-        self.office = types.SimpleNamespace(
+        self.session = types.SimpleNamespace(
             batch=lambda: types.SimpleNamespace(batch=self.known),
             over=set(),
             workers=types.SimpleNamespace(busy=frozenset()),
-            terms=terms,
-            ledger=types.SimpleNamespace(terms=terms.lease),
+            options=terms,
+            lease=types.SimpleNamespace(terms=terms.lease),
             clock=types.SimpleNamespace(sure=lambda: self.sure),
             unlisted_since=lambda: NOW - 100,
         )
@@ -105,9 +105,9 @@ def test_an_entry_whose_record_was_not_written_is_open_for_whoever_looks_after_i
 def test_entries_that_were_given_up_are_over_and_others_are_not() -> None:
     scene = Scene(entry("a"), entry("b"), entry("c", abandoned=True))
     scene.records = {uid: record(uid) for uid in "abc"}
-    scene.office.over = {("a", "b"), ("gone", "b"), ("b", "another batch")}
+    scene.session.over = {("a", "b"), ("gone", "b"), ("b", "another batch")}
     assert scene.open() == ["b"]
-    assert scene.office.over == {("a", "b")}
+    assert scene.session.over == {("a", "b")}
 
 
 @pytest.mark.parametrize("where", ["cycle", "workers"])
@@ -116,7 +116,7 @@ def test_an_entry_that_is_being_worked_on_is_open_whatever_its_record_says(where
     if where == "cycle":
         scene.busy = {"u"}
     else:
-        scene.office.workers.busy = frozenset({"u"})
+        scene.session.workers.busy = frozenset({"u"})
     assert scene.open() == ["u"]
 
 
@@ -213,9 +213,9 @@ def test_promises_under_a_new_lease_are_unknown_for_as_long() -> None:
 def test_promises_are_known(why: str) -> None:
     scene = t.cast(t.Any, Scene(blind=None if why == "all is seen" else "forbidden"))
     if why == "it is listed":
-        scene.office.unlisted_since = lambda: None
+        scene.session.unlisted_since = lambda: None
     if why == "a lease of its own":
-        scene.office.ledger.terms = "another"
+        scene.session.lease.terms = "another"
     assert unknown_until(scene) is None
 
 

@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run imp
     run_dispatch,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
-from ansible_collections.muster.kube.tests.support.dispatch_office import LEASE
+from ansible_collections.muster.kube.tests.support.dispatch_session import LEASE
 from ansible_collections.muster.kube.tests.support.faulty_api import FaultyApi
 from ansible_collections.muster.kube.tests.support.gang_records import add_record
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOutcome, started_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import words_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.tests.support.gang_records import TRAIN, add_record, terms
 
 
@@ -52,8 +52,8 @@ def test_objects_of_a_record_that_was_edited_into_nonsense_are_not_told(api):
 
 
 def test_a_damaged_verdict_has_no_text():
-    assert words_of({"gang": "x", "answer": "waits"}) is None
-    assert words_of({"layers": 7, "gang": "x"}) is None
+    assert text_of_verdict({"gang": "x", "answer": "waits"}) is None
+    assert text_of_verdict({"layers": 7, "gang": "x"}) is None
 
 
 def test_the_difference_shows_the_specification(api):

@@ -12,6 +12,8 @@ from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, 
 
 PODS = "/api/v1/namespaces/team/pods"
 JOB = "/apis/batch/v1/namespaces/team/jobs/train"
+# An owner that the collector does not know to be gone.
+UNCOLLECTED = {"kind": "ReplicaSet", "name": "train", "uid": "r"}
 
 
 def remove(api, record, **options):
@@ -39,8 +41,7 @@ def test_without_waiting_nothing_is_read(api):
 def test_pods_are_waited_for_and_told_of(api):
     record = add_record(api, phase="running")
     start(api, record)
-    pod = api.objects[f"{PODS}/p"]
-    pod["metadata"]["ownerReferences"] = []
+    api.objects[f"{PODS}/p"]["metadata"]["ownerReferences"] = [UNCOLLECTED]
     api.on_sleep = lambda: api.objects.pop(f"{PODS}/p", None)
     warnings, told = remove(api, record)
     assert (warnings, told) == ((), ["gang team/train: waiting for pod p to go"])
@@ -77,10 +78,30 @@ def test_a_ticket_of_somebody_else_is_left_alone(api):
     assert JOB in api.objects
 
 
-def test_what_does_not_go_is_named(api):
+def test_a_ticket_under_another_name_is_left_alone(api):
+    api.collects = False
+    record = add_record(api, phase="running")
+    ticket = start(api, record)
+    api.objects.pop(f"{PODS}/p")
+    del api.objects[f"{RECORDS}/{ticket['metadata']['name']}"]
+    ticket["metadata"]["name"] = "forged"
+    api.put(f"{RECORDS}/forged", ticket)
+    assert remove(api, record) == ((), [])
+    assert {f"{RECORDS}/forged", JOB} <= api.objects.keys()
+
+
+def test_a_pod_that_only_copied_the_label_is_not_waited_for(api):
     record = add_record(api, phase="running")
     start(api, record)
     api.objects[f"{PODS}/p"]["metadata"]["ownerReferences"] = []
+    assert remove(api, record) == ((), [])
+    assert f"{PODS}/p" in api.objects
+
+
+def test_what_does_not_go_is_named(api):
+    record = add_record(api, phase="running")
+    start(api, record)
+    api.objects[f"{PODS}/p"]["metadata"]["ownerReferences"] = [UNCOLLECTED]
     with pytest.raises(StillThere, match="Cannot remove gang team/train: still there: pod p"):
         remove(api, record, wait_timeout=30.0)
 

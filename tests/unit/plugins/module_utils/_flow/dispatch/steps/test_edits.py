@@ -22,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
-from ansible_collections.muster.kube.tests.support.dispatch_office import CountingApi, SmallOffice
+from ansible_collections.muster.kube.tests.support.dispatch_session import CountingApi, SmallSession
 from ansible_collections.muster.kube.tests.support.gang_cases import claim, job, service
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, add_record, set_phase
 
@@ -84,8 +84,8 @@ JOBS = "/apis/batch/v1/namespaces/team/jobs"
 DONE = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
 
 
-def edited_office(*objects, outcomes=None, live=(), now):
-    """The office of a gang that was started with some objects, of which some live, and edited to others since."""
+def edited_session(*objects, outcomes=None, live=(), now):
+    """The session of a gang that was started with some objects, of which some live, and edited to others since."""
     api = CountingApi()
     before = add_record(api, "g", objects=list(objects))
     plan = plan_objects(before.spec, before.uid, 1)
@@ -98,7 +98,7 @@ def edited_office(*objects, outcomes=None, live=(), now):
     api.objects[f"{RECORDS}/g"]["data"] = add_record(CountingApi(), "g", objects=list(now)).raw["data"]
     changes = {"ticket_uid": ticket["metadata"]["uid"], "digest": "digest", "outcomes": outcomes or {}}
     set_phase(api, "running", "g", **changes)
-    return api, SmallOffice(api), before.uid
+    return api, SmallSession(api), before.uid
 
 
 def phase(api):
@@ -109,31 +109,31 @@ def phase(api):
 def test_outcomes_stay_those_of_their_objects_after_an_edit(over, live, place):
     """The claim is kept from attempt to attempt, so that the ticket does not list it."""
     objects = [claim("data"), job("a", None), job("b", None)]
-    api, office, _uid = edited_office(
+    api, session, _uid = edited_session(
         *objects, outcomes={place: "succeeded"}, live={live: {}}, now=[job("new", None), job(live, None)]
     )
     for _number in range(2):
-        cycle, _cost = office.cycle()
+        cycle, _cost = session.cycle()
         assert cycle.lost == {}, over
         state = record_from_api(api.objects[f"{RECORDS}/g"]).state
         assert (state.phase, state.outcomes) == ("running", {place: "succeeded"})
     api.objects[f"{JOBS}/{live}"]["status"] = DONE
-    office.cycle()
+    session.cycle()
     assert phase(api) == "complete"
 
 
 def test_a_gang_whose_object_went_before_it_was_seen_to_end_fails_after_an_edit_too():
-    _api, office, uid = edited_office(
+    _api, session, uid = edited_session(
         claim("data"), job("a", None), job("b", None), outcomes={2: "succeeded"}, now=[job("new", None)]
     )
-    cycle, _cost = office.cycle()
+    cycle, _cost = session.cycle()
     assert cycle.lost == {uid: "Job a"}
 
 
 def test_an_edited_record_that_nobody_changes_costs_no_request():
-    api, office, uid = edited_office(job("a", None), live={"a": {}}, now=[job("new", None)])
+    api, session, uid = edited_session(job("a", None), live={"a": {}}, now=[job("new", None)])
     for _number in range(3):
-        cycle, cost = office.cycle()
+        cycle, cost = session.cycle()
     assert [obj["metadata"]["name"] for obj in cycle.records[uid].spec.objects] == ["a"]
     single = [
         path for method, path in cost.requests if method == "GET" and path.startswith((f"{JOBS}/", f"{RECORDS}/"))

@@ -12,9 +12,9 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
 from ansible_collections.muster.kube.tests.support.cluster_model import job
-from ansible_collections.muster.kube.tests.support.dispatch_office import (
+from ansible_collections.muster.kube.tests.support.dispatch_session import (
     CountingApi,
-    SmallOffice,
+    SmallSession,
     add_ticket,
     finish,
 )
@@ -45,9 +45,9 @@ def warm_cycle(count):
                 copied["metadata"].update(name=f"{copied['metadata']['name']}-{number}", uid=f"{number} {place}")
                 api.objects[f"{place}-{number}"] = copied
     add_record(api, "waiting")
-    office = SmallOffice(api, keep_finished=None, keep_finished_for=None)
-    office.cycle()
-    return office.cycle()[1]
+    session = SmallSession(api, keep_finished=None, keep_finished_for=None)
+    session.cycle()
+    return session.cycle()[1]
 
 
 def test_a_warm_cycle_costs_the_same_however_many_gangs_are_over():
@@ -60,15 +60,15 @@ def test_a_warm_cycle_costs_the_same_however_many_gangs_are_over():
 def test_a_gang_that_is_over_gets_its_label_once(api):
     finish(api, "over")
     finish(api, "broken", "failed")
-    office = SmallOffice(api)
-    first, cost = office.cycle()
+    session = SmallSession(api)
+    first, cost = session.cycle()
     assert (first.records, sorted(first.finished.values())) == ({}, ["complete", "failed"])
     assert sum(method == "PUT" for method, _path in cost.requests if "lease" not in _path) == 4
     assert (labels(api, "over")["muster.kube/phase"], labels(api, "broken")["muster.kube/phase"]) == (
         "complete",
         "failed",
     )
-    _second, cost = office.cycle()
+    _second, cost = session.cycle()
     assert [item for item in cost.requests if item[0] != "GET"] == []
     assert not any("muster-ticket" in path for _method, path in cost.requests)
 
@@ -80,8 +80,8 @@ def test_a_running_gang_that_is_labelled_as_finished_is_found_by_its_ticket(api)
     raw = api.objects[f"{RECORDS}/hidden"]
     raw["metadata"]["labels"]["muster.kube/phase"] = "complete"
     api.put(f"{RECORDS}/hidden", raw)
-    office = SmallOffice(api)
-    cycle, _cost = office.cycle()
+    session = SmallSession(api)
+    cycle, _cost = session.cycle()
     assert (cycle.records[record.uid].name, cycle.finished) == ("hidden", {})
     assert labels(api, "hidden")["muster.kube/phase"] == cycle.records[record.uid].phase != "complete"
 
@@ -89,10 +89,10 @@ def test_a_running_gang_that_is_labelled_as_finished_is_found_by_its_ticket(api)
 def test_one_without_a_ticket_is_found_when_finished_records_are_looked_for(api):
     add_record(api, "hidden", phase="queued")
     labels(api, "hidden")["muster.kube/phase"] = "failed"
-    office = SmallOffice(api)
-    assert office.cycle()[0].records == {}
+    session = SmallSession(api)
+    assert session.cycle()[0].records == {}
     assert labels(api, "hidden")["muster.kube/phase"] == "queued"
-    assert [record.name for record in office.cycle()[0].records.values()] == ["hidden"]
+    assert [record.name for record in session.cycle()[0].records.values()] == ["hidden"]
 
 
 def test_a_hidden_record_that_cannot_be_written_is_looked_after_all_the_same(api):
@@ -100,7 +100,7 @@ def test_a_hidden_record_that_cannot_be_written_is_looked_after_all_the_same(api
     add_ticket(api, record)
     labels(api, "hidden")["muster.kube/phase"] = "complete"
     api.fixed[("PUT", f"{RECORDS}/hidden")] = [refused(403, "Forbidden", "no")]
-    cycle, _cost = SmallOffice(api).cycle()
+    cycle, _cost = SmallSession(api).cycle()
     assert record.uid in cycle.records
 
 
@@ -108,9 +108,9 @@ def test_a_ticket_that_cannot_be_marked_is_asked_about_once(api):
     record = finish(api, "over")
     ticket = f"{RECORDS}/{ticket_name(record.uid, 1)}"
     api.fixed[("PUT", ticket)] = [refused(403, "Forbidden", "no")]
-    office = SmallOffice(api)
-    office.cycle()
-    _cycle, cost = office.cycle()
+    session = SmallSession(api)
+    session.cycle()
+    _cycle, cost = session.cycle()
     assert ("GET", f"{RECORDS}/over") not in cost.requests
     assert ("PUT", ticket) not in cost.requests
     assert ticket in api.objects
@@ -128,7 +128,7 @@ def test_the_ticket_of_a_gang_that_ends_is_marked(api):
     done["status"] = {"succeeded": 2, "conditions": [{"type": "Complete", "status": "True"}]}
     api.put("/apis/batch/v1/namespaces/team/jobs/train", done)
     set_phase(api, "running", ticket_uid=api.objects[f"{RECORDS}/{ticket_name(record.uid, 1)}"]["metadata"]["uid"])
-    SmallOffice(api).cycle()
+    SmallSession(api).cycle()
     assert record_from_api(api.objects[f"{RECORDS}/train"]).phase == "complete"
     assert labels(api, "train")["muster.kube/phase"] == "complete"
     assert labels(api, ticket_name(record.uid, 1))["muster.kube/finished"] == "true"
@@ -136,7 +136,7 @@ def test_the_ticket_of_a_gang_that_ends_is_marked(api):
 
 def test_a_run_for_single_gangs_leaves_those_of_others_as_they_are(api):
     finish(api, "theirs")
-    _cycle, cost = SmallOffice(api, only=frozenset({"mine"})).cycle()
+    _cycle, cost = SmallSession(api, only=frozenset({"mine"})).cycle()
     assert [item for item in cost.requests if item[0] != "GET"] == []
     assert "muster.kube/phase" not in labels(api, "theirs")
 
@@ -144,8 +144,8 @@ def test_a_run_for_single_gangs_leaves_those_of_others_as_they_are(api):
 def test_a_gang_whose_object_belongs_to_a_finished_one_takes_no_room(api):
     """Its ticket is not read any more, so that the name is found taken only by trying."""
     record = add_record(api, "again")
-    office = SmallOffice(api)
+    session = SmallSession(api)
     why = "name_taken", "Job train belongs to another"
-    office.office.memory.note_refused(record, office.office.clock.now(), *why)
-    assert office.office.memory.refused(record, office.office.clock.now() + 1) == why
-    assert office.office.memory.refused(record, office.office.clock.now() + 11) is None
+    session.session.memory.note_refused(record, session.session.clock.now(), *why)
+    assert session.session.memory.refused(record, session.session.clock.now() + 1) == why
+    assert session.session.memory.refused(record, session.session.clock.now() + 11) is None

@@ -46,8 +46,8 @@ def heir(stage: MemoryStage) -> MemoryDispatcher:
 
 def entries(dispatcher: MemoryDispatcher) -> list[Entry]:
     """What the Lease lists."""
-    assert dispatcher.office is not None
-    batch = dispatcher.office.batch().batch
+    assert dispatcher.session is not None
+    batch = dispatcher.session.batch().batch
     return [] if batch is None else list(batch.entries)
 
 
@@ -114,7 +114,7 @@ def test_the_lease_forgets_a_start_that_could_not_be_begun_at_the_end_of_the_cyc
 
 def _decisions(cycle: t.Any) -> list[t.Any]:
     """What a cycle decided."""
-    return list(cycle.office.journal.take()[0])
+    return list(cycle.session.journal.take()[0])
 
 
 def test_a_phase_began_with_the_last_change() -> None:

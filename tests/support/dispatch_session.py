@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A dispatcher's office over a small API server in memory, whose cycles are run one by one and counted."""
+"""A dispatcher's session over a small API server in memory, whose cycles are run one by one and counted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CountingApi(WritableApi):
         return status, answer
 
 
-class SmallOffice:
+class SmallSession:
     """One holder of the Lease; each cycle tells what it cost."""
 
     def __init__(self, api: CountingApi, **terms: t.Any) -> None:
@@ -72,18 +72,18 @@ class SmallOffice:
         ledger = DispatchLease(client, LEASE, "test", renewal_client=client, renew_in_background=False)
         assert ledger.acquire(1.0)
         settings = DispatchOptions(**{"namespaces": ("team",), "lease": LEASE, **terms})
-        self.office = Session(client, ledger, settings, every_wrapper=True, identity_of=lambda _namespace: client)
+        self.session = Session(client, ledger, settings, every_wrapper=True, identity_of=lambda _namespace: client)
 
     def close(self) -> None:
         """Give the Lease back."""
-        self.office.ledger.release()
+        self.session.lease.release()
 
     def cycle(self) -> tuple[Cycle, Cost]:
         """One cycle, long enough after the last one for the Lease to be renewed in between."""
-        self.office.ledger.renew()
+        self.session.lease.renew()
         self.api.asked.clear()
         self.api.sent = 0
-        cycle = Cycle(self.office, lambda _text: None)
+        cycle = Cycle(self.session, lambda _text: None)
         run_cycle(cycle)
         return cycle, Cost([(method, path) for method, path, _dry in self.api.asked], self.api.sent)
 

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Telling: the status of AppWrappers, and Events."""
+"""Publishing what became of gangs: the status of AppWrappers, and Events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod, count_pods
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import SUBMITTED
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import SUBMITTED, TROUBLE_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._store.events import EventType, post_event
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import put_status
@@ -27,7 +27,6 @@ Data = Mapping[str, t.Any]
 # Pod counts alone are written no more often than this.
 COUNT_SECONDS = 10.0
 _COUNTS = ("pending", "running", "Succeeded", "failed", "pendingpodconditions")
-_WARNINGS = ("failed", "undoing")
 
 
 def project_status(cycle: Cycle, world: World) -> None:
@@ -38,9 +37,9 @@ def project_status(cycle: Cycle, world: World) -> None:
         if record.store == "appwrapper"
         and record.state is not None
         and cycle.at_rest(record)
-        and cycle.office.terms.may_touch(uid)
+        and cycle.session.options.may_touch(uid)
     ]
-    changes = cycle.office.journal.peek_changes()
+    changes = cycle.session.journal.peek_changes()
     moved = {after.uid for before, after in changes if before.phase != after.phase}
     cycle.side_by_side([(record, partial(_project, cycle, world, record, record.uid in moved)) for record in wrappers])
 
@@ -51,20 +50,20 @@ def _project(cycle: Cycle, world: World, record: Record, moved: bool) -> None:
         return
     previous = record.raw.get("status") or {}
     pods = pods_of(record, world)
-    # Of one that cannot be read only the failure is told.
+    # Of one that cannot be read only the failure is shown.
     spec = record.spec or GangSpec(record.name, record.namespace, ())
-    status = wrapper_status(previous, spec, record.state, count_pods(pods), cycle.office.now_text(), _pending(pods))
+    status = wrapper_status(previous, spec, record.state, count_pods(pods), cycle.session.now_text(), _pending(pods))
     if status == previous:
         return
-    now = cycle.office.clock.now()
+    now = cycle.session.clock.now()
     only_counts = _without_counts(status) == _without_counts(previous)
-    due = cycle.office.told.get(record.uid, 0.0) + COUNT_SECONDS
+    due = cycle.session.status_written.get(record.uid, 0.0) + COUNT_SECONDS
     if only_counts and not moved and now < due:
         cycle.check_again(due)
         return
-    cycle.office.told[record.uid] = now
+    cycle.session.status_written[record.uid] = now
     cycle.carry_out(
-        record, lambda old: put_status(cycle.office.client, old, status, allowance=cycle.office.ledger.write_timeout)
+        record, lambda old: put_status(cycle.session.client, old, status, allowance=cycle.session.lease.write_timeout)
     )
 
 
@@ -92,14 +91,14 @@ def _without_counts(status: Data) -> dict[str, t.Any]:
     return {key: value for key, value in status.items() if key not in _COUNTS}
 
 
-def tell_events(cycle: Cycle) -> None:
+def publish_events(cycle: Cycle) -> None:
     """One Event for each transition since the last time; best effort, so trouble is silent.
 
     Submitting is the user's own.
     """
-    client = cycle.office.client
+    client = cycle.session.client
     posts: list[Task] = []
-    for before, after in cycle.office.journal.take_changes():
+    for before, after in cycle.session.journal.take_changes():
         if after.state is None:
             continue
         last = before.state.transitions[-1] if before.state is not None and before.state.transitions else None
@@ -107,7 +106,7 @@ def tell_events(cycle: Cycle) -> None:
         if last is not None and last in news:
             news = news[news.index(last) + 1 :]
         for item in news:
-            kind: EventType = "Warning" if item.phase in _WARNINGS else "Normal"
+            kind: EventType = "Warning" if item.phase in TROUBLE_PHASES else "Normal"
             post = partial(post_event, client, after.raw, item.reason, item.message, kind, item.at)
             posts.append(Task(("event", after.uid, item.at, item.reason), after.namespace, post))
-    cycle.office.workers.run(posts)
+    cycle.session.workers.run(posts)
