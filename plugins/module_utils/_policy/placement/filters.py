@@ -6,7 +6,7 @@
 """Node filters: which nodes one podset may use at all, and why the others are dropped.
 
 The same questions kube-scheduler's filters ask, in its order, as far as they do not depend on where the rest of the
-gang lands; those that do are left to the board.
+gang lands; those that do are left to the placement state.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _TaintCheck:
         return self.known[key]
 
     def _judge(self, node: Node) -> str | None:
-        """A cordon first, then every taint that forbids scheduling; condition taints are told apart from users' own."""
+        """A cordon first, then taints that forbid scheduling, those of a condition under another name than a user's."""
         if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, self.tolerations):
             return "unschedulable"
         for taint in node.taints:
@@ -197,7 +197,7 @@ def _blocked_by_anti_affinity(room: Room, wish: Constraints) -> dict[str, set[st
 
 
 def _close(room: Room, blocked: dict[str, set[str]], key: str, counts: t.Mapping[int, int]) -> None:
-    """Add the domains in which the counted pods stand."""
+    """Add the domains in which the counted pods run."""
     domains = room.domains(key)
     for i, count in counts.items():
         domain = domains[i]
