@@ -62,5 +62,5 @@ def gang_source(entry: Params, namespace: str | None) -> GangSource:
 
 
 def given(options: Params) -> dict[str, t.Any]:
-    """The options somebody set, without the empty places Ansible adds to dictionaries with a specification."""
+    """The options that are set, without the None that Ansible adds to dictionaries with a specification."""
     return {name: value for name, value in options.items() if value is not None}

@@ -69,13 +69,12 @@ class ResourceInfo:
 
 
 class _GcPause:
-    """Switches the cyclic garbage collector off while anyone needs it off.
+    """Switches the cyclic garbage collector off while any thread reads.
 
     Decoded JSON has no cycles, yet every few thousand new dicts would start a walk over all of them.
     """
 
     def __init__(self) -> None:
-        """Nobody needs it off yet."""
         self._lock = threading.Lock()
         self._users = 0
         self._was_on = False
@@ -106,7 +105,6 @@ class _Pages(t.Generic[T]):
     def __init__(
         self, client: KubeClient, path: str, keep: t.Callable[[Object], T | None], query: Object, accept: str
     ) -> None:
-        """Nothing read yet."""
         self._client = client
         self._accept = accept
         self._path = path
@@ -142,7 +140,6 @@ class _Pages(t.Generic[T]):
                 answer = self._wait(coming.result if coming is not None else partial(self._fetch, token))
 
     def _fetch(self, token: str | None) -> Response:
-        """One page from the server."""
         query = {**self._query, "continue": token}
         return self._client.request("GET", self._path, query=query, accept=self._accept)
 

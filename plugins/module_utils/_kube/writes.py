@@ -80,7 +80,6 @@ def delete(
 
 
 def _query(dry_run: bool, field_manager: str | None) -> Object:
-    """The parameters all writes share."""
     return {"dryRun": "All" if dry_run else None, "fieldManager": field_manager}
 
 

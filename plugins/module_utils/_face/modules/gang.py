@@ -90,19 +90,19 @@ def _options(params: Params, check_mode: bool) -> GangOptions:
 
 def _settings(entry: Params, shared: Params) -> GangSettings:
     """The settings of one gang; those beside the list hold where its entry says nothing."""
-    said = {name: shared[name] if entry[name] is None else entry[name] for name in _settings_spec()}
-    requeue, completion, exit_codes = said["requeue"], said["completion"], said["exit_codes"]
+    settings = {name: shared[name] if entry[name] is None else entry[name] for name in _settings_spec()}
+    requeue, completion, exit_codes = settings["requeue"], settings["completion"], settings["exit_codes"]
     return GangSettings(
-        queue=said["queue"],
-        priority=said["priority"],
-        priority_slope=said["priority_slope"],
-        min_available=_least(said["min_available"]),
+        queue=settings["queue"],
+        priority=settings["priority"],
+        priority_slope=settings["priority_slope"],
+        min_available=_least(settings["min_available"]),
         requeue=None if requeue is None else given(requeue),
-        max_run_time=said["max_run_time"],
+        max_run_time=settings["max_run_time"],
         completion=None if completion is None else tuple(given(rule) for rule in completion),
         exit_codes=None if exit_codes is None else given(exit_codes),
-        ttl=said["ttl"],
-        labels=None if said["labels"] is None else given(said["labels"]),
+        ttl=settings["ttl"],
+        labels=None if settings["labels"] is None else given(settings["labels"]),
     )
 
 

@@ -95,7 +95,7 @@ class Lost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodFacts:
-    """One pod of a Job; vanished when it was seen and is no more, lost when nobody waits for its end any longer.
+    """One pod of a Job; vanished when it was seen and is no more, lost when its end is not awaited any longer.
 
     begun is when its node took it, from which its timeout counts, but not before it was placed there: the clock of a
     node may be wrong. deleted is when
@@ -123,7 +123,7 @@ class PodFacts:
 
     @property
     def cut_short(self) -> bool:
-        """Whether somebody deleted it before it had ended by itself; times are whole seconds, so equal ones count."""
+        """Whether it was deleted before it had ended by itself; times are whole seconds, so equal ones count."""
         if self.phase == "Succeeded":
             return False
         asked = self.deleted if self.deleted is not None else self.deleted_by
@@ -144,12 +144,12 @@ class PodFacts:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it runs any more, or nobody waits for it."""
+        """Whether nothing of it runs any more, or it is lost."""
         return self.vanished or self.lost is not None or self.phase in ("Succeeded", "Failed")
 
     @property
     def decided(self) -> bool:
-        """Whether its end was told and the Job will not replace it; of one that went away unseen nobody knows why."""
+        """Whether its node reported its end and the Job will not replace it; why a pod vanished is unknown."""
         return self.phase == "Succeeded" or (self.phase == "Failed" and self.disrupted is None)
 
     @property
@@ -170,7 +170,7 @@ class PodFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventFacts:
-    """What somebody said about the Job or a pod."""
+    """An Event about the Job or a pod."""
 
     reason: str
     message: str
@@ -230,13 +230,13 @@ class RunState:
 
     def words(self) -> str:
         """One line for people."""
-        told = self.reason or self.waiting_for
-        head = f"{self.phase} ({told})" if told else self.phase
+        detail = self.reason or self.waiting_for
+        head = f"{self.phase} ({detail})" if detail else self.phase
         return f"{head}: {self.message}" if self.message else head
 
 
 def outcome_state(outcome: Mapping[str, t.Any]) -> RunState:
-    """The state a stored outcome tells."""
+    """The state that a stored outcome holds."""
     reason = outcome.get("reason")
     return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
 
@@ -335,12 +335,10 @@ def with_deletion_seen(pod: PodFacts, before: PodFacts | None) -> PodFacts:
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:
-    """The earlier of two moments that may be unknown."""
     return min((item for item in (one, other) if item is not None), default=None)
 
 
 def _later(one: float | None, other: float | None) -> float | None:
-    """The later of two moments that may be unknown."""
     return max((item for item in (one, other) if item is not None), default=None)
 
 
@@ -385,9 +383,9 @@ def _container(raw: Mapping[str, t.Any], init: bool) -> ContainerFacts:
 
 
 def _disruption(condition: Mapping[str, t.Any]) -> str:
-    """Who ended a pod early, in words."""
-    told = [str(condition[key]) for key in ("reason", "message") if condition.get(key)]
-    return ": ".join(told) or "disrupted"
+    """Why a pod was ended early, as text."""
+    parts = [str(condition[key]) for key in ("reason", "message") if condition.get(key)]
+    return ": ".join(parts) or "disrupted"
 
 
 def _indexes(text: t.Any) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rights of the container in which a script runs: as few as a script needs, more only when somebody asks."""
+"""The rights of the container in which a script runs: as few as a script needs, more only on request."""
 
 from __future__ import annotations
 

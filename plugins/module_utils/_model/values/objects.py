@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 
 def describe_object(obj: t.Mapping[str, t.Any]) -> str:
-    """Kind and name of an object in words for messages: "Pod ns/name"."""
+    """Kind and name of an object for messages: "Pod ns/name"."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
     namespace = metadata.get("namespace")

@@ -101,7 +101,6 @@ def wants_of(ask: HardwareAsk, nodes: Sequence[Labels] | None, *, lenient: bool 
 
 
 def _way(*requirements: Requirement) -> LabelSelector:
-    """One way to meet a want."""
     return LabelSelector(requirements)
 
 
@@ -129,7 +128,7 @@ def _cpu_wants(ask: HardwareAsk) -> list[Want]:
 
 
 def _implied_level(flag: str) -> int | None:
-    """The level that has a flag nobody labels; None for flags with labels of their own."""
+    """The level of a flag that gets no label; None for flags with labels of their own."""
     if flag not in WITHHELD_FLAGS:
         return None
     return next((level for level, flags in LEVEL_FLAGS.items() if flag in flags), None)
@@ -150,7 +149,6 @@ def _withheld_wants(ask: HardwareAsk) -> list[Want]:
 
 
 def _flag_way(flags: Iterable[str]) -> LabelSelector:
-    """All of some flags have their label."""
     return _way(*(Requirement(f"{CPUID}{flag}", "In", ("true",)) for flag in flags))
 
 
@@ -229,7 +227,6 @@ def _needs_nodes(what: str, lenient: bool) -> tuple[LabelSelector, ...]:
 
 
 def _amd_bytes(value: str) -> int | None:
-    """The size in an AMD label."""
     found = _AMD_SIZE.fullmatch(value)
     return int(found[1]) * _GIB if found else None
 

@@ -28,7 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
 # Failures that say nothing about the script: the same run may well succeed next time.
 _CIRCUMSTANCES = (CANCELLED, CONFIG, EVICTED, IMAGE_PULL, LOST_RESULT, QUOTA, REFUSED, UNSCHEDULABLE)
 
-# How much of a failed run's stderr is told.
+# How many bytes of a failed run's stderr are shown.
 _LAST_LINES, _LAST_LETTERS = 5, 500
 
 
@@ -40,7 +40,7 @@ def summarize(items: Sequence[Data]) -> Data:
 
 
 def all_verified(items: Sequence[Data]) -> bool | None:
-    """Whether every run had the hardware asked for: one that had not decides, one that nobody knows leaves it open."""
+    """Whether every run had the hardware asked for: False if one had not, None if that of one is unknown."""
     known = [item.get("placement_verified") for item in items]
     if False in known:
         return False

@@ -111,7 +111,6 @@ def _choose_pods(room: Room, gang: Gang, budget: Budget) -> list[Pod] | None:
 
 
 def _fits_without(room: Room, gang: Gang, gone: t.Iterable[Pod], budget: Budget) -> bool:
-    """Whether the gang fits once these pods have ended."""
     return try_to_fit(open_case(gang, room.without(gone)), budget) is not None
 
 

@@ -47,7 +47,7 @@ MOST_COUNTED = 400
 
 
 def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
-    """The labels by which pods differ to any pod that is there or is to start; others tell no pods apart.
+    """The labels by which pods differ to any pod that is there or is to start; other labels make no difference.
 
     Most labels name the object a pod comes from, and with them no two gangs would ever be alike.
     """
@@ -274,7 +274,6 @@ def _affected_nodes(room: Room, wish: Constraints, reach: frozenset[int]) -> fro
 
 
 def _has_interpod_rules(podset: PodSet) -> bool:
-    """Whether the pods may have rules about other pods."""
     spec = podset.template.get("spec") or {}
     affinity = spec.get("affinity") or {}
     return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity") or spec.get("topologySpreadConstraints"))

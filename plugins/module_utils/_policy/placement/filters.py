@@ -67,7 +67,6 @@ class _TaintCheck:
     """Which taints stop a podset; nodes share few distinct sets of taints, so answers are remembered."""
 
     def __init__(self, wish: Constraints) -> None:
-        """Remember the tolerations."""
         self.tolerations = wish.tolerations
         self.known: dict[tuple[tuple[Taint, ...], bool], str | None] = {}
 
@@ -206,11 +205,9 @@ def _close(room: Room, blocked: dict[str, set[str]], key: str, counts: t.Mapping
 
 
 def _is_blocked(room: Room, i: int, blocked: t.Mapping[str, t.Collection[str]]) -> bool:
-    """Whether the node lies in a closed domain of any key."""
     labels = room.nodes[i].labels
     return any(labels.get(key) in values for key, values in blocked.items())
 
 
 def _ports_taken(room: Room, i: int, wish: Constraints) -> bool:
-    """Whether a pod on the node already holds one of the wanted host ports."""
     return any(taken.conflicts(port) for taken in room.ports.get(i, ()) for port in wish.host_ports)

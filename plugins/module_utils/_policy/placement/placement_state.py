@@ -195,7 +195,6 @@ class PlacementState:
         return podset.affinity is None or self._affinity_holds(podset.affinity, node)
 
     def _pods_in_domain(self, key: str, domain: str, other: PodsetIndex) -> int:
-        """How many pods of a podset are placed in a domain."""
         counts = self.in_domain[key].get(domain)
         return counts[other] if counts else 0
 

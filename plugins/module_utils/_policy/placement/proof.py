@@ -141,7 +141,6 @@ def _only_moot_affinity(state: PlacementState, index: PodsetIndex) -> bool:
 
 
 def _single_domain(state: PlacementState, key: str, nodes: t.Iterable[int]) -> bool:
-    """Whether the nodes all lie in one domain of the key."""
     domains = {state.domain[key][node] for node in nodes}
     return len(domains) == 1 and None not in domains
 

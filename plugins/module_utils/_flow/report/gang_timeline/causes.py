@@ -29,12 +29,12 @@ def cause_of(verdict: t.Any, text: str) -> Cause | None:
     never = verdict["answer"] == "never"
     if never:
         reason = _NEVER.get(str(verdict.get("reason")), f"can never start as it is: {reason}")
-    said = f"{reason} ({detail})" if detail else reason
-    return Cause(said, tuple(dict.fromkeys(_short(verdict))), text, never)
+    reason = f"{reason} ({detail})" if detail else reason
+    return Cause(reason, tuple(dict.fromkeys(_short(verdict))), text, never)
 
 
 def reason_words(reason: str) -> str:
-    """A reason as a reader would say it; one that nobody explained is only taken apart into words."""
+    """A reason in plain words; one without an explanation here is only split into words."""
     return REASONS.get(reason) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ").lower()
 
 
@@ -61,15 +61,15 @@ def _short(verdict: Mapping[str, t.Any]) -> Iterator[str]:
 
 
 def _amount(resource: str, quantity: t.Any, where: str = "") -> Iterator[str]:
-    """One missing amount in words; nothing when nothing is missing."""
+    """One missing amount as text; nothing when nothing is missing."""
     try:
         amount = scaled(resource, parse_quantity(quantity))
     except (BadInput, TypeError, ValueError):
         return
     if amount > 0:
-        said = describe(resource, amount)
+        text = describe(resource, amount)
         # Of "2924544 (2.8Mi)" the size is enough here; the verdict's text has the exact number.
-        readable = said.partition("(")[2].rstrip(")") or said
+        readable = text.partition("(")[2].rstrip(")") or text
         yield " ".join(part for part in (readable, resource, where) if part)
 
 
