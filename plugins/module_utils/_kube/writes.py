@@ -64,16 +64,14 @@ def delete(
     path: str,
     *,
     uid: str | None = None,
-    resource_version: str | None = None,
     propagation: t.Literal["Background", "Foreground", "Orphan"] = "Background",
     grace_seconds: int | None = None,
     dry_run: bool = False,
 ) -> Object:
     """Delete the object at path; with a uid only that very object, not a later one of the same name."""
     options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if uid or resource_version:
-        options["preconditions"] = {name: value for name, value in preconditions.items() if value}
+    if uid:
+        options["preconditions"] = {"uid": uid}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     return _answer(client.request("DELETE", path, query=_query(dry_run, None), body=options).json())

@@ -78,7 +78,9 @@ def test_empty_package_file_needs_no_notice(collection):
     assert collection("plugins/module_utils/_model/__init__.py", "") == []
 
 
-@pytest.mark.parametrize("text", ["def _work(module):\n    return module.params['name']\n", "\ndef _work(params): ...\n"])
+@pytest.mark.parametrize(
+    "text", ["def _work(module):\n    return module.params['name']\n", "\ndef _work(params): ...\n"]
+)
 def test_options_read_below_the_face(collection, text):
     text = f"{limits.PRIVATE_NOTICE}\n\n\n{text}"
     assert collection("plugins/module_utils/_face/thing.py", text) == []

@@ -11,6 +11,8 @@ import dataclasses
 import datetime
 import math
 
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
+
 # What is shown where nothing is known.
 NOTHING = "–"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -131,6 +133,12 @@ def _largest(units: tuple[tuple[float, str], ...], value: float) -> Unit:
         if size >= factor * _ENOUGH.get(name, 1.0):
             return Unit(factor, name)
     return Unit(*units[-1]) if size else Unit(1.0, next(name for factor, name in units if factor == 1.0))
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """A scaled amount as text; of "2924544 (2.8Mi)" the size is enough."""
+    text = describe(resource, amount)
+    return text.partition("(")[2].rstrip(")") or text
 
 
 def _moment(moment: float) -> datetime.datetime:

@@ -60,13 +60,11 @@ class ContainerFacts:
     """One container of a pod: why it waits, or how it ended."""
 
     name: str
-    init: bool = False
     image: str = ""
     image_id: str = ""
     waiting: str | None = None
     message: str = ""
     exit_code: int | None = None
-    signal: int | None = None
     ended_as: str | None = None
     started: float | None = None
     finished: float | None = None
@@ -185,7 +183,6 @@ class JobFacts:
     name: str
     uid: str
     created: float | None = None
-    active: int = 0
     succeeded: int = 0
     failed: int = 0
     suspended: bool = False
@@ -281,7 +278,6 @@ def job_facts(raw: Mapping[str, t.Any]) -> JobFacts:
         name=metadata["name"],
         uid=metadata["uid"],
         created=read_time(metadata.get("creationTimestamp")),
-        active=int(status.get("active") or 0),
         succeeded=int(status.get("succeeded") or 0),
         failed=int(status.get("failed") or 0),
         suspended=bool((raw.get("spec") or {}).get("suspend")),
@@ -315,7 +311,7 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         created=read_time(metadata.get("creationTimestamp")),
         unschedulable=str(scheduled.get("message") or "no node takes it") if stuck else None,
         disrupted=_disruption(disruption) if disruption.get("status") == "True" else None,
-        containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
+        containers=tuple(_container(item) for item in (*inits, *mains)),
         deleted=end - grace if end is not None and grace else None,
         deleted_by=end if not grace else None,
         begun=_later(read_time(status.get("startTime")), read_time(placed)),
@@ -362,20 +358,18 @@ def event_facts(raw: Mapping[str, t.Any]) -> EventFacts:
     )
 
 
-def _container(raw: Mapping[str, t.Any], init: bool) -> ContainerFacts:
+def _container(raw: Mapping[str, t.Any]) -> ContainerFacts:
     """The facts of one container status."""
     state = raw.get("state") or {}
     waiting, running, ended = (state.get(name) or {} for name in ("waiting", "running", "terminated"))
     code = ended.get("exitCode")
     return ContainerFacts(
         name=str(raw.get("name")),
-        init=init,
         image=str(raw.get("image") or ""),
         image_id=str(raw.get("imageID") or ""),
         waiting=waiting.get("reason"),
         message=str(waiting.get("message") or ended.get("message") or ""),
         exit_code=None if code is None else int(code),
-        signal=ended.get("signal"),
         ended_as=ended.get("reason"),
         started=read_time(running.get("startedAt") or ended.get("startedAt")),
         finished=read_time(ended.get("finishedAt")),

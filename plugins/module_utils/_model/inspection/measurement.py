@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -33,6 +34,12 @@ class Measurement:
     failed: tuple[int, ...]
     missing: tuple[int, ...]
     hardware: dict[str, tuple[str, ...]]
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """The quarter points of at least one value, with the ends included; of one value that value."""
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
+    return low, median, high
 
 
 def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:

@@ -11,6 +11,8 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.measurement import quartiles
+
 # Whiskers end at the last value within this many times the distance of the quartiles.
 REACH = 1.5
 
@@ -185,7 +187,7 @@ def box_of(values: Sequence[float]) -> Box | None:
     if not values:
         return None
     ordered = sorted(values)
-    low, median, high = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
+    low, median, high = quartiles(ordered)
     reach = REACH * (high - low)
     least = min((value for value in ordered if value >= low - reach), default=low)
     most = max((value for value in ordered if value <= high + reach), default=high)

@@ -191,8 +191,12 @@ def _no_constant(name: str) -> t.NoReturn:
 
 def given_fields(options: t.Any) -> Data:
     """The fields of options that are set, by their names; the others are None."""
-    found = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return {name: value for name, value in found.items() if value is not None}
+    return without_none({field.name: getattr(options, field.name) for field in dataclasses.fields(options)})
+
+
+def without_none(data: Mapping[str, t.Any]) -> Data:
+    """The entries of a mapping that have a value."""
+    return {key: value for key, value in data.items() if value is not None}
 
 
 def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.Any:

@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.meas
     Measurement,
     hardware_differences,
     hardware_unknown,
+    quartiles,
     read_measurement,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -266,20 +267,11 @@ def _summary(one: Measurement) -> Data:
         "spread_percent": None,
     }
     if one.values:
-        median = statistics.median(one.values)
-        low, high = _quartiles(one.values)
+        low, median, high = quartiles(one.values)
         spread = (high - low) / abs(median) * 100 if median else None
         data.update(median=median, quartiles=[low, high], spread_percent=spread)
         data.update(minimum=min(one.values), maximum=max(one.values))
     return data
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The quarter points; of one value that value."""
-    if len(values) == 1:
-        return values[0], values[0]
-    low, _middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, high
 
 
 def _change_data(change: MetricChange) -> Data:

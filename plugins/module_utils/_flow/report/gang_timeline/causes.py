@@ -11,10 +11,11 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import amount_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import REASONS, base_resource
 from ansible_collections.muster.kube.plugins.module_utils._model.report.page import Cause
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe, parse_quantity, scaled
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
 
 # What is free now makes no difference to a gang that does not fit on empty nodes.
 _NEVER = {"insufficient": "can never start as it is: too little even on empty nodes"}
@@ -67,10 +68,8 @@ def _amount(resource: str, quantity: t.Any, where: str = "") -> Iterator[str]:
     except (BadInput, TypeError, ValueError):
         return
     if amount > 0:
-        text = describe(resource, amount)
-        # Of "2924544 (2.8Mi)" the size is enough here; the verdict's text has the exact number.
-        readable = text.partition("(")[2].rstrip(")") or text
-        yield " ".join(part for part in (readable, resource, where) if part)
+        # The verdict's text has the exact number.
+        yield " ".join(part for part in (amount_text(resource, amount), resource, where) if part)
 
 
 def _mappings(value: t.Any) -> list[Mapping[str, t.Any]]:

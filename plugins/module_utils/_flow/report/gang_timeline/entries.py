@@ -69,8 +69,7 @@ def read_timeline(data: Mapping[str, t.Any], where: str) -> GangTimeline:
     listed = {_key(entry) for entry in gangs}
     rows += [_gang_of_decisions(key, found) for key, found in decisions.items() if key not in listed]
     rows.sort(key=lambda row: (math.inf if row.first is None else row.first, row.namespace, row.name))
-    told = None if section.get("as_of") in (None, "") else _time(section, "as_of")
-    as_of = _read_at(gangs) if told is None else told
+    as_of = _read_at(gangs) if section.get("as_of") in (None, "") else _time(section, "as_of")
     return GangTimeline(_words(section, "title") or "Gangs", tuple(rows), as_of, _capacity(section))
 
 
@@ -235,15 +234,15 @@ def _with_causes(spans: tuple[Span, ...], notes: Sequence[_Moment], last: Cause 
 
 def _cause(span: Span, notes: Sequence[_Moment], verdict: Cause | None) -> Cause | None:
     """What one wait was for."""
-    told = [
+    noted = [
         (note.at, note.cause)
         for note in notes
         if note.cause and span.start <= note.at and (span.end is None or note.at <= span.end)
     ]
     if verdict is not None:
         return verdict
-    if told:
-        return max(told, key=lambda pair: pair[0])[1]
+    if noted:
+        return max(noted, key=lambda pair: pair[0])[1]
     if span.cause is not None:
         return span.cause
     if span.reason in _NO_REASONS:
@@ -284,11 +283,6 @@ def _time(entry: Fields, key: str) -> float:
     else:
         seconds = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     if seconds is None or not 0 <= seconds <= _LAST_MOMENT:
-        raise _no_time(entry, key)
+        wanted = f"a time such as 2026-01-31T12:00:00Z is needed, not {value!r}"
+        raise entry.fail(key, "it is missing" if value is None else wanted)
     return seconds
-
-
-def _no_time(entry: Fields, key: str) -> BadInput:
-    value = entry.get(key)
-    wanted = "a time such as 2026-01-31T12:00:00Z is needed"
-    return entry.fail(key, "it is missing" if value is None else f"{wanted}, not {value!r}")

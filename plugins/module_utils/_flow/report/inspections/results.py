@@ -132,7 +132,7 @@ def _result(name: str, entry: Fields, items: Sequence[Item]) -> Result:
         inspection_id=str(entry.get("inspection_id") or ""),
         image=str(entry.get("image") or _first(items, "image")),
         image_digest=str(entry.get("image_digest") or _first(items, "image_digest")),
-        nodes=_told(items, "hwinfo.node.name"),
+        nodes=_texts_at(items, "hwinfo.node.name"),
         runs=len(items),
         failed=sum(not _succeeded(item) for item in items),
         throttled=sum(known) if known else None,
@@ -299,13 +299,13 @@ def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
     return {key: ", ".join(sorted(set(versions))) for key, versions in found.items()}
 
 
-def _told(items: Sequence[Item], path: str) -> tuple[str, ...]:
+def _texts_at(items: Sequence[Item], path: str) -> tuple[str, ...]:
     """Different texts at a path of the runs, once each."""
     return tuple(dict.fromkeys(str(value) for item in items if (value := value_at(item, path))))
 
 
 def _first(items: Sequence[Item], path: str) -> str:
-    return next(iter(_told(items, path)), "")
+    return next(iter(_texts_at(items, path)), "")
 
 
 def _index(item: Item, place: int) -> int:
