@@ -299,6 +299,10 @@ class KubeClient:
         return Unreachable(action, target, f"no answer from {self.host}: {fault.cause}", fault.retryable)
 
 
+# Opens a client when it is needed.
+Connect = t.Callable[[], KubeClient]
+
+
 def _present(query: Query | None) -> list[tuple[str, str]]:
     """The query parameters that have a value, in the words of the API."""
     words = {True: "true", False: "false"}

@@ -19,6 +19,7 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, Response
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Gone, NotFound, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request, group_path, resource_path
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
 __all__ = [
     "Listing",
@@ -32,7 +33,6 @@ __all__ = [
 ]
 
 T = t.TypeVar("T")
-Object = dict[str, t.Any]
 
 _RELISTS = 3
 _HEAD_BYTES = 4096

@@ -30,9 +30,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, describe_object
 
-Object = dict[str, t.Any]
 Allowance = t.Callable[[], float]
 Propagation = t.Literal["Background", "Foreground", "Orphan"]
 

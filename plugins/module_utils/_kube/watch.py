@@ -24,9 +24,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
 T = t.TypeVar("T")
-Object = dict[str, t.Any]
 
 # One connection is asked to last so long, shorter when the caller's time ends before.
 _CONNECTION_SECONDS = 240.0

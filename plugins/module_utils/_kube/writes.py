@@ -10,9 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, describe_object
 
-Object = dict[str, t.Any]
 PatchType = t.Literal["merge", "strategic", "json", "apply"]
 
 FIELD_MANAGER = "muster.kube"

@@ -10,6 +10,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping
 
+# An object as the API server sends and takes it.
+Object = dict[str, t.Any]
+
 
 def describe_object(obj: t.Mapping[str, t.Any]) -> str:
     """Kind and name of an object for messages: "Pod ns/name"."""
