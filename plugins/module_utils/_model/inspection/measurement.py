@@ -72,7 +72,7 @@ def read_runs(result: Fields, where: str) -> list[Fields]:
     return [Fields(data, f"{where}: {key}[{place}]") for place, data in enumerate(result.sequence(key))]
 
 
-def value_at(data: t.Any, path: str) -> t.Any:
+def value_at_path(data: t.Any, path: str) -> t.Any:
     """What is at a dotted path of mappings and lists; None when a part of it is missing."""
     for part in path.split("."):
         if isinstance(data, Mapping):
@@ -86,7 +86,7 @@ def value_at(data: t.Any, path: str) -> t.Any:
 
 def metric_value(item: Mapping[str, t.Any], metric: str) -> float | None:
     """The number at a dotted path, such as usage.user_seconds or stdout.@result.rate; None when there is no number."""
-    return finite_number(value_at(item, metric))
+    return finite_number(value_at_path(item, metric))
 
 
 def hardware_facts(hwinfo: t.Any) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.meas
     metric_value,
     read_measurement,
     read_runs,
-    value_at,
+    value_at_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.report.inspections import (
     Fact,
@@ -125,7 +125,7 @@ def _succeeded(item: Item) -> bool:
 
 def _result(name: str, entry: Fields, items: Sequence[Item]) -> Result:
     """One inspection in short."""
-    throttled = [_number(value_at(item, "hwinfo.pressure.nr_throttled")) for item in items]
+    throttled = [_number(value_at_path(item, "hwinfo.pressure.nr_throttled")) for item in items]
     known = [count for count in throttled if count is not None]
     return Result(
         name=name,
@@ -235,7 +235,7 @@ def _hardware(runs: Sequence[Sequence[Item]]) -> tuple[Fact, ...]:
         facts.append(Fact(title, values, True))
     for path, title in _FURTHER.items():
         values = tuple(
-            _distinct([_readable(path, value_at(item, f"hwinfo.{path}")) for item in items]) for items in counted
+            _distinct([_readable(path, value_at_path(item, f"hwinfo.{path}")) for item in items]) for items in counted
         )
         facts.append(Fact(title, values))
     systems = tuple(_distinct([_system(item) for item in items]) for items in counted)
@@ -288,7 +288,9 @@ def _packages(names: Sequence[str], entries: Sequence[Fields]) -> Packages | Non
 
 def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
     """The packages of the image by kind and name; several versions of one are joined."""
-    packages = value_at(entry.data, "status.build.packages") or value_at(entry.data, "status.build.outcome.packages")
+    packages = value_at_path(entry.data, "status.build.packages") or value_at_path(
+        entry.data, "status.build.outcome.packages"
+    )
     if not isinstance(packages, Mapping):
         return None
     found: dict[tuple[str, str], list[str]] = {}
@@ -301,7 +303,7 @@ def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
 
 def _texts_at(items: Sequence[Item], path: str) -> tuple[str, ...]:
     """Different texts at a path of the runs, once each."""
-    return tuple(dict.fromkeys(str(value) for item in items if (value := value_at(item, path))))
+    return tuple(dict.fromkeys(str(value) for item in items if (value := value_at_path(item, path))))
 
 
 def _first(items: Sequence[Item], path: str) -> str:
