@@ -52,7 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit 
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import play, tightest
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import place_greedily, tightest
 
 GPU = "nvidia.com/gpu"
 GPUS_PER_NODE = 8
@@ -154,7 +154,7 @@ REFUSAL = Verdict("", "", "waits", None, "insufficient", NamespaceFit(True), 0, 
 
 def packed_placement(case: Case) -> dict[str, dict[str, int]]:
     """Where a scheduler that packs puts the pods of a gang that fits."""
-    (podset,), (here,) = case.gang.podsets, play(case.board, [0], tightest)
+    (podset,), (here,) = case.gang.podsets, place_greedily(case.state, [0], tightest)
     return {podset.name: {case.room.nodes[n].name: count for n, count in here.items()}}
 
 

@@ -91,8 +91,8 @@ class CheckedAction(ActionBase):  # type: ignore[misc]  # Ansible carries no typ
         unknown = sorted((name,) if isinstance(name, str) else tuple(name) for name in checked.unsupported_parameters)
         if not unknown:
             return ", ".join(others)
-        told = "; ".join(_unknown_option(path, self.face.spec) for path in unknown)
-        return ", ".join([f"Unsupported parameters for ({self._task.action}) module: {told}", *others])
+        problems = "; ".join(_unknown_option(path, self.face.spec) for path in unknown)
+        return ", ".join([f"Unsupported parameters for ({self._task.action}) module: {problems}", *others])
 
     @contextlib.contextmanager
     def _task_environment(self) -> t.Iterator[None]:
@@ -158,7 +158,7 @@ def validated(face: Face[t.Any], args: Result) -> ValidationResult:
 
 
 def _is_readable(option: Result, value: t.Any) -> bool:
-    """Whether Ansible gets through one value, whatever it then says of it."""
+    """Whether Ansible gets through one value, even if it refuses it."""
     try:
         checked = ArgumentSpecValidator({"value": {**option, "required": False}}).validate({"value": value})
         str(checked.validated_parameters)

@@ -4,7 +4,7 @@
 
 """A slow and simple scheduler over raw objects, to hold the fast reckoning against, and random cases for both.
 
-It knows nothing of boards, rooms or proofs: it asks the filters' questions pod by pod, and tries all courses of play.
+It knows nothing of placement states, rooms or proofs: it asks the filters' questions pod by pod, and tries all orders.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclasses.dataclass(frozen=True)
-class Play:
-    """All courses of play of one case: whether some places all, whether some gets stuck, and if all were seen."""
+class AllOrders:
+    """All orders and choices of one case: whether some place all, whether some get stuck, and if all were tried."""
 
     full: bool
     stuck: bool
@@ -147,8 +147,8 @@ class SimpleScheduler:
         tolerated = {item["key"] for item in incoming["spec"].get("tolerations", [])}
         return all(taint["key"] in tolerated for taint in other["spec"]["taints"])
 
-    def play_all(self, most: int = 2500) -> Play:
-        """Try all courses of play, positions with the same pods on the same nodes once."""
+    def try_all(self, most: int = 2500) -> AllOrders:
+        """Try all orders and choices, states with the same pods on the same nodes once."""
         seen: set[tuple[t.Any, ...]] = set()
         found = {"full": False, "stuck": False, "cut": False}
 
@@ -173,10 +173,10 @@ class SimpleScheduler:
             found["stuck"] = found["stuck"] or not moved
 
         visit(tuple(count for _template, count in self.wanted), ())
-        return Play(found["full"], found["stuck"], not found["cut"])
+        return AllOrders(found["full"], found["stuck"], not found["cut"])
 
     def play_once(self, rng: random.Random) -> bool:
-        """One course of play with random order and choice; whether all pods were placed."""
+        """One random order and choice; whether all pods were placed."""
         left = [count for _template, count in self.wanted]
         before = list(self.standing)
         while any(left):

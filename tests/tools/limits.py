@@ -8,6 +8,8 @@ Faces (modules, action and filter plugins) hold at most 120 lines of code, funct
 in faces only; kubernetes.core is imported in _kube only; values and decisions touch no file; private files say that
 they are private; no file has a name that says nothing; programs are not given our standard input, which some of them
 leave behind changed. A folder of module_utils holds at most 15 files, and a class name stands for one class.
+Outside of tests each function has a docstring, except magic methods, functions inside of others
+and private functions of three lines or less.
 Usage: limits.py COLLECTION_ROOT
 """
 
@@ -22,6 +24,8 @@ import tokenize
 FACE_FOLDERS = ("modules", "action", "filter", "lookup")
 FACE_LINES = 120
 FUNCTION_LINES = 60
+# A private function with so many lines in its body needs no docstring: its name says as much.
+PLAIN_LINES = 3
 EMPTY_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
 PRIVATE_NOTICE = "# This file is private to the muster.kube collection; do not import it from elsewhere."
 FOLDER_FILES = 15
@@ -60,6 +64,19 @@ def long_functions(nodes: list[ast.AST]) -> list[tuple[int, str, int]]:
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     lengths = [(node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in functions]
     return [entry for entry in lengths if entry[2] > FUNCTION_LINES]
+
+
+def undocumented_functions(nodes: list[ast.AST]) -> list[tuple[int, str]]:
+    """Line and name of each function of a module or class that needs a docstring and has none."""
+    homes = (node.body for node in nodes if isinstance(node, ast.Module | ast.ClassDef))
+    functions = [node for body in homes for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [
+        (node.lineno, node.name)
+        for node in functions
+        if ast.get_docstring(node) is None
+        and not node.name.startswith("__")
+        and (not node.name.startswith("_") or (node.body[-1].end_lineno or 0) - node.body[0].lineno >= PLAIN_LINES)
+    ]
 
 
 def params_uses(nodes: list[ast.AST]) -> list[int]:
@@ -122,6 +139,10 @@ def check_file(root: pathlib.Path, path: pathlib.Path) -> list[str]:
     nodes = list(ast.walk(tree))
     found = [f"{name}:{line}: function {function} has {size} lines" for line, function, size in long_functions(nodes)]
     found += [f"{name}:{line}: the program inherits standard input" for line in inherited_inputs(nodes)]
+    if name.parts[0] != "tests":
+        found += [
+            f"{name}:{line}: function {function} has no docstring" for line, function in undocumented_functions(nodes)
+        ]
     if path.stem.strip("_") in EMPTY_NAMES:
         found.append(f"{name}:1: the name says nothing")
     if name.parts[0] == "plugins" and name.parts[1] in FACE_FOLDERS and code_lines(path, tree) > FACE_LINES:

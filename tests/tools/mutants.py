@@ -255,7 +255,7 @@ class Tests:
     def __init__(self, tree: pathlib.Path) -> None:
         self.tree = tree
         self._imports = {
-            str(path.relative_to(tree)): imported(path)
+            str(path.relative_to(tree)): imported(path, tree)
             for top in ("plugins", "tests")
             for path in (tree / top).rglob("*.py")
         }
@@ -297,14 +297,17 @@ def nearest(path: str, tests: list[str]) -> list[str]:
     return sorted(tests, key=lambda name: (apart(name), name))
 
 
-def imported(path: pathlib.Path) -> set[str]:
+def imported(path: pathlib.Path, tree: pathlib.Path) -> set[str]:
     """The modules of the collection that a file imports, from its top folder on."""
+    folder = path.relative_to(tree).parent.parts
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.update([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
+            above = ".".join(folder[: len(folder) + 1 - node.level])
+            module = f"{PACKAGE}{above}.{node.module}" if node.level else node.module
+            found.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
     return {name.removeprefix(PACKAGE) for name in found if name.startswith(PACKAGE)}
 
 

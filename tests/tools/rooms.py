@@ -28,10 +28,12 @@ def room_of(dotted: str) -> str | None:
     return name if name in ROOMS else None
 
 
-def imports_of(path: pathlib.Path) -> set[str]:
-    """The modules of the collection's plugins that a file imports."""
+def imports_of(path: pathlib.Path, plugins: pathlib.Path) -> set[str]:
+    """The modules of the collection's plugins that a file imports, by their full names or from where it is."""
+    folder = path.relative_to(plugins).parent.parts
     nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
-    return {node.module.removeprefix(PACKAGE) for node in nodes if (node.module or "").startswith(PACKAGE)}
+    near = {".".join([*folder[: len(folder) + 1 - node.level], node.module or ""]) for node in nodes if node.level}
+    return near | {node.module.removeprefix(PACKAGE) for node in nodes if (node.module or "").startswith(PACKAGE)}
 
 
 def edges_of(root: pathlib.Path) -> dict[str, set[str]]:
@@ -41,7 +43,7 @@ def edges_of(root: pathlib.Path) -> dict[str, set[str]]:
     for path in sorted(plugins.rglob("*.py")):
         own = room_of(".".join(path.relative_to(plugins).with_suffix("").parts))
         if own is not None:
-            edges[own] |= {room for module in imports_of(path) if (room := room_of(module)) not in (None, own)}
+            edges[own] |= {room for module in imports_of(path, plugins) if (room := room_of(module)) not in (None, own)}
     return edges
 
 

@@ -64,7 +64,7 @@ def kubeconfig_secrets(params: t.Mapping[str, t.Any]) -> set[str]:
 
 
 def secrets_of_kubeconfig(value: t.Any) -> set[str]:
-    """The texts in a kubeconfig given as dict that nobody may see: keys, tokens, passwords, exec variables.
+    """The texts in a kubeconfig given as dict that must be masked: keys, tokens, passwords, exec variables.
 
     A kubeconfig given as path holds none. Certificates are public. Malformed parts hold nothing that can be named.
     """

@@ -33,7 +33,7 @@ class Call:
 
     # The connection options; a face that talks to an API server opens its clients with them.
     auth: collections.abc.Mapping[str, t.Any]
-    # Where progress is told.
+    # Where progress is reported.
     report: Report
     check_mode: bool
     diff: bool
@@ -54,7 +54,7 @@ class Face(t.Generic[Options]):
     rules: collections.abc.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     # Raises MissingLibrary when this process cannot do the work; asked only where it could be done in it.
     libraries: collections.abc.Callable[[], None] = nothing_needed
-    # Texts nobody may see, besides the options marked no_log.
+    # Texts to mask, besides the options marked no_log.
     masks: collections.abc.Callable[[Params], collections.abc.Iterable[str]] = kubeconfig_secrets
     # Options that the controller fills with files of the collection, by their places in it. The type of the option says
     # how: a path is the place itself, a str the text of the file, a dict the texts of a pattern's files by their names.

@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._face.face import Params, Spec
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import without_none
 
 _PODSET: Spec = {
     "name": {"type": "str"},
@@ -57,10 +58,5 @@ def gang_source(entry: Params, namespace: str | None) -> GangSource:
         namespace=entry["namespace"] or namespace,
         definition=entry["definition"],
         src=entry["src"],
-        podsets=None if podsets is None else tuple(given(item) for item in podsets),
+        podsets=None if podsets is None else tuple(without_none(item) for item in podsets),
     )
-
-
-def given(options: Params) -> dict[str, t.Any]:
-    """The options somebody set, without the empty places Ansible adds to dictionaries with a specification."""
-    return {name: value for name, value in options.items() if value is not None}

@@ -27,7 +27,7 @@ def lease_argument_spec() -> Spec:
 
 
 def lease_from_params(params: Params) -> LeaseOptions:
-    """The Lease behind validated options; the usual one when nothing is said."""
+    """The Lease behind validated options; the usual one by default."""
     lease = params["lease"]
     if lease is None:
         return _USUAL

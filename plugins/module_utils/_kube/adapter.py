@@ -77,7 +77,6 @@ class TransportFault(Exception):
     """No complete answer came; retryable tells whether the same request may work a moment later."""
 
     def __init__(self, cause: str, retryable: bool) -> None:
-        """Keep the cause as plain words."""
         super().__init__(cause)
         self.cause = cause
         self.retryable = retryable
@@ -87,7 +86,6 @@ class Stream:
     """An answer whose body is read line by line while the server is still writing it."""
 
     def __init__(self, response: t.Any) -> None:
-        """Wrap the library's unread response."""
         self._response = response
         self.status: int = response.status
         self.headers: t.Mapping[str, str] = response.headers
@@ -159,7 +157,7 @@ class Transport:
         return Stream(self._open("GET", url, headers, None, timeout, preload=False))
 
     def acting_as(self, user: str, groups: t.Sequence[str]) -> Transport:
-        """The same pool and credentials, in somebody else's name; who is somebody else already cannot go on."""
+        """The same pool and credentials, in another user's name; one that impersonates a user already cannot."""
         if self._headers:
             cause = "the connection options impersonate somebody already; leave impersonate_user out"
             raise BadConnection("act as", user, cause)
@@ -233,7 +231,7 @@ def _load_errors() -> tuple[type[BaseException], ...]:
 
 
 def _load_words(error: BaseException) -> str:
-    """What a loader found; where it stumbled over the form, the library's own words help nobody."""
+    """What a loader found; where it stumbled over the form, the library's own words do not help."""
     if isinstance(error, (_loaders.ConfigException, _YAML_ERROR, OSError)):
         return str(error) or type(error).__name__
     return f"it is not a kubeconfig ({type(error).__name__}: {error})"
@@ -294,9 +292,9 @@ def _load_kubeconfig(configuration: t.Any, options: t.Mapping[str, t.Any], envir
         # The loader writes refreshed tokens into what it was given.
         _loaders.load_kube_config_from_dict(config_dict=copy.deepcopy(dict(kubeconfig)), **shared)
         return
-    told = missing_file(options, environ)
-    if told is not None:
-        raise BadConnection("read", kubeconfig_words(options, environ), told)
+    problem = missing_file(options, environ)
+    if problem is not None:
+        raise BadConnection("read", kubeconfig_words(options, environ), problem)
     # The library reads KUBECONFIG once, at import; a task's environment may differ.
     path = kubeconfig or environ.get("KUBECONFIG") or USUAL_KUBECONFIG
     _loaders.load_kube_config(config_file=path, **shared)

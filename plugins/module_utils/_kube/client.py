@@ -78,7 +78,6 @@ class _Shared:
     """What a client and those that act as others through it have in common."""
 
     def __init__(self) -> None:
-        """Nothing sent, nothing known."""
         self.lock = threading.Lock()
         self.requests: Counter[str] = Counter()
         self.writes = 0
@@ -154,7 +153,7 @@ class KubeClient:
 
     @property
     def readings(self) -> ClockReadings:
-        """What all successful answers so far tell about the server's clock."""
+        """The server's clock as all successful answers so far showed it."""
         return self._shared.readings
 
     def request(
@@ -280,7 +279,7 @@ class KubeClient:
                     self._shared.writes += 1
 
     def _note_date(self, headers: t.Mapping[str, str], sent: float) -> None:
-        """Keep the clock reading of a success; an error may come from a gateway, whose clock is nobody's business."""
+        """Keep the clock reading of a success; an error may come from a gateway with another clock."""
         try:
             shown = email.utils.parsedate_to_datetime(headers.get("Date") or "")
         except ValueError:
@@ -299,8 +298,11 @@ class KubeClient:
         return Unauthorized(action, target, status=error.status, reason=error.reason, message=message)
 
     def _unreachable(self, action: str, target: str, fault: TransportFault) -> Unreachable:
-        """The family's error for a request without an answer."""
         return Unreachable(action, target, f"no answer from {self.host}: {fault.cause}", fault.retryable)
+
+
+# Opens a client when it is needed.
+Connect = t.Callable[[], KubeClient]
 
 
 def _is_dry_run(query: Query | None) -> bool:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the answers of a server tell about its clock: many of them agree on it, none decides alone.
+"""The clock of a server as its answers show it: many of them must agree, none decides alone.
 
 One answer can be wrong: a cache, a gateway, one of several API servers. All here are differences between the server's
 clock and a steady clock of ours, which never jumps.
@@ -15,7 +15,7 @@ import dataclasses
 import threading
 from collections import deque
 
-# Answers carry whole seconds; a larger difference means that somebody set a clock, or that another clock was read.
+# Answers carry whole seconds; a larger difference means that a clock was set, or that another clock was read.
 TOLERANCE = 2.0
 
 # So many answers that agree make the clock certain; a cycle of the dispatcher has more.
@@ -50,7 +50,6 @@ class ClockReadings:
     """The readings of one server's clock, from all threads that talk to it."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
         self._lock = threading.Lock()
         self._recent: deque[_Reading] = deque(maxlen=_MOST)
         self._offset: float | None = None
@@ -76,7 +75,7 @@ class ClockReadings:
     def slowest(self, at: float) -> float | None:
         """The least offset that was read lately; None while none is certain. at is the steady clock now.
 
-        Where the clocks of several API servers differ, or one was set, nobody can tell which of them is right; what is
+        Where the clocks of several API servers differ, or one was set, it is unknown which of them is right; what is
         late by the slowest of them is late.
         """
         with self._lock:
@@ -86,9 +85,9 @@ class ClockReadings:
                 return self._offset
             return min(self._offset, self._slowest[0])
 
-    def add(self, told: float, sent: float, arrived: float) -> None:
-        """Take in what a successful answer told; sent and arrived are times of the steady clock."""
-        reading = _Reading(told - arrived, max(0.0, arrived - sent), arrived)
+    def add(self, shown: float, sent: float, arrived: float) -> None:
+        """Take in the time in a successful answer; sent and arrived are times of the steady clock."""
+        reading = _Reading(shown - arrived, max(0.0, arrived - sent), arrived)
         with self._lock:
             if self._certain:
                 self._compare(reading)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a connection's settings come from, in words for errors: a reader has to know which file or option to mend."""
+"""Where a connection's settings come from, as text for errors: users have to know which file or option to mend."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def missing_file(options: Options, environ: Environment) -> str | None:
     paths = str(given or USUAL_KUBECONFIG).split(os.pathsep)
     if any(os.path.exists(os.path.expanduser(path)) for path in paths if path):
         return None
-    told = "there is no such file"
-    return told if given else f"{told}, and neither kubeconfig nor KUBECONFIG names another"
+    missing = "there is no such file"
+    return missing if given else f"{missing}, and neither kubeconfig nor KUBECONFIG names another"
 
 
 def credential_words(auth: Options, options: Options, environ: Environment, kind: str | None) -> str:

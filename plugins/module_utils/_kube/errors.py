@@ -42,7 +42,7 @@ class OutcomeUnknown(KubeError):
 
 
 class ApiError(KubeError):
-    """The API server answered with an error; status, reason, message and details are what it told."""
+    """The API server answered with an error; status, reason, message and details are its own."""
 
     def __init__(
         self,
@@ -75,11 +75,10 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: verb, resource, namespace and user as told by the server, None where it told nothing."""
+    """403: verb, resource, namespace and user of the server's message, None where it has none."""
 
-    def __init__(self, action: str, target: str, **told: t.Any) -> None:
-        """Read who may not do what out of the server's message."""
-        super().__init__(action, target, **told)
+    def __init__(self, action: str, target: str, **answer: t.Any) -> None:
+        super().__init__(action, target, **answer)
         found = _FORBIDDEN.search(self.message)
         parts: dict[str, str | None] = found.groupdict() if found else {}
         self.user = parts.get("user")
@@ -138,22 +137,22 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def _code_words(status: int, reason: str) -> str:
-    """The short tail of a cause: HTTP status and, when told, the server's one-word reason."""
+    """The short tail of a cause: HTTP status and, if any, the server's one-word reason."""
     return f"HTTP {status} {reason}" if reason else f"HTTP {status}"
 
 
 def error_from_status(
-    action: str, target: str, status: int, told: t.Mapping[str, t.Any], retry_after: float | None = None
+    action: str, target: str, status: int, answer: t.Mapping[str, t.Any], retry_after: float | None = None
 ) -> ApiError:
     """The right error for a Status object that came with this HTTP status."""
     kind = _BY_STATUS.get(status, ServerFault if status >= 500 else ApiError)
-    details = told.get("details")
+    details = answer.get("details")
     return kind(
         action,
         target,
         status=status,
-        reason=str(told.get("reason") or ""),
-        message=str(told.get("message") or ""),
+        reason=str(answer.get("reason") or ""),
+        message=str(answer.get("message") or ""),
         details=details if isinstance(details, dict) else None,
         retry_after=retry_after,
     )
@@ -164,12 +163,12 @@ def error_from_response(
 ) -> ApiError:
     """The right error for an answer whose body may be a Status object, plain text or nothing."""
     try:
-        told = json.loads(body)
+        answer = json.loads(body)
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or told.get("kind") != "Status":
-        told = {"message": body[:500].decode("utf-8", "replace").strip()}
-    return error_from_status(action, target, status, told, retry_after)
+        answer = None
+    if not isinstance(answer, dict) or answer.get("kind") != "Status":
+        answer = {"message": body[:500].decode("utf-8", "replace").strip()}
+    return error_from_status(action, target, status, answer, retry_after)
 
 
 def is_final(error: Exception) -> bool:

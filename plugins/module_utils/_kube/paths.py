@@ -38,7 +38,7 @@ def group_path(api_version: str) -> str:
 
 
 def describe_request(method: str, path: str, query: t.Mapping[str, t.Any] | None = None) -> tuple[str, str]:
-    """What a request does and to what, in words for an error: ("list", "pods in namespace a")."""
+    """What a request does and to what, as text for an error: ("list", "pods in namespace a")."""
     namespace, rest = _split(path)
     if not rest:
         return _VERBS.get(method, "read"), path

@@ -26,11 +26,10 @@ def read_log(
     *,
     tail_bytes: int | None = TAIL_BYTES,
     tail_lines: int | None = TAIL_LINES,
-    since_seconds: int | None = None,
     read_retries: bool = True,
 ) -> bytes:
-    """The end of a container's log; None lifts a bound. is_gone tells errors apart."""
-    query = {"container": container, "tailLines": tail_lines, "sinceSeconds": since_seconds}
+    """The end of a container's log; None lifts a bound. See is_gone for its errors."""
+    query = {"container": container, "tailLines": tail_lines}
     path = resource_path("v1", "pods", namespace, pod, "log")
     answer = client.request("GET", path, query=query, read_retries=read_retries)
     return answer.body if tail_bytes is None else answer.body[-tail_bytes:] if tail_bytes else b""
@@ -42,7 +41,7 @@ def is_gone(error: Exception) -> bool:
 
 
 def may_read_logs(client: KubeClient, namespace: str) -> bool:
-    """Whether the server would let us read logs; a server that does not tell is taken to let us."""
+    """Whether the server would let us read logs; without an answer we assume that it would."""
     wanted = {"namespace": namespace, "verb": "get", "resource": "pods", "subresource": "log"}
     review = {
         "apiVersion": "authorization.k8s.io/v1",

@@ -16,16 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, Response, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, Response
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Gone, NotFound, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request, group_path, resource_path
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
 __all__ = [
     "Listing",
     "ResourceInfo",
     "find_resource",
     "get_object",
-    "list_many",
     "list_metadata",
     "list_objects",
     "resource_path",
@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 T = t.TypeVar("T")
-Object = dict[str, t.Any]
 
 _RELISTS = 3
 _HEAD_BYTES = 4096
@@ -43,14 +42,11 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True, slots=True)
 class Listing(t.Generic[T]):
-    """All objects of a collection as they were at one moment, and what reading them cost."""
+    """All objects of a collection as they were at one moment, and how long the server took."""
 
     items: list[T]
     resource_version: str
-    pages: int
-    bytes: int
     seconds_waiting: float
-    seconds_decoding: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,6 @@ class ResourceInfo:
     kind: str
     plural: str
     namespaced: bool
-    verbs: tuple[str, ...]
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The path of this kind's collection or of one object; the namespace of cluster-wide kinds is left out."""
@@ -69,13 +64,12 @@ class ResourceInfo:
 
 
 class _GcPause:
-    """Switches the cyclic garbage collector off while anyone needs it off.
+    """Switches the cyclic garbage collector off while any thread reads.
 
     Decoded JSON has no cycles, yet every few thousand new dicts would start a walk over all of them.
     """
 
     def __init__(self) -> None:
-        """Nobody needs it off yet."""
         self._lock = threading.Lock()
         self._users = 0
         self._was_on = False
@@ -106,7 +100,6 @@ class _Pages(t.Generic[T]):
     def __init__(
         self, client: KubeClient, path: str, keep: t.Callable[[Object], T | None], query: Object, accept: str
     ) -> None:
-        """Nothing read yet."""
         self._client = client
         self._accept = accept
         self._path = path
@@ -114,10 +107,7 @@ class _Pages(t.Generic[T]):
         self._query = query
         self.items: list[T] = []
         self.resource_version = ""
-        self.pages = 0
-        self.bytes = 0
         self.seconds_waiting = 0.0
-        self.seconds_decoding = 0.0
 
     def read_all(self) -> None:
         """Fetch page after page; the first one decides the moment all of them show.
@@ -142,22 +132,18 @@ class _Pages(t.Generic[T]):
                 answer = self._wait(coming.result if coming is not None else partial(self._fetch, token))
 
     def _fetch(self, token: str | None) -> Response:
-        """One page from the server."""
         query = {**self._query, "continue": token}
         return self._client.request("GET", self._path, query=query, accept=self._accept)
 
     def _wait(self, page: t.Callable[[], Response]) -> Response:
-        """Take a page as soon as it is there, with its cost noted."""
+        """Take a page as soon as it is there, and count how long that took."""
         started = self._client.clock()
         answer = page()
         self.seconds_waiting += self._client.clock() - started
-        self.pages += 1
-        self.bytes += len(answer.body)
         return answer
 
     def _take(self, answer: Response) -> Object:
         """Decode one page and let go of all that is not wanted; returns the list's metadata."""
-        started = self._client.clock()
         keep, add = self._keep, self.items.append
         with without_gc():
             page = decode(self._path, answer.body)
@@ -171,7 +157,6 @@ class _Pages(t.Generic[T]):
                     add(kept)
             metadata: Object = page.get("metadata") or {}
             del page
-        self.seconds_decoding += self._client.clock() - started
         return metadata
 
 
@@ -234,31 +219,7 @@ def _list_all(pages: _Pages[T]) -> Listing[T]:
         except Gone:
             if not relists_left:
                 raise
-    return Listing(
-        items=pages.items,
-        resource_version=pages.resource_version,
-        pages=pages.pages,
-        bytes=pages.bytes,
-        seconds_waiting=pages.seconds_waiting,
-        seconds_decoding=pages.seconds_decoding,
-    )
-
-
-def list_many(
-    client: KubeClient,
-    wanted: t.Mapping[str, tuple[str, t.Callable[[Object], t.Any]]],
-    *,
-    limit: int = 500,
-    width: int = 8,
-) -> dict[str, Listing[t.Any]]:
-    """Several lists at once: {name: (path, keep)} becomes {name: listing}; each is consistent in itself."""
-
-    def reader(path: str, keep: t.Callable[[Object], t.Any]) -> t.Callable[[], Listing[t.Any]]:
-        """Bind one list's arguments."""
-        return lambda: list_objects(client, path, keep=keep, limit=limit)
-
-    listings = parallel((reader(path, keep) for path, keep in wanted.values()), width)
-    return dict(zip(wanted, listings, strict=True))
+    return Listing(pages.items, pages.resource_version, pages.seconds_waiting)
 
 
 def get_object(client: KubeClient, path: str) -> Object | None:
@@ -289,10 +250,4 @@ def _pick(served: t.Sequence[ResourceInfo], kind: str) -> ResourceInfo | None:
 
 def _resource_info(api_version: str, entry: Object) -> ResourceInfo:
     """One line of a discovery answer."""
-    return ResourceInfo(
-        api_version=api_version,
-        kind=entry["kind"],
-        plural=entry["name"],
-        namespaced=bool(entry.get("namespaced")),
-        verbs=tuple(entry.get("verbs") or ()),
-    )
+    return ResourceInfo(api_version, entry["kind"], entry["name"], bool(entry.get("namespaced")))

@@ -31,7 +31,7 @@ class ServerClock:
     def now(self) -> float:
         """The time now; once it is certain it goes backwards only where the server's clock was set back.
 
-        If it stood still until that clock has caught up, whoever pauses for seconds would wait for as long.
+        If it stood still until that clock has caught up, a caller that pauses for seconds would wait for as long.
         """
         offset = self._client.readings.offset
         if offset is None:
@@ -39,7 +39,7 @@ class ServerClock:
         return self._client.clock() + offset
 
     def sure(self) -> float | None:
-        """The time that has certainly come, for limits after which something is taken away; None when nobody can tell.
+        """The time that has certainly come, for limits after which something is taken away; None when that is unknown.
 
         A clock that jumped ahead does not count until it has been right for some minutes.
         """
@@ -48,7 +48,7 @@ class ServerClock:
         return None if offset is None else ours + offset
 
     def stamp(self) -> float:
-        """The time now as finely as it can be told, to keep apart what is written within one second.
+        """The time now as exactly as possible, to order what is written within one second.
 
         Headers know whole seconds only, so processes that write one after the other would be in no order. This
         machine's clock knows more, and is used where it agrees with the server's.

@@ -30,13 +30,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, describe_object
 
-Object = dict[str, t.Any]
 Allowance = t.Callable[[], float]
 Propagation = t.Literal["Background", "Foreground", "Orphan"]
 
-# A server fault may come after the write was stored, so it tells as little as a lost answer.
+# A server fault may come after the write was stored, so it says as little as a lost answer.
 _UNCERTAIN = (Unreachable, ServerFault)
 
 
@@ -50,7 +49,7 @@ class Ownership(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The object exists and is ours; read_back when it was found rather than told by the answer to the create."""
+    """The object exists and is ours; read_back when it was found by a read instead of the answer to the create."""
 
     obj: Object
     read_back: bool = False
@@ -65,10 +64,9 @@ class Existing:
 
 
 class Superseded(Conflict):
-    """Somebody else changed the object first; found is what it is now."""
+    """Another writer changed the object first; found is what it is now."""
 
     def __init__(self, target: str, found: Object) -> None:
-        """Keep what was read."""
         super().__init__("replace", target, status=409, reason="Conflict", message="somebody else changed it meanwhile")
         self.found = found
 
@@ -77,7 +75,6 @@ class ObjectGone(NotFound):
     """The object to replace was deleted; one of the same name with another uid is another object."""
 
     def __init__(self, target: str, uid: str) -> None:
-        """Name the object that is no more."""
         super().__init__(
             "replace", target, status=404, reason="NotFound", message=f"the object with uid {uid} was deleted"
         )
@@ -125,7 +122,7 @@ def settle_replace(
     """Replace the object at path if it is still the one that was read; returns it as stored.
 
     The object must carry uid and resourceVersion of what was read, and the write id, by which a write whose answer was
-    lost is recognized. Raises Superseded when somebody else was first and ObjectGone when it was deleted.
+    lost is recognized. Raises Superseded when another writer was first and ObjectGone when it was deleted.
     """
     uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
     target = describe_object(obj)
@@ -217,7 +214,7 @@ class _Attempts:
             try:
                 return decode(path, answer.body)
             except Unreachable as error:
-                # Something answered that is no API server; what it did with the write only a read can tell.
+                # Something answered that is no API server; only a read shows what it did with the write.
                 raise Unreachable(self._action, self._target, error.cause) from error
 
     def worth_reading_back(self, error: KubeError) -> KubeError:
@@ -260,11 +257,11 @@ class _Attempts:
         self._client.sleep(pause)
 
     def _seconds(self) -> float | None:
-        """How long the next request may take; None when nobody limits it."""
+        """How long the next request may take; None without a limit."""
         return self._allowance() if self._allowance is not None else None
 
     def _give_up(self, error: KubeError) -> t.NoReturn:
-        """Raise what is known about the write: it was refused, or nobody can tell."""
+        """Raise what is known about the write: it was refused, or its outcome is unknown."""
         if not self._uncertain:
             raise error
         cause = f"{self._failures} tries and no certain outcome; the last one: {error.cause}"

@@ -24,9 +24,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
 T = t.TypeVar("T")
-Object = dict[str, t.Any]
 
 # One connection is asked to last so long, shorter when the caller's time ends before.
 _CONNECTION_SECONDS = 240.0
@@ -71,7 +71,6 @@ class _Watch:
         timeout: float | None,
         stop: t.Callable[[], bool] | None,
     ) -> None:
-        """Start behind the given resource version."""
         self.client = client
         self.path = path
         self.resource_version = resource_version
@@ -133,18 +132,18 @@ class _Watch:
     def _read(self, line: bytes) -> Event | None:
         """One line of the stream; bookmarks and cut lines bring no event, an error event is raised."""
         try:
-            told = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             # The last line before a lost connection may be half a line; the change comes again.
             return None
-        changed: Object = told["object"]
-        if told["type"] == "ERROR":
+        changed: Object = event["object"]
+        if event["type"] == "ERROR":
             action, target = describe_request("GET", self.path, {"watch": True})
             raise error_from_status(action, target, int(changed.get("code") or 500), changed)
         self.resource_version = changed["metadata"]["resourceVersion"]
         self.failures = 0
         self.opened = -math.inf
-        return None if told["type"] == "BOOKMARK" else Event(told["type"], changed)
+        return None if event["type"] == "BOOKMARK" else Event(event["type"], changed)
 
     def _failed(self, error: KubeError | None) -> None:
         """Pause before the next connection, longer each time; too many failures in a row are the caller's."""

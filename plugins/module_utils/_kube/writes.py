@@ -10,9 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, describe_object
 
-Object = dict[str, t.Any]
 PatchType = t.Literal["merge", "strategic", "json", "apply"]
 
 FIELD_MANAGER = "muster.kube"
@@ -70,16 +69,14 @@ def delete(
     path: str,
     *,
     uid: str | None = None,
-    resource_version: str | None = None,
     propagation: t.Literal["Background", "Foreground", "Orphan"] = "Background",
     grace_seconds: int | None = None,
     dry_run: bool = False,
 ) -> Object:
     """Delete the object at path; with a uid only that very object, not a later one of the same name."""
     options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if uid or resource_version:
-        options["preconditions"] = {name: value for name, value in preconditions.items() if value}
+    if uid:
+        options["preconditions"] = {"uid": uid}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     if dry_run:
@@ -89,7 +86,6 @@ def delete(
 
 
 def _query(dry_run: bool, field_manager: str | None) -> Object:
-    """The parameters all writes share."""
     return {"dryRun": "All" if dry_run else None, "fieldManager": field_manager}
 
 

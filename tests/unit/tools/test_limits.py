@@ -50,6 +50,24 @@ def test_function_length(collection, lines, complaints):
     assert all("function work has 61 lines" in complaint for complaint in found)
 
 
+@pytest.mark.parametrize(
+    ("head", "lines", "complaints"),
+    [("def work():", 1, 1), ("def _work():", 3, 0), ("def _work():", 4, 1), ("def __eq__(self, other):", 9, 0)],
+)
+@pytest.mark.parametrize("where", ["", "class _Thing:\n"])
+def test_docstrings_of_functions(collection, where, head, lines, complaints):
+    indent = "    " if where else ""
+    text = where + indent + head + "\n" + f"{indent}    x = 1\n" * lines
+    found = collection("bench/thing.py", text)
+    assert [complaint.partition(": ")[2].startswith("function") for complaint in found] == [True] * complaints
+    assert collection("bench/thing.py", text.replace("x = 1", '"""Text."""', 1)) == []
+    assert collection("bench/thing.py", f'def outer():\n    """Text."""\n\n    {head}\n        x = 1\n') == []
+
+
+def test_tests_need_no_docstrings(collection):
+    assert collection("tests/unit/test_thing.py", "def work():\n    x = 1\n") == []
+
+
 def test_private_notice_is_demanded(collection):
     assert collection("plugins/module_utils/_model/thing.py", "x = 1\n") == [
         "plugins/module_utils/_model/thing.py:1: the first line does not say that the file is private"
@@ -60,7 +78,9 @@ def test_empty_package_file_needs_no_notice(collection):
     assert collection("plugins/module_utils/_model/__init__.py", "") == []
 
 
-@pytest.mark.parametrize("text", ["def work(module):\n    return module.params['name']\n", "\ndef work(params): ...\n"])
+@pytest.mark.parametrize(
+    "text", ["def _work(module):\n    return module.params['name']\n", "\ndef _work(params): ...\n"]
+)
 def test_options_read_below_the_face(collection, text):
     text = f"{limits.PRIVATE_NOTICE}\n\n\n{text}"
     assert collection("plugins/module_utils/_face/thing.py", text) == []

@@ -56,15 +56,19 @@ def test_a_sample_is_the_same_for_the_same_seed(tmp_path: pathlib.Path) -> None:
     assert first[0].text().startswith("plugins/a.py:")
 
 
-def test_tests_are_the_mirror_those_that_import_the_file_and_those_of_its_users(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("import_of_a", ["plugins.module_utils._model.a", ".a", ".._model.a"])
+def test_tests_are_the_mirror_those_that_import_the_file_and_those_of_its_users(
+    tmp_path: pathlib.Path, import_of_a: str
+) -> None:
     def write(path: str, *imports: str) -> None:
         place = tmp_path / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("".join(f"from {mutants.PACKAGE}{name} import x\n" for name in imports))
+        names = (name if name.startswith(".") else mutants.PACKAGE + name for name in imports)
+        place.write_text("".join(f"from {name} import x\n" for name in names))
 
     room = "plugins.module_utils._model"
     write("plugins/module_utils/_model/a.py")
-    write("plugins/module_utils/_model/b.py", f"{room}.a")
+    write("plugins/module_utils/_model/b.py", import_of_a)
     write("tests/unit/plugins/module_utils/_model/test_a.py")
     write("tests/unit/plugins/module_utils/_model/test_b.py", f"{room}.b")
     write("tests/unit/test_c.py", f"{room}.a")

@@ -34,6 +34,15 @@ def test_edges_are_read_from_imports(tmp_path: pathlib.Path) -> None:
     assert rooms.picture(edges) == "```mermaid\ngraph TD\n  modules --> _face\n  _flow --> _kube\n```"
 
 
+def test_imports_may_be_relative(tmp_path: pathlib.Path) -> None:
+    for name, imported in (("module_utils/_flow/a", ".._kube.b"), ("modules/m", "..module_utils._face.f")):
+        path = tmp_path / "plugins" / f"{name}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"from {imported} import x\nfrom .near import y\n")
+    edges = rooms.edges_of(tmp_path)
+    assert {room: below for room, below in edges.items() if below} == {"_flow": {"_kube"}, "modules": {"_face"}}
+
+
 def test_the_picture_of_the_page_is_that_of_the_code() -> None:
     page = (ROOT / rooms.PAGE).read_text(encoding="utf-8")
     assert rooms.with_picture(page, rooms.picture(rooms.edges_of(ROOT))) == page, "run: make guides"

@@ -32,7 +32,7 @@ def _options(params: Params, _check_mode: bool) -> FitOptions:
 
 
 def _work(options: FitOptions, call: Call) -> Result:
-    """One question, whose wrong parts are told before anything is read."""
+    """One question; its mistakes are reported before anything is read."""
     connection = functools.partial(connect, call.auth)
     runtimes = Runtimes(connection)
     requests = [read_gang(source, index, runtimes) for index, source in enumerate(options.gangs)]

@@ -14,7 +14,6 @@ from ansible_collections.muster.kube.plugins.module_utils._face.face import Face
 from ansible_collections.muster.kube.plugins.module_utils._face.gang_source import (
     gang_entries,
     gang_source,
-    given,
     one_or_many_gangs,
 )
 from ansible_collections.muster.kube.plugins.module_utils._face.lease import lease_argument_spec, lease_from_params
@@ -24,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GROWTHS
 from ansible_collections.muster.kube.plugins.module_utils._model.values.duration import parse_duration
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import without_none
 
 
 def _settings_spec() -> Spec:
@@ -90,26 +90,26 @@ def _options(params: Params, check_mode: bool) -> GangOptions:
 
 def _settings(entry: Params, shared: Params) -> GangSettings:
     """The settings of one gang; those beside the list hold where its entry says nothing."""
-    said = {name: shared[name] if entry[name] is None else entry[name] for name in _settings_spec()}
-    requeue, completion, exit_codes = said["requeue"], said["completion"], said["exit_codes"]
+    settings = {name: shared[name] if entry[name] is None else entry[name] for name in _settings_spec()}
+    requeue, completion, exit_codes = settings["requeue"], settings["completion"], settings["exit_codes"]
     return GangSettings(
-        queue=said["queue"],
-        priority=said["priority"],
-        priority_slope=said["priority_slope"],
-        min_available=_least(said["min_available"]),
-        requeue=None if requeue is None else given(requeue),
-        max_run_time=said["max_run_time"],
-        completion=None if completion is None else tuple(given(rule) for rule in completion),
-        exit_codes=None if exit_codes is None else given(exit_codes),
-        ttl=said["ttl"],
-        labels=None if said["labels"] is None else given(said["labels"]),
+        queue=settings["queue"],
+        priority=settings["priority"],
+        priority_slope=settings["priority_slope"],
+        min_available=_least(settings["min_available"]),
+        requeue=None if requeue is None else without_none(requeue),
+        max_run_time=settings["max_run_time"],
+        completion=None if completion is None else tuple(without_none(rule) for rule in completion),
+        exit_codes=None if exit_codes is None else without_none(exit_codes),
+        ttl=settings["ttl"],
+        labels=None if settings["labels"] is None else without_none(settings["labels"]),
     )
 
 
 def _least(value: t.Any) -> t.Any:
     """The option min_available; a raw option that was templated arrives as text."""
     if isinstance(value, dict):
-        return given(value)
+        return without_none(value)
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 

@@ -14,7 +14,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
 
 
 def _options(params: Params, _check_mode: bool) -> ClusterInfoOptions:
-    """The options behind validated ones."""
     return ClusterInfoOptions(cache=cache_path(params), name=params["name"])
 
 

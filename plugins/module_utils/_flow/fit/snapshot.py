@@ -41,7 +41,7 @@ MANY_NAMESPACES = 4
 RULE_KINDS = ("resourcequotas", "limitranges")
 # Pods that ended take no room, and thousands of them stay for their logs.
 LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-NOTHING: Listing[t.Any] = Listing([], "", 0, 0, 0.0, 0.0)
+NOTHING: Listing[t.Any] = Listing([], "", 0.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

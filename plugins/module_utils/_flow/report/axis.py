@@ -106,7 +106,7 @@ def round_step(span: float, steps: Iterable[float], most: int) -> float:
 
 
 def _lay(start: float, end: float, step: float, label: Callable[[float], str], factor: float = 1) -> Axis:
-    """The axis with its ticks; start, end and step are told in units of the factor, and so are labels."""
+    """The axis with its ticks; start, end, step and labels are in units of the factor."""
     bare = Axis(start * factor, end * factor)
     counts = range(math.ceil(start / step - _SLACK), math.floor(end / step + _SLACK) + 1)
     numbers = [count * step for count in counts]
@@ -115,5 +115,5 @@ def _lay(start: float, end: float, step: float, label: Callable[[float], str], f
 
 
 def _decimals(step: float) -> int:
-    """How many digits behind the point tell ticks of this distance apart."""
+    """How many digits behind the point make ticks of this distance differ."""
     return next(count for count in range(16) if math.isclose(step * 10**count, round(step * 10**count)))

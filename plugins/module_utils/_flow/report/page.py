@@ -51,7 +51,7 @@ def build_page(template: str, templates: Templates, title: str, sections: Sequen
 
 
 def draw_section(templates: Templates, index: int, kind: str, section: Titled) -> str:
-    """One section, with a digest of what it shows so that the next run can tell whether it changed."""
+    """One section, with a digest of what it shows by which the next run sees whether it changed."""
     heading = f"section-{index}-title"
     values = {"title": section.title, "heading": heading, **SECTIONS[kind].draw(section)}
     body = templates.render([f"{kind}.html.j2", _USUAL_TEMPLATE], values)

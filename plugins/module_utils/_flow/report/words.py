@@ -11,6 +11,8 @@ import dataclasses
 import datetime
 import math
 
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
+
 # What is shown where nothing is known.
 NOTHING = "–"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -23,7 +25,7 @@ _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Seconds stay seconds up to ten minutes: 90 s is easier to compare than 1.5 min.
 _ENOUGH = {"min": 10.0, "h": 3.0, "d": 3.0}
-# From here on numbers of other units are told in thousands, millions and so on.
+# From here on numbers of other units are shown in thousands, millions and so on.
 _PREFIXED = 100_000.0
 _SECONDS, _BYTES = ("s", "seconds"), ("B", "bytes")
 _DIGITS = 4
@@ -83,7 +85,7 @@ def duration_text(seconds: float) -> str:
 
 
 def unit_for(metric: str, largest: float, given: str | None = None) -> Unit:
-    """The unit of a metric: seconds and bytes, given or told by its name, in a size that suits; others as given."""
+    """The unit of a metric: seconds and bytes, given or taken from its name, in a size that suits; others as given."""
     name = metric.rpartition(".")[2]
     if given in _SECONDS or (not given and (name.endswith("_seconds") or name in ("seconds", "elapsed"))):
         return _largest(_TIMES, largest)
@@ -131,6 +133,12 @@ def _largest(units: tuple[tuple[float, str], ...], value: float) -> Unit:
         if size >= factor * _ENOUGH.get(name, 1.0):
             return Unit(factor, name)
     return Unit(*units[-1]) if size else Unit(1.0, next(name for factor, name in units if factor == 1.0))
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """A scaled amount as text; of "2924544 (2.8Mi)" the size is enough."""
+    text = describe(resource, amount)
+    return text.partition("(")[2].rstrip(")") or text
 
 
 def _moment(moment: float) -> datetime.datetime:

@@ -59,7 +59,7 @@ def write_report(request: ReportOptions) -> dict[str, t.Any]:
 
 
 def read_section(data: t.Mapping[str, t.Any], where: str) -> tuple[str, Titled]:
-    """A section with its type; data of another type than its own are refused, since nobody would see them."""
+    """A section with its type; data of another type than its own are refused, since the page would not show them."""
     kind = data["type"]
     section = SECTIONS[kind]
     for other in SECTIONS.values():
@@ -69,7 +69,6 @@ def read_section(data: t.Mapping[str, t.Any], where: str) -> tuple[str, Titled]:
 
 
 def _summary(kind: str, section: Titled) -> dict[str, t.Any]:
-    """What a section holds, in numbers."""
     return {"type": kind, "title": section.title, **SECTIONS[kind].summary(section)}
 
 
@@ -80,7 +79,7 @@ def _changed_titles(before: list[tuple[str, str, str]], after: list[tuple[str, s
 
 
 def _listing(title: str, sections: list[tuple[str, str, str]] | None) -> str:
-    """One line for each section; the page itself would tell a reader of a diff nothing."""
+    """One line for each section; the page itself would be unreadable in a diff."""
     if sections is None:
         return "another file\n"
     return f"{title}\n" + "".join(f"- {name} ({kind}, {digest})\n" for kind, name, digest in sections)
@@ -97,7 +96,7 @@ def _read(target: pathlib.Path) -> bytes | None:
 
 
 def _replace(target: pathlib.Path, content: bytes) -> None:
-    """Put a new file in place of the old one in one step, so that nobody ever reads half of it."""
+    """Put a new file in place of the old one in one step, so that no reader ever gets half of it."""
     try:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else _MODE
         replace_file(target, content, mode)
@@ -106,5 +105,4 @@ def _replace(target: pathlib.Path, content: bytes) -> None:
 
 
 def _file_error(action: str, target: pathlib.Path, error: OSError) -> MusterError:
-    """What the system said about a file."""
     return MusterError(action, str(target), error.strerror or str(error))

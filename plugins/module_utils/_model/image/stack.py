@@ -28,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
     canonical_json,
     parse_json,
     plain_value,
+    without_none,
 )
 
 Installer = t.Literal["pip", "uv"]
@@ -205,7 +206,7 @@ def stack_from_data(data: Mapping[str, t.Any], where: str) -> Stack:
 def stack_data(stack: Stack) -> Data:
     """Plain values from which stack_from_data makes the same stack again; equal stacks give equal values."""
     python = stack.python
-    return _without_none(
+    return without_none(
         {
             "base": stack.base,
             "platform": stack.platform,
@@ -218,7 +219,7 @@ def stack_data(stack: Stack) -> Data:
             "labels": dict(stack.labels) or None,
             "user": stack.user,
             "workdir": stack.workdir,
-            "secrets": [_without_none(dataclasses.asdict(secret)) for secret in stack.secrets] or None,
+            "secrets": [without_none(dataclasses.asdict(secret)) for secret in stack.secrets] or None,
             "dockerfile": stack.dockerfile,
         }
     )
@@ -243,11 +244,6 @@ def password_in(text: str) -> bool:
     return any(_VARIABLE.sub("", account).strip(":") for account in found)
 
 
-def _without_none(data: Data) -> Data:
-    """The keys that say something."""
-    return {key: value for key, value in data.items() if value is not None}
-
-
 def _file_data(file: File) -> Data:
     """A file as plain values: content as text where it is text."""
     try:
@@ -255,12 +251,12 @@ def _file_data(file: File) -> Data:
     except UnicodeDecodeError:
         content = {"content_base64": base64.b64encode(file.content).decode()}
     more = {"owner": file.owner, "before_packages": file.before_packages or None}
-    return _without_none({"path": file.path, "mode": file.mode, **content, **more})
+    return without_none({"path": file.path, "mode": file.mode, **content, **more})
 
 
 def _python_data(python: PythonStack) -> Data:
     """The Python part as plain values."""
-    return _without_none(
+    return without_none(
         {
             "packages": list(python.packages) or None,
             "requirements": python.requirements,
@@ -268,7 +264,7 @@ def _python_data(python: PythonStack) -> Data:
             "pipfile_lock": python.pipfile_lock,
             "pyproject": python.pyproject,
             "extras": list(python.extras) or None,
-            "indexes": [_without_none(dataclasses.asdict(index)) for index in python.indexes] or None,
+            "indexes": [without_none(dataclasses.asdict(index)) for index in python.indexes] or None,
             "installer": python.installer,
             "upgrade_pip": python.upgrade_pip or None,
             "isolated": python.isolated or None,

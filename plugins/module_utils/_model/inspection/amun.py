@@ -54,7 +54,7 @@ _PACKAGE_MANAGERS = ("micropipenv", "pipenv")
 _AMOUNTS = ("cpu", "memory")
 _HARDWARE_KEYS = ("cpu_family", "cpu_model", "processor", "physical_cpus")
 _SCRIPT_SCHEMES = ("http://", "https://")
-# Every script ran as this user, in this folder, which anybody could write to.
+# Every script ran as this user, in this folder, which all users could write to.
 AMUN_USER = 1042
 AMUN_HOME = "/home/amun"
 # What an identifier of ours can hold; Amun took any text, and failed late when it was long.

@@ -76,5 +76,4 @@ def _open(begin: re.Match[bytes], rest: bytes) -> Data:
 
 
 def _damaged(cause: str) -> BadInput:
-    """The complaint about one frame."""
     return BadInput("read", "the result", cause)

@@ -203,7 +203,7 @@ def _level(cpu: Fields) -> int | None:
 
 
 def _gpu(fields: Fields) -> GpuAsk | None:
-    """Read the part about GPUs; whoever gives it without a count wants one."""
+    """Read the part about GPUs; the default count is one."""
     if fields.get("gpu") is None:
         return None
     gpu = Fields(fields.get("gpu"), f"{fields.where}: gpu")

@@ -5,7 +5,7 @@
 
 """Hardware facts of a run: what the process saw, completed with what the API server knows of the node.
 
-Every key is always there. A fact nobody could find is null, and `absent` says why under its path (cpu.governor).
+Every key is always there. An unknown fact is null, and `absent` says why under its path (cpu.governor).
 """
 
 from __future__ import annotations

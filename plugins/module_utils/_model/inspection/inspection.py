@@ -83,7 +83,7 @@ _WARMUP_STDERR = 1000
 _WARMUP_ENTRY = 100
 _ODD_BYTES = 64
 _MORE_LINES = 1000
-# Pods tell whole seconds, and the clock of a node may be set meanwhile.
+# Pods give whole seconds, and the clock of a node may be set meanwhile.
 _CLOCK_SLACK = 10.0
 
 
@@ -203,7 +203,7 @@ class ItemFacts:
 
 
 def item_from_frame(frame: Frame, facts: ItemFacts) -> Data:
-    """The result of one repetition; without a frame it tells what the pod's status tells.
+    """The result of one repetition; without a frame it holds what the pod's status holds.
 
     A script has the rights of the collector and can write in its name. So types are checked, and exit code and times
     against those of the kubelet; the rest has to be believed.
@@ -318,7 +318,7 @@ def _hwinfo(payload: Mapping[str, t.Any], facts: ItemFacts) -> Data:
 
 
 def _usage(payload: Mapping[str, t.Any], hwinfo: Data) -> Data:
-    """What the script used; why something is not known is said among the absent facts."""
+    """What the script used; the absent facts hold why something is unknown."""
     given = payload.get("usage")
     measured: Mapping[str, t.Any] = given if isinstance(given, Mapping) else {}
     usage: Data = {name: measured.get(name) for name in USAGE_KEYS}
@@ -335,25 +335,25 @@ def _usage(payload: Mapping[str, t.Any], hwinfo: Data) -> Data:
 
 
 def _reason(frame: Frame, facts: ItemFacts) -> tuple[str | None, str]:
-    """Why a repetition failed, with all that has to be said about it."""
+    """Why a repetition failed, with all remarks about it."""
     payload = frame.payload
-    said = [facts.message] if facts.message else []
+    remarks = [facts.message] if facts.message else []
     if payload is None:
-        said.append(frame.problem or "")
-        return facts.reason or LOST_RESULT, "; ".join(said)
+        remarks.append(frame.problem or "")
+        return facts.reason or LOST_RESULT, "; ".join(remarks)
     reason = _own_reason(payload)
     # A pod knows only that its script failed; the result may know why.
     if facts.reason not in (None, SCRIPT_FAILED):
         reason = facts.reason
     elif reason is not None:
-        said = [_ending(payload, reason)]
+        remarks = [_ending(payload, reason)]
     if frame.problem:
-        said.append(frame.problem)
-    return reason, "; ".join([*said, *_remarks(payload)])
+        remarks.append(frame.problem)
+    return reason, "; ".join([*remarks, *_remarks(payload)])
 
 
 def _own_reason(payload: Mapping[str, t.Any]) -> str | None:
-    """Why the script failed as far as its own result tells."""
+    """Why the script failed according to its own result."""
     if payload.get("exit_code") == 0:
         return None
     pressure = (payload.get("hwinfo") or {}).get("pressure") or {}
@@ -363,7 +363,7 @@ def _own_reason(payload: Mapping[str, t.Any]) -> str | None:
 
 
 def _ending(payload: Mapping[str, t.Any], reason: str) -> str:
-    """How the script ended, in words."""
+    """How the script ended, as text."""
     if reason == OOM:
         return "the script was killed because its container used more memory than its limit"
     if reason == CANCELLED:

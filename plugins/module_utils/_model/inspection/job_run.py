@@ -60,13 +60,11 @@ class ContainerFacts:
     """One container of a pod: why it waits, or how it ended."""
 
     name: str
-    init: bool = False
     image: str = ""
     image_id: str = ""
     waiting: str | None = None
     message: str = ""
     exit_code: int | None = None
-    signal: int | None = None
     ended_as: str | None = None
     started: float | None = None
     finished: float | None = None
@@ -95,7 +93,7 @@ class Lost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodFacts:
-    """One pod of a Job; vanished when it was seen and is no more, lost when nobody waits for its end any longer.
+    """One pod of a Job; vanished when it was seen and is no more, lost when its end is not awaited any longer.
 
     begun is when its node took it, from which its timeout counts, but not before it was placed there: the clock of a
     node may be wrong. deleted is when
@@ -123,7 +121,7 @@ class PodFacts:
 
     @property
     def cut_short(self) -> bool:
-        """Whether somebody deleted it before it had ended by itself; times are whole seconds, so equal ones count."""
+        """Whether it was deleted before it had ended by itself; times are whole seconds, so equal ones count."""
         if self.phase == "Succeeded":
             return False
         asked = self.deleted if self.deleted is not None else self.deleted_by
@@ -144,12 +142,12 @@ class PodFacts:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it runs any more, or nobody waits for it."""
+        """Whether nothing of it runs any more, or it is lost."""
         return self.vanished or self.lost is not None or self.phase in ("Succeeded", "Failed")
 
     @property
     def decided(self) -> bool:
-        """Whether its end was told and the Job will not replace it; of one that went away unseen nobody knows why."""
+        """Whether its node reported its end and the Job will not replace it; why a pod vanished is unknown."""
         return self.phase == "Succeeded" or (self.phase == "Failed" and self.disrupted is None)
 
     @property
@@ -170,7 +168,7 @@ class PodFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventFacts:
-    """What somebody said about the Job or a pod."""
+    """An Event about the Job or a pod."""
 
     reason: str
     message: str
@@ -185,7 +183,6 @@ class JobFacts:
     name: str
     uid: str
     created: float | None = None
-    active: int = 0
     succeeded: int = 0
     failed: int = 0
     suspended: bool = False
@@ -230,13 +227,13 @@ class RunState:
 
     def words(self) -> str:
         """One line for people."""
-        told = self.reason or self.waiting_for
-        head = f"{self.phase} ({told})" if told else self.phase
+        detail = self.reason or self.waiting_for
+        head = f"{self.phase} ({detail})" if detail else self.phase
         return f"{head}: {self.message}" if self.message else head
 
 
 def outcome_state(outcome: Mapping[str, t.Any]) -> RunState:
-    """The state a stored outcome tells."""
+    """The state that a stored outcome holds."""
     reason = outcome.get("reason")
     return RunState("failed", str(reason), str(outcome.get("message") or "")) if reason else RunState("succeeded")
 
@@ -281,7 +278,6 @@ def job_facts(raw: Mapping[str, t.Any]) -> JobFacts:
         name=metadata["name"],
         uid=metadata["uid"],
         created=read_time(metadata.get("creationTimestamp")),
-        active=int(status.get("active") or 0),
         succeeded=int(status.get("succeeded") or 0),
         failed=int(status.get("failed") or 0),
         suspended=bool((raw.get("spec") or {}).get("suspend")),
@@ -315,7 +311,7 @@ def pod_facts(raw: Mapping[str, t.Any]) -> PodFacts:
         created=read_time(metadata.get("creationTimestamp")),
         unschedulable=str(scheduled.get("message") or "no node takes it") if stuck else None,
         disrupted=_disruption(disruption) if disruption.get("status") == "True" else None,
-        containers=(*(_container(item, True) for item in inits), *(_container(item, False) for item in mains)),
+        containers=tuple(_container(item) for item in (*inits, *mains)),
         deleted=end - grace if end is not None and grace else None,
         deleted_by=end if not grace else None,
         begun=_later(read_time(status.get("startTime")), read_time(placed)),
@@ -335,12 +331,10 @@ def with_deletion_seen(pod: PodFacts, before: PodFacts | None) -> PodFacts:
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:
-    """The earlier of two moments that may be unknown."""
     return min((item for item in (one, other) if item is not None), default=None)
 
 
 def _later(one: float | None, other: float | None) -> float | None:
-    """The later of two moments that may be unknown."""
     return max((item for item in (one, other) if item is not None), default=None)
 
 
@@ -364,20 +358,18 @@ def event_facts(raw: Mapping[str, t.Any]) -> EventFacts:
     )
 
 
-def _container(raw: Mapping[str, t.Any], init: bool) -> ContainerFacts:
+def _container(raw: Mapping[str, t.Any]) -> ContainerFacts:
     """The facts of one container status."""
     state = raw.get("state") or {}
     waiting, running, ended = (state.get(name) or {} for name in ("waiting", "running", "terminated"))
     code = ended.get("exitCode")
     return ContainerFacts(
         name=str(raw.get("name")),
-        init=init,
         image=str(raw.get("image") or ""),
         image_id=str(raw.get("imageID") or ""),
         waiting=waiting.get("reason"),
         message=str(waiting.get("message") or ended.get("message") or ""),
         exit_code=None if code is None else int(code),
-        signal=ended.get("signal"),
         ended_as=ended.get("reason"),
         started=read_time(running.get("startedAt") or ended.get("startedAt")),
         finished=read_time(ended.get("finishedAt")),
@@ -385,9 +377,9 @@ def _container(raw: Mapping[str, t.Any], init: bool) -> ContainerFacts:
 
 
 def _disruption(condition: Mapping[str, t.Any]) -> str:
-    """Who ended a pod early, in words."""
-    told = [str(condition[key]) for key in ("reason", "message") if condition.get(key)]
-    return ": ".join(told) or "disrupted"
+    """Why a pod was ended early, as text."""
+    parts = [str(condition[key]) for key in ("reason", "message") if condition.get(key)]
+    return ": ".join(parts) or "disrupted"
 
 
 def _indexes(text: t.Any) -> tuple[int, ...]:

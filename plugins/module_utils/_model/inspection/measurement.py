@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -33,6 +34,12 @@ class Measurement:
     failed: tuple[int, ...]
     missing: tuple[int, ...]
     hardware: dict[str, tuple[str, ...]]
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """The quarter points of at least one value, with the ends included; of one value that value."""
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
+    return low, median, high
 
 
 def read_measurement(result: t.Any, metric: str, number: int) -> Measurement:
@@ -65,7 +72,7 @@ def read_runs(result: Fields, where: str) -> list[Fields]:
     return [Fields(data, f"{where}: {key}[{place}]") for place, data in enumerate(result.sequence(key))]
 
 
-def value_at(data: t.Any, path: str) -> t.Any:
+def value_at_path(data: t.Any, path: str) -> t.Any:
     """What is at a dotted path of mappings and lists; None when a part of it is missing."""
     for part in path.split("."):
         if isinstance(data, Mapping):
@@ -79,7 +86,7 @@ def value_at(data: t.Any, path: str) -> t.Any:
 
 def metric_value(item: Mapping[str, t.Any], metric: str) -> float | None:
     """The number at a dotted path, such as usage.user_seconds or stdout.@result.rate; None when there is no number."""
-    return finite_number(value_at(item, metric))
+    return finite_number(value_at_path(item, metric))
 
 
 def hardware_facts(hwinfo: t.Any) -> dict[str, str]:

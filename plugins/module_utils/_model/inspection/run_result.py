@@ -52,7 +52,6 @@ def _is_scalar(value: t.Any) -> bool:
 
 
 def _all_of(check: Check) -> Check:
-    """A list of such values."""
     return lambda value: isinstance(value, list) and all(check(item) for item in value)
 
 
@@ -160,5 +159,4 @@ def outcome_problem(outcome: Mapping[str, t.Any]) -> str | None:
 
 
 def _wrong_keys(data: Mapping[str, t.Any], checks: Mapping[str, Check]) -> list[str]:
-    """The keys whose values are of another sort."""
     return [key for key, check in checks.items() if data.get(key) is not None and not check(data[key])]

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rights of the container in which a script runs: as few as a script needs, more only when somebody asks."""
+"""The rights of the container in which a script runs: as few as a script needs, more only on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, without_none
 
 SECURITY_KEYS = (
     *("run_as_user", "run_as_group", "run_as_non_root", "capabilities"),
@@ -49,7 +49,7 @@ def security_context(asked: Mapping[str, t.Any]) -> Data:
     vouched for.
     """
     user = {"runAsUser": asked.get("run_as_user"), "runAsGroup": asked.get("run_as_group")}
-    context: Data = {key: value for key, value in user.items() if value is not None}
+    context: Data = without_none(user)
     if asked.get("run_as_non_root") or asked.get("run_as_user"):
         context["runAsNonRoot"] = True
     if asked.get("privileged"):

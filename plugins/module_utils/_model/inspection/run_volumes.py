@@ -12,7 +12,12 @@ import re
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import DNS_LENGTH, Data, Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import (
+    DNS_LENGTH,
+    Data,
+    Fields,
+    without_none,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity
 
 Source = t.Literal["persistent_volume_claim", "config_map", "secret", "empty_dir"]
@@ -45,7 +50,7 @@ class RunVolume:
 
     def as_data(self) -> Data:
         """What identifies it."""
-        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+        return without_none(dataclasses.asdict(self))
 
     def volume(self, name: str) -> Data:
         """It as a volume of a pod."""

@@ -11,6 +11,8 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.measurement import quartiles
+
 # Whiskers end at the last value within this many times the distance of the quartiles.
 REACH = 1.5
 
@@ -36,7 +38,7 @@ class Box:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReportedChange:
-    """What became of a metric against the first result; percent and the rest are None where that cannot be said."""
+    """What became of a metric against the first result; percent and the rest are None where they are unknown."""
 
     verdict: str
     percent: float | None = None
@@ -47,13 +49,13 @@ class ReportedChange:
 
     @property
     def basis(self) -> str:
-        """What the verdict rests on, in words."""
-        said = []
+        """What the verdict rests on, as text."""
+        parts = []
         if self.p_value is not None:
-            said.append("p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}")
+            parts.append("p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}")
         if self.detectable is not None:
-            said.append(f"finds changes from {self.detectable:.3g} %")
-        return "; ".join([*said, self.reason] if self.reason else said)
+            parts.append(f"finds changes from {self.detectable:.3g} %")
+        return "; ".join([*parts, self.reason] if self.reason else parts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def box_of(values: Sequence[float]) -> Box | None:
     if not values:
         return None
     ordered = sorted(values)
-    low, median, high = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
+    low, median, high = quartiles(ordered)
     reach = REACH * (high - low)
     least = min((value for value in ordered if value >= low - reach), default=low)
     most = max((value for value in ordered if value <= high + reach), default=high)
@@ -193,5 +195,4 @@ def box_of(values: Sequence[float]) -> Box | None:
 
 
 def _median(sample: Sample) -> float:
-    """The middle of a sample that has values."""
     return statistics.median(point.value for point in sample.points)

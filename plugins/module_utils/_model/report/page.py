@@ -5,7 +5,7 @@
 
 """Reports as typed data: a title and sections; each capability brings a section type of its own.
 
-The gang timeline tells who waited for what, when; inspections have a file of their own. Times are seconds since 1970;
+The gang timeline shows who waited for what, when; inspections have a file of their own. Times are seconds since 1970;
 nothing here reads a clock, so equal data make equal reports.
 """
 
@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
-    """What a gang waited for: the reason in words, the amounts that were short, and the whole verdict as text.
+    """What a gang waited for: the reason as text, the amounts that were short, and the whole verdict as text.
 
     never says that waiting would not help: it did not fit even on empty nodes.
     """
@@ -83,7 +83,7 @@ class GangRow:
 
     @property
     def unseen_run(self) -> float | None:
-        """How long it ran at most, when it was over before anybody saw it run; None for others."""
+        """How long it ran at most, when its end was seen but not its run; None for others."""
         last = max((place for place, span in enumerate(self.spans) if span.phase == "queued"), default=-1)
         seen = any(span.phase == "running" for span in self.spans[last + 1 :])
         if seen or self.ended is None or self.started is None:

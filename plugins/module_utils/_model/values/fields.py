@@ -56,7 +56,7 @@ class Fields:
         return BadInput("read", f"{self.where}: {key}", cause)
 
     def only(self, known: Sequence[str]) -> None:
-        """Refuse keys nobody knows, with the nearest one that is known."""
+        """Refuse unknown keys and name the nearest known one."""
         for key in self.data:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, 1, 0.5)
@@ -64,7 +64,7 @@ class Fields:
                 raise self.fail(str(key), f"unknown key; {hint}")
 
     def unknown(self, known: Sequence[str]) -> Data:
-        """The keys nobody knows: of the same format they are a later version's, and are kept when written back."""
+        """The unknown keys: of the same format they are a later version's, and are kept when written back."""
         return {key: value for key, value in self.data.items() if key not in known}
 
     def require_format(self, newest: int) -> None:
@@ -190,9 +190,13 @@ def _no_constant(name: str) -> t.NoReturn:
 
 
 def given_fields(options: t.Any) -> Data:
-    """The fields of options that somebody set, by their names; the others are None."""
-    found = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return {name: value for name, value in found.items() if value is not None}
+    """The fields of options that are set, by their names; the others are None."""
+    return without_none({field.name: getattr(options, field.name) for field in dataclasses.fields(options)})
+
+
+def without_none(data: Mapping[str, t.Any]) -> Data:
+    """The entries of a mapping that have a value."""
+    return {key: value for key, value in data.items() if value is not None}
 
 
 def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.Any:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping
 
+# An object as the API server sends and takes it.
+Object = dict[str, t.Any]
+
 
 def describe_object(obj: t.Mapping[str, t.Any]) -> str:
-    """Kind and name of an object in words for messages: "Pod ns/name"."""
+    """Kind and name of an object for messages: "Pod ns/name"."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
     namespace = metadata.get("namespace")

@@ -28,7 +28,7 @@ _BINARY_SUFFIXES = ("", *_BINARY_POWERS)
 
 # Binary amounts stop at the largest signed 64 bit number, as in Kubernetes; decimal ones have no cap there.
 _BINARY_CAP = (2**63 - 1) * NANO
-# Nobody means numbers beyond this, and 10**(10**9) would eat all memory.
+# Larger numbers are mistakes, and 10**(10**9) would eat all memory.
 _MAX_EXPONENT = 1000
 # Kubernetes keeps a text as it was written when it decodes quickly: up to 18 decimal digits, or up to this many digits
 # before a binary suffix.
@@ -185,7 +185,6 @@ def _decode_decimal(digits: str, fraction: str, power: int, form: Form) -> _Pars
 
 
 def _decode_binary(digits: str, fraction: str, power: int) -> _Parsed:
-    """An amount with a binary suffix."""
     nanos = min(_shift(int(digits + fraction) << power, 9 - len(fraction)), _BINARY_CAP)
     quick = not fraction and len(digits) <= _FAST_BINARY_DIGITS[power]
     return _Parsed(nanos, "binary", quick and int(digits) % 8 != 0, 0)

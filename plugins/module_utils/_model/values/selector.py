@@ -24,7 +24,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Whether the labels satisfy this expression; an unknown operator satisfies nobody."""
+        """Whether the labels satisfy this expression; an unknown operator is never satisfied."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -69,7 +69,6 @@ def label_selector(raw: t.Mapping[str, t.Any] | None) -> LabelSelector | None:
 
 
 def _requirement(raw: t.Mapping[str, t.Any]) -> Requirement:
-    """Read one matchExpressions or matchFields entry."""
     values = tuple(str(value) for value in raw.get("values") or ())
     return Requirement(str(raw.get("key", "")), str(raw.get("operator", "")), values)
 

@@ -28,13 +28,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import Case, open_case, virtual_pod
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import Placement
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
-    Placement,
     emptiest,
     find_packing,
     place_as_many,
-    play,
+    place_greedily,
 )
 
 # A pod this much older than its attempt belongs to an earlier one; servers' clocks differ by less.
@@ -232,17 +232,17 @@ def place_outstanding(room: Room, items: Iterable[Outstanding]) -> int:
 def _place(room: Room, gang: Gang) -> int:
     """Place a gang whole if there is a way, else as many as will go; how many found no place."""
     case = open_case(gang, room)
-    board = case.board
+    state = case.state
     whole = None
-    if not board.overdrawn():
-        whole = play(board, range(len(board.pieces)), emptiest) or find_packing(board)
+    if not state.overdrawn():
+        whole = place_greedily(state, range(len(state.podsets)), emptiest) or find_packing(state)
     if whole is not None:
         _take(room, case, whole)
         return 0
     unplaced = 0
     for podset in gang.podsets:
         alone = open_case(dataclasses.replace(gang, podsets=(podset,)), room)
-        placed = place_as_many(alone.board, 0, emptiest)
+        placed = place_as_many(alone.state, 0, emptiest)
         _take(room, alone, [placed])
         unplaced += podset.count - sum(placed.values())
     return unplaced

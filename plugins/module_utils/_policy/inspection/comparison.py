@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tell whether one set of runs is better or worse than another, or whether that is noise.
+"""Decide whether one set of runs is better or worse than another, or whether that is noise.
 
 Two questions have to be answered with yes: is the change of the median larger than the threshold, and would chance
 alone seldom order the runs like this (Mann-Whitney test, which asks nothing of the shape of the noise)? Where the
@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.meas
     Measurement,
     hardware_differences,
     hardware_unknown,
+    quartiles,
     read_measurement,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -57,7 +58,7 @@ class ComparisonOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MetricChange:
-    """How one set of runs differs from another, in percent of the median; None where that cannot be said.
+    """How one set of runs differs from another, in percent of the median; None where that is unknown.
 
     detectable is the smallest change that as many runs with this noise would show in four of five cases.
     """
@@ -177,7 +178,7 @@ def _measurements(results: t.Any, metric: str) -> list[Measurement]:
 
 
 def _obstacle(baseline: Sequence[float], other: Sequence[float]) -> str | None:
-    """Why nothing can be said, or None."""
+    """Why the runs cannot be compared, or None."""
     if not baseline or not other:
         return "one side has no run that succeeded and has the metric"
     if min(*baseline, *other) < 0:
@@ -192,7 +193,6 @@ def _obstacle(baseline: Sequence[float], other: Sequence[float]) -> str | None:
 
 
 def _percent(value: float, base: float) -> float:
-    """A value's distance from a base in percent of it."""
     return (value / base - 1) * 100
 
 
@@ -267,20 +267,11 @@ def _summary(one: Measurement) -> Data:
         "spread_percent": None,
     }
     if one.values:
-        median = statistics.median(one.values)
-        low, high = _quartiles(one.values)
+        low, median, high = quartiles(one.values)
         spread = (high - low) / abs(median) * 100 if median else None
         data.update(median=median, quartiles=[low, high], spread_percent=spread)
         data.update(minimum=min(one.values), maximum=max(one.values))
     return data
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The quarter points; of one value that value."""
-    if len(values) == 1:
-        return values[0], values[0]
-    low, _middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, high
 
 
 def _change_data(change: MetricChange) -> Data:

@@ -64,7 +64,7 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Whether a pod got the hardware it asked for: true, false, or None when nothing was asked or nobody could look."""
+    """Whether a pod got the hardware it asked for: true, false, or None when nothing was asked or seen."""
 
     verified: bool | None
     asked_found: tuple[Data, ...] = ()
@@ -144,7 +144,6 @@ def _verdict(answers: Iterable[bool | None]) -> bool | None:
 
 
 def _labels(node: Raw) -> Labels:
-    """The labels of a raw node."""
     labels: Labels = (node.get("metadata") or {}).get("labels") or {}
     return labels
 
@@ -158,7 +157,7 @@ def _expression(requirement: Requirement) -> Data:
 
 
 def _missing(node: Node, wants: Sequence[Want], needed: Mapping[str, int]) -> tuple[str, ...]:
-    """Everything a node lacks, in words."""
+    """Everything a node lacks, as text."""
     missing = [f"{want.what}: {_label_words(want, node.labels)}" for want in wants if not want.met(node.labels)]
     for name, amount in needed.items():
         offered = node.allocatable.get(name, 0)
@@ -171,13 +170,13 @@ def _label_words(want: Want, labels: Labels) -> str:
     """What the labels say about a want: of the way that is met, or of the nearest one what is not met."""
     ways = [[item for item in way.requirements if not item.matches(labels)] for way in want.ways]
     best = min(range(len(ways)), key=lambda i: len(ways[i]))
-    told = ways[best] or want.ways[best].requirements
-    words = "; ".join(dict.fromkeys(_label_found(item.key, labels) for item in told))
+    shown = ways[best] or want.ways[best].requirements
+    words = "; ".join(dict.fromkeys(_label_found(item.key, labels) for item in shown))
     return f"{words} ({want.note})" if want.note and ways[best] else words
 
 
 def _label_found(key: str, labels: Labels) -> str:
-    """One label in words; AMD's older labels are told when the newer one is absent."""
+    """One label as text; AMD's older labels are shown when the newer one is absent."""
     if key in labels:
         return f"label {key} is {labels[key]!r}" if labels[key] != "true" else f"label {key} is true"
     if "amd.com/" in key:
@@ -194,7 +193,7 @@ def _node_row(want: Want, labels: Labels | None) -> Data:
     if labels is None or not want.ways:
         return row
     met = want.met(labels)
-    # An absent label that nobody would have written contradicts nothing.
+    # A label that nothing would have written on this node may be absent.
     return {**row, "found": _label_words(want, labels), "ok": None if not met and not want.conclusive else met}
 
 

@@ -30,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hard
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import LABEL_LENGTH
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import (
     Labels,
@@ -90,7 +91,8 @@ def wants_of(ask: HardwareAsk, nodes: Sequence[Labels] | None, *, lenient: bool 
     wants = []
     if ask.arch:
         way = _way(Requirement(ARCH, "In", (ask.arch,)))
-        wants.append(Want(f"arch {ask.arch}", ask.arch, (way,), _sees_arch(ask.arch)))
+        sees = _sees_cpu("arch", lambda found: arch_name(found) == ask.arch)
+        wants.append(Want(f"arch {ask.arch}", ask.arch, (way,), sees))
     wants += _cpu_wants(ask)
     for key, value in ask.node_selector:
         way = _way(Requirement(key, "In", (value,)))
@@ -101,7 +103,6 @@ def wants_of(ask: HardwareAsk, nodes: Sequence[Labels] | None, *, lenient: bool 
 
 
 def _way(*requirements: Requirement) -> LabelSelector:
-    """One way to meet a want."""
     return LabelSelector(requirements)
 
 
@@ -112,11 +113,13 @@ def _cpu_wants(ask: HardwareAsk) -> list[Want]:
     if cpu.vendor:
         names = vendor_names(cpu.vendor)
         way = _way(Requirement(f"{NFD}cpu-model.vendor_id", "In", names))
-        wants.append(Want(f"cpu vendor {cpu.vendor}", cpu.vendor, (way,), _sees_vendor(names)))
+        sees = _sees_cpu("vendor", lambda found: found.lower() in (name.lower() for name in names))
+        wants.append(Want(f"cpu vendor {cpu.vendor}", cpu.vendor, (way,), sees))
     for what, label, number in (("family", "family", cpu.family), ("model", "id", cpu.model)):
         if number is not None:
             way = _way(Requirement(f"{NFD}cpu-model.{label}", "In", (str(number),)))
-            wants.append(Want(f"cpu {what} {number}", number, (way,), _sees_number(what, number)))
+            sees = _sees_cpu(what, str(number).__eq__)
+            wants.append(Want(f"cpu {what} {number}", number, (way,), sees))
     if cpu.level:
         name = level_name(cpu.level)
         wants.append(Want(f"cpu level {name}", name, _level_ways(cpu.level), _sees_level(cpu.level), _LEVEL_NOTE))
@@ -129,7 +132,7 @@ def _cpu_wants(ask: HardwareAsk) -> list[Want]:
 
 
 def _implied_level(flag: str) -> int | None:
-    """The level that has a flag nobody labels; None for flags with labels of their own."""
+    """The level of a flag that gets no label; None for flags with labels of their own."""
     if flag not in WITHHELD_FLAGS:
         return None
     return next((level for level, flags in LEVEL_FLAGS.items() if flag in flags), None)
@@ -150,7 +153,6 @@ def _withheld_wants(ask: HardwareAsk) -> list[Want]:
 
 
 def _flag_way(flags: Iterable[str]) -> LabelSelector:
-    """All of some flags have their label."""
     return _way(*(Requirement(f"{CPUID}{flag}", "In", ("true",)) for flag in flags))
 
 
@@ -229,7 +231,6 @@ def _needs_nodes(what: str, lenient: bool) -> tuple[LabelSelector, ...]:
 
 
 def _amd_bytes(value: str) -> int | None:
-    """The size in an AMD label."""
     found = _AMD_SIZE.fullmatch(value)
     return int(found[1]) * _GIB if found else None
 
@@ -269,43 +270,17 @@ def gpus_seen(gpu: GpuAsk, hwinfo: Raw) -> list[Raw] | None:
     return None if gpu.vendor == "intel" and not found else found
 
 
-def _cpu_fact(hwinfo: Raw, name: str) -> t.Any:
-    """One fact about the CPU, None when it was not seen."""
-    cpu = hwinfo.get("cpu")
-    return cpu.get(name) if isinstance(cpu, Mapping) else None
-
-
 def _sees_nothing(_hwinfo: Raw) -> Seen:
     """A container cannot see labels."""
     return None, None
 
 
-def _sees_arch(arch: str) -> Callable[[Raw], Seen]:
-    """Compare the architecture."""
+def _sees_cpu(name: str, holds: Callable[[str], bool | None]) -> Callable[[Raw], Seen]:
+    """Whether a fact about the CPU holds; None when it was not seen."""
 
     def look(hwinfo: Raw) -> Seen:
-        found = _cpu_fact(hwinfo, "arch")
-        return found, None if found is None else arch_name(str(found)) == arch
-
-    return look
-
-
-def _sees_vendor(names: Sequence[str]) -> Callable[[Raw], Seen]:
-    """Compare the vendor in any of its spellings."""
-
-    def look(hwinfo: Raw) -> Seen:
-        found = _cpu_fact(hwinfo, "vendor")
-        return found, None if found is None else str(found).lower() in (name.lower() for name in names)
-
-    return look
-
-
-def _sees_number(name: str, number: int) -> Callable[[Raw], Seen]:
-    """Compare family or model."""
-
-    def look(hwinfo: Raw) -> Seen:
-        found = _cpu_fact(hwinfo, name)
-        return found, None if found is None else str(found) == str(number)
+        found = value_at(hwinfo, ("cpu", name))
+        return found, None if found is None else holds(str(found))
 
     return look
 
@@ -313,19 +288,18 @@ def _sees_number(name: str, number: int) -> Callable[[Raw], Seen]:
 def _sees_level(level: int) -> Callable[[Raw], Seen]:
     """Compare the level; a higher one has all of a lower one."""
 
-    def look(hwinfo: Raw) -> Seen:
-        found = _cpu_fact(hwinfo, "level")
-        number = level_number(str(found)) if found is not None else None
-        return found, None if number is None else number >= level
+    def holds(found: str) -> bool | None:
+        number = level_number(found)
+        return None if number is None else number >= level
 
-    return look
+    return _sees_cpu("level", holds)
 
 
 def _sees_flags(flags: Sequence[str]) -> Callable[[Raw], Seen]:
     """Look for flags among those the kernel lists."""
 
     def look(hwinfo: Raw) -> Seen:
-        seen = _cpu_fact(hwinfo, "flags")
+        seen = value_at(hwinfo, ("cpu", "flags"))
         if not isinstance(seen, list) or not seen:
             return None, None
         absent = [flag for flag in flags if not has_flag(flag, map(str, seen))]

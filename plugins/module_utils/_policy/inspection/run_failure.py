@@ -69,9 +69,9 @@ def overdue_nodes(facts: RunFacts, *, now: float, limits: PodLimits) -> frozense
 
 
 def with_lost_pods(facts: RunFacts, *, now: float, limits: PodLimits, gone: frozenset[str]) -> RunFacts:
-    """The facts with those pods marked that nobody waits for any longer; gone are nodes that are no more.
+    """The facts with those pods marked as lost whose end is not awaited any longer; gone are deleted nodes.
 
-    The end of a pod is told by its node, and a Job replaces no pod before that. So of a node that died nothing would
+    The node reports the end of a pod, and a Job replaces no pod before that. So of a node that died nothing would
     ever be heard. One that is only not ready may come back with all that ended meanwhile, so it is waited for.
     """
     pulled = any(pod.started for pod in facts.pods)
@@ -157,7 +157,7 @@ def pod_failure(pod: PodFacts, failed_as: str) -> tuple[str | None, str]:
 
 
 def _ended_failure(pod: PodFacts, failed_as: str) -> tuple[str, str]:
-    """Why a pod failed whose end was told."""
+    """Why a pod failed whose end its node reported."""
     if pod.reason == "DeadlineExceeded":
         return TIMEOUT, pod.message or "it ran longer than its timeout"
     if pod.reason == "Evicted":
@@ -198,7 +198,7 @@ def _only_lost(facts: RunFacts, now: float, failed_as: str) -> RunState | None:
 
 
 def _failed_job(facts: RunFacts, failed_as: str) -> RunState:
-    """The state of a Job its controller gave up: the pods tell more than the Job."""
+    """The state of a Job its controller gave up: the pods say more than the Job."""
     job = facts.job
     if job is None:
         raise ValueError("a failed Job is needed")
@@ -207,9 +207,9 @@ def _failed_job(facts: RunFacts, failed_as: str) -> RunState:
     failed = [pod for pod in facts.pods if pod.phase != "Succeeded"]
     if not failed:
         return RunState("failed", failed_as, job.message)
-    told = [pod_failure(pod, failed_as) for pod in failed]
+    failures = [pod_failure(pod, failed_as) for pod in failed]
     # A special cause explains more than a plain exit code of another pod.
-    reason, message = next((pair for pair in told if pair[0] not in (None, failed_as)), told[0])
+    reason, message = next((pair for pair in failures if pair[0] not in (None, failed_as)), failures[0])
     return RunState("failed", reason or failed_as, message)
 
 
@@ -239,18 +239,18 @@ def _waiting(facts: RunFacts, failed_as: str) -> tuple[RunState, bool]:
     return _refused(refused.message)
 
 
-def _refused(told: str) -> tuple[RunState, bool]:
+def _refused(answer: str) -> tuple[RunState, bool]:
     """What it means that the controller could make no pod, and whether waiting is in vain."""
-    if "exceeded quota" in told:
-        return RunState("pending", None, told, "quota"), False
-    if "failed quota" in told:
-        return RunState("failed", QUOTA, told), True
-    message = f"its pods are refused: {told.removeprefix('Error creating: ')}"
-    if any(word in told for word in _UNANSWERED):
+    if "exceeded quota" in answer:
+        return RunState("pending", None, answer, "quota"), False
+    if "failed quota" in answer:
+        return RunState("failed", QUOTA, answer), True
+    message = f"its pods are refused: {answer.removeprefix('Error creating: ')}"
+    if any(word in answer for word in _UNANSWERED):
         return RunState("pending", REFUSED, message, "queued"), False
-    if any(word in told for word in _REFUSALS):
+    if any(word in answer for word in _REFUSALS):
         return RunState("failed", REFUSED, message), True
-    return RunState("pending", None, told, "queued"), False
+    return RunState("pending", None, answer, "queued"), False
 
 
 def _waited_too_long(state: RunState, start_timeout: float) -> RunState:
@@ -283,7 +283,7 @@ def _ran_out_of_memory(item: ContainerFacts) -> bool:
 
 
 def _how_it_ended(item: ContainerFacts) -> str:
-    """A container's end in words."""
+    """A container's end as text."""
     text = f"container {item.name} ended with exit code {item.exit_code}"
     if item.exit_code == _KILLED:
         text += " (killed)"

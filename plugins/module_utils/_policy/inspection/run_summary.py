@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import statistics
 import typing as t
 from collections.abc import Sequence
 
@@ -23,12 +22,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.job_
     TIMEOUT,
     UNSCHEDULABLE,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.measurement import quartiles
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 
 # Failures that say nothing about the script: the same run may well succeed next time.
 _CIRCUMSTANCES = (CANCELLED, CONFIG, EVICTED, IMAGE_PULL, LOST_RESULT, QUOTA, REFUSED, UNSCHEDULABLE)
 
-# How much of a failed run's stderr is told.
+# How many bytes of a failed run's stderr are shown.
 _LAST_LINES, _LAST_LETTERS = 5, 500
 
 
@@ -40,7 +40,7 @@ def summarize(items: Sequence[Data]) -> Data:
 
 
 def all_verified(items: Sequence[Data]) -> bool | None:
-    """Whether every run had the hardware asked for: one that had not decides, one that nobody knows leaves it open."""
+    """Whether every run had the hardware asked for: False if one had not, None if that of one is unknown."""
     known = [item.get("placement_verified") for item in items]
     if False in known:
         return False
@@ -101,6 +101,6 @@ def _spread(times: Sequence[float]) -> Data | None:
     """Median, quartiles and extremes; None without any time."""
     if not times:
         return None
-    low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else [times[0]] * 3
-    numbers = {"median": middle, "q1": low, "q3": high, "min": times[0], "max": times[-1]}
+    low, median, high = quartiles(times)
+    numbers = {"median": median, "q1": low, "q3": high, "min": times[0], "max": times[-1]}
     return {name: round(number, 9) for name, number in numbers.items()}

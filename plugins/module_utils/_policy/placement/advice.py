@@ -14,14 +14,17 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NODE_REASONS, Advice, Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import Placed, open_case, try_to_fit
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
+    PlacementState,
+    PodsetIndex,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import (
     EXPLORE_LIMIT,
     Budget,
     arithmetic_proof,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import NodeIndex, Room
 
 # More pods than this are not "a small change"; the search stops there.
 MOST_PODS_TO_END = 64
@@ -30,7 +33,7 @@ MOST_SLOTS_TO_FREE = 4 * MOST_PODS_TO_END
 MOST_NODES_TO_PRUNE = 50_000
 # On more nodes than this only proofs by counting are tried while sizes are searched for.
 MANY_NODES = 1000
-# All searches for one piece of advice share this.
+# All searches for the advice on one verdict share this.
 ADVICE_LOOKS = 3 * EXPLORE_LIMIT
 
 
@@ -56,7 +59,7 @@ def fewer_replicas(room: Room, gang: Gang, budget: Budget) -> Advice | None:
     if best is None and len(full) > 1:
         steps = max(full.values())
         best = _largest(
-            room, gang, budget, steps - 1, lambda k: {name: max(min(1, n), n * k // steps) for name, n in full.items()}
+            room, gang, budget, steps - 1, lambda k: {name: max(min(1, c), c * k // steps) for name, c in full.items()}
         )
     if best is None:
         return None
@@ -76,7 +79,7 @@ def _largest(
     while low <= high:
         middle = (low + high) // 2
         case = open_case(gang.resized(counts(middle)), room)
-        hard_to_prove = len(case.board.nodes) > MANY_NODES and not arithmetic_proof(case.board)
+        hard_to_prove = len(case.state.nodes) > MANY_NODES and not arithmetic_proof(case.state)
         placed = None if hard_to_prove else try_to_fit(case, budget)
         if placed:
             best, low = (counts(middle), placed), middle + 1
@@ -108,75 +111,80 @@ def _choose_pods(room: Room, gang: Gang, budget: Budget) -> list[Pod] | None:
 
 
 def _fits_without(room: Room, gang: Gang, gone: t.Iterable[Pod], budget: Budget) -> bool:
-    """Whether the gang fits once these pods have ended."""
     return try_to_fit(open_case(gang, room.without(gone)), budget) is not None
 
 
-def _removable(room: Room, n: int) -> list[Pod]:
+def _removable(room: Room, node: NodeIndex) -> list[Pod]:
     """Pods of a node that end for good when they end, biggest share of the node first."""
-    capacity = room.nodes[n].allocatable
+    capacity = room.nodes[node].allocatable
 
     def share(pod: Pod) -> float:
         return max(
             (amount / capacity[name] for name, amount in pod.requests.items() if capacity.get(name)), default=0.0
         )
 
-    pods = [pod for pod in room.pods_on[n] if not pod.stays and not pod.virtual]
+    pods = [pod for pod in room.pods_on[node] if not pod.stays and not pod.virtual]
     return sorted(pods, key=lambda pod: (-share(pod), pod.key))
 
 
 def _cheapest_slots(room: Room, gang: Gang) -> list[Pod] | None:
-    """Free slots one after the other where the fewest pods stand in the way; None if that takes too many."""
-    board = open_case(gang, room).board
+    """Free slots one after the other where the fewest pods have to end; None if that takes too many."""
+    state = open_case(gang, room).state
     gone: list[Pod] = []
-    for p, piece in sorted(enumerate(board.pieces), key=lambda item: -sum(item[1].cost)):
-        for n in sorted(piece.allowed, key=lambda n: -board.room_for(p, n)):
-            board.place(p, n, min(board.left[p], board.room_for(p, n)))
-        if not _free_slots(room, board, p, gone):
+    for index, podset in sorted(enumerate(state.podsets), key=lambda item: -sum(item[1].cost)):
+        for node in sorted(podset.allowed, key=lambda node: -state.room_for(index, node)):
+            state.place(index, node, min(state.left[index], state.room_for(index, node)))
+        if not _free_slots(room, state, index, gone):
             return None
     return gone
 
 
-def _free_slots(room: Room, board: Board, p: int, gone: list[Pod]) -> bool:
-    """Add pods to gone until the piece's last pod finds room; False if that takes too many."""
-    if board.left[p] > MOST_SLOTS_TO_FREE:
+def _free_slots(room: Room, state: PlacementState, index: PodsetIndex, gone: list[Pod]) -> bool:
+    """Add pods to gone until the podset's last pod finds room; False if that takes too many."""
+    if state.left[index] > MOST_SLOTS_TO_FREE:
         return False
-    ways = [way for n in board.pieces[p].allowed if board.left[p] and (way := _way_to_slot(room, board, p, n, gone))]
+    ways = [
+        way
+        for node in state.podsets[index].allowed
+        if state.left[index] and (way := _way_to_slot(room, state, index, node, gone))
+    ]
     heapq.heapify(ways)
-    while board.left[p]:
+    while state.left[index]:
         if not ways or len(gone) > MOST_PODS_TO_END:
             return False
-        _number, n, pods = heapq.heappop(ways)
+        _number, node, pods = heapq.heappop(ways)
         for pod in pods:
             gone.append(pod)
-            for r, name in enumerate(board.resources):
-                board.free[n][r] += pod.requests.get(name, 0)
-        board.place(p, n, min(board.left[p], board.room_for(p, n)))
-        if way := _way_to_slot(room, board, p, n, gone):
+            for resource, name in enumerate(state.resources):
+                state.free[node][resource] += pod.requests.get(name, 0)
+        state.place(index, node, min(state.left[index], state.room_for(index, node)))
+        if way := _way_to_slot(room, state, index, node, gone):
             heapq.heappush(ways, way)
     return len(gone) <= MOST_PODS_TO_END
 
 
-def _way_to_slot(room: Room, board: Board, p: int, n: int, gone: t.Sequence[Pod]) -> tuple[int, int, list[Pod]] | None:
-    """How many and which pods to end on a node until one more pod of the piece finds room there."""
-    free = list(board.free[n])
-    needs = board.pieces[p].needs
+def _way_to_slot(
+    room: Room, state: PlacementState, index: PodsetIndex, node: NodeIndex, gone: t.Sequence[Pod]
+) -> tuple[int, int, list[Pod]] | None:
+    """How many and which pods to end on a node until one more pod of the podset finds room there."""
+    free = list(state.free[node])
+    needs = state.podsets[index].needs
     pods: list[Pod] = []
-    for pod in _removable(room, n):
-        if all(free[r] >= cost for r, cost in needs):
+    for pod in _removable(room, node):
+        if all(free[resource] >= cost for resource, cost in needs):
             break
         if not any(pod is other for other in gone):
             pods.append(pod)
-            for r, name in enumerate(board.resources):
-                free[r] += pod.requests.get(name, 0)
-    fits = all(free[r] >= cost for r, cost in needs)
-    return (len(pods), n, pods) if fits and pods else None
+            for resource, name in enumerate(state.resources):
+                free[resource] += pod.requests.get(name, 0)
+    fits = all(free[resource] >= cost for resource, cost in needs)
+    return (len(pods), node, pods) if fits and pods else None
 
 
 def _whole_nodes(room: Room, gang: Gang, budget: Budget) -> list[Pod] | None:
     """Clear nodes the gang could use, least occupied first, until it fits; None if it takes too many pods."""
-    useful = open_case(gang, room.emptied()).board.nodes
-    by_node = sorted((len(pods), n, pods) for n in useful if (pods := _removable(room, n)))
+    useful = open_case(gang, room.emptied()).state.nodes
+    by_node = sorted((len(pods), node, pods) for node in useful if (pods := _removable(room, node)))
     low, high = 1, len(by_node)
     best: list[Pod] | None = None
     while low <= high:
@@ -213,8 +221,8 @@ def nodes_to_open(room: Room, gang: Gang, budget: Budget) -> Advice | None:
         ending = _choose_pods(opened, gang, budget) or []
         case = open_case(gang, opened.without(ending))
         placed = try_to_fit(case, budget)
-    closed = {node.name for node, free in zip(room.nodes, opened.nodes, strict=True) if node != free}
-    used = {case.room.nodes[n].name for here in placed.placement for n in here} if placed else set()
+    closed = {now.name for now, then in zip(room.nodes, opened.nodes, strict=True) if now != then}
+    used = {case.room.nodes[node].name for here in placed.placement for node in here} if placed else set()
     names = sorted(closed & used)
     if not names or not _fits_without(room.opened(names), gang, ending, budget):
         return None

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Together: gangs that start in one cycle meet in the scheduler's queue, so they must fit in any order among them.
+"""Concurrent starts: gangs of one cycle meet in the scheduler's queue, so they must fit in any order among them.
 
 Each verdict looks at one gang alone. Where several are started before the first is bound, the scheduler may place an
 earlier one other than expected and take what a later one counted on; then the later one has to wait for the next cycle.
@@ -26,16 +26,19 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraint
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board, Candidate
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import read_wishes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
+    Candidate,
+    PlacementState,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import order_free
 
 Steering = t.Mapping[str, t.Sequence[str]]
 PodClass = tuple["str | None", str]
-# The keys of labels that rules about other pods ask for; None where nobody has such rules.
+# The keys of labels that rules about other pods ask for; None where no pod has such rules.
 LabelKeys: t.TypeAlias = "frozenset[str] | None"
 # More kinds of pods that could meet than this are not searched for an order that fails; room to spare must do.
 MOST_CLASSES = 24
@@ -44,7 +47,7 @@ MOST_COUNTED = 400
 
 
 def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
-    """The labels by which pods differ to any pod that is there or is to start; others tell no pods apart.
+    """The labels by which pods differ to any pod that is there or is to start; other labels make no difference.
 
     Most labels name the object a pod comes from, and with them no two gangs would ever be alike.
     """
@@ -52,7 +55,7 @@ def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
     selectors = {term.selector for term in terms}
     for gang in gangs:
         for podset in gang.podsets:
-            if _minds_neighbors(podset):
+            if _has_interpod_rules(podset):
                 wish = read_constraints(podset.template, gang.namespace)
                 selectors.update(term.selector for term in (*wish.affinity, *wish.anti_affinity))
                 selectors.update(spread.selector for spread in wish.spreads)
@@ -69,8 +72,8 @@ def pod_class(namespace: str, podset: PodSet, keys: LabelKeys) -> PodClass:
     """
     template = podset.template
     labels = (template.get("metadata") or {}).get("labels") or {}
-    told = {key: str(value) for key, value in labels.items() if keys is not None and key in keys}
-    text = json.dumps([told, placement_fields(template), podset.requests], sort_keys=True, default=str)
+    compared = {key: str(value) for key, value in labels.items() if keys is not None and key in keys}
+    text = json.dumps([compared, placement_fields(template), podset.requests], sort_keys=True, default=str)
     apart = keys is not None or read_claims(template.get("spec") or {})
     return namespace if apart else None, text
 
@@ -134,7 +137,7 @@ class ConcurrentStarts:
     """What was agreed to start on one room, and whether one more gang may join."""
 
     def __init__(self, room: Room, keys: LabelKeys) -> None:
-        """The room as it is before anything of this company is placed; it must not change once a gang was asked for."""
+        """room: free capacity before this cycle's starts; it must not be modified after the first call of admits."""
         self._room = room
         self._keys = keys
         self._pods: dict[PodClass, tuple[str, PodSet]] = {}
@@ -156,10 +159,10 @@ class ConcurrentStarts:
         if not self._room.snapshot.nodes_visible:
             return False
         self._count_agreed()
-        company = self._company(wanted)
-        if not company:
+        connected = self._connected_classes(wanted)
+        if not connected:
             return True
-        whole = {key: self._counts.get(key, 0) + wanted.get(key, 0) for key in (*company, *wanted)}
+        whole = {key: self._counts.get(key, 0) + wanted.get(key, 0) for key in (*connected, *wanted)}
         if len(whole) > MOST_COUNTED:
             return False
         if self._has_to_spare(whole, wanted):
@@ -185,11 +188,11 @@ class ConcurrentStarts:
         """A class against the room, worked out once."""
         if key not in self._views:
             namespace, podset = self._pods[key]
-            self._views[key] = _look(self._room, namespace, podset)
+            self._views[key] = _view_of(self._room, namespace, podset)
         return self._views[key]
 
     def _count_agreed(self) -> None:
-        """Note for every agreed class how many of its slots the others may destroy at the worst."""
+        """Note for every agreed class how many of its slots the others may destroy at most."""
         for key, count in self._uncounted.items():
             if key not in self._lost:
                 self._lost[key] = self._harm_to(key)
@@ -208,21 +211,21 @@ class ConcurrentStarts:
         mine, theirs = self._view(key), self._view(rival)
         return count * theirs.harm(mine) if theirs.meets(mine) else 0
 
-    def _company(self, wanted: t.Collection[PodClass]) -> list[PodClass]:
+    def _connected_classes(self, wanted: t.Collection[PodClass]) -> list[PodClass]:
         """The agreed classes that could meet those wanted, or meet others that could, and so on."""
         nodes = frozenset().union(*(self._view(key).nodes for key in wanted))
         left = [key for key in self._counts if key not in wanted]
-        company = [key for key in wanted if key in self._counts]
+        connected = [key for key in wanted if key in self._counts]
         while True:
             met = [key for key in left if not nodes.isdisjoint(self._view(key).nodes)]
             if not met:
-                return company
-            company += met
+                return connected
+            connected += met
             left = [key for key in left if nodes.isdisjoint(self._view(key).nodes)]
             nodes = nodes.union(*(self._view(key).nodes for key in met))
 
     def _has_to_spare(self, whole: t.Mapping[PodClass, int], wanted: t.Mapping[PodClass, int]) -> bool:
-        """Whether each class keeps its slots even if all others do their worst, by counting alone."""
+        """Whether each class keeps its slots even if all others destroy as many as they can, by counting alone."""
         if not all(self._view(key).plain for key in whole):
             return False
         for key, count in whole.items():
@@ -239,17 +242,17 @@ class ConcurrentStarts:
             candidate = self._view(key).candidate
             podset = dataclasses.replace(candidate.podset, name=str(index), count=count)
             candidates.append(dataclasses.replace(candidate, podset=podset))
-        return order_free(Board(self._room, candidates), Budget())
+        return order_free(PlacementState(self._room, candidates), Budget())
 
 
-def _look(room: Room, namespace: str, podset: PodSet) -> _View:
+def _view_of(room: Room, namespace: str, podset: PodSet) -> _View:
     """The pods of a class against the room, as if they were alone."""
     ((_podset, wish),) = read_wishes(Gang("", namespace, (podset,)), room)
     filtered = filter_nodes(room, wish)
-    slots = {n: _slots(room.free[n], podset.requests) for n in filtered.allowed}
-    reach = frozenset(n for n, here in slots.items() if here)
+    slots = {node: _slots(room.free[node], podset.requests) for node in filtered.allowed}
+    reach = frozenset(node for node, here in slots.items() if here)
     rules = bool(wish.affinity or wish.anti_affinity or wish.spreads)
-    nodes = _minded(room, wish, reach) if rules else reach
+    nodes = _affected_nodes(room, wish, reach) if rules else reach
     return _View(Candidate(podset, wish, filtered), sum(slots.values()), nodes, plain=not rules and not wish.host_ports)
 
 
@@ -258,20 +261,19 @@ def _slots(free: Resources, requests: Resources) -> int:
     return max(0, min((free.get(name, 0) // amount for name, amount in requests.items() if amount), default=0))
 
 
-def _minded(room: Room, wish: Constraints, reach: frozenset[int]) -> frozenset[int]:
+def _affected_nodes(room: Room, wish: Constraints, reach: frozenset[int]) -> frozenset[int]:
     """The nodes where other pods matter to one with rules about them: those of its domains, or all."""
     if wish.affinity or wish.spreads:
         return frozenset(range(len(room.nodes)))
     nodes = set(reach)
     for term in wish.anti_affinity:
         domains = room.domains(term.topology_key)
-        mine = {domains[n] for n in reach} - {None}
-        nodes.update(n for n, domain in enumerate(domains) if domain in mine)
+        mine = {domains[node] for node in reach} - {None}
+        nodes.update(node for node, domain in enumerate(domains) if domain in mine)
     return frozenset(nodes)
 
 
-def _minds_neighbors(podset: PodSet) -> bool:
-    """Whether the pods may have rules about other pods."""
+def _has_interpod_rules(podset: PodSet) -> bool:
     spec = podset.template.get("spec") or {}
     affinity = spec.get("affinity") or {}
     return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity") or spec.get("topologySpreadConstraints"))

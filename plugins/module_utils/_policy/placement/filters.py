@@ -6,7 +6,7 @@
 """Node filters: which nodes one podset may use at all, and why the others are dropped.
 
 The same questions kube-scheduler's filters ask, in its order, as far as they do not depend on where the rest of the
-gang lands; those that do are left to the board.
+gang lands; those that do are left to the placement state.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ class _TaintCheck:
     """Which taints stop a podset; nodes share few distinct sets of taints, so answers are remembered."""
 
     def __init__(self, wish: Constraints) -> None:
-        """Remember the tolerations."""
         self.tolerations = wish.tolerations
         self.known: dict[tuple[tuple[Taint, ...], bool], str | None] = {}
 
@@ -79,7 +78,7 @@ class _TaintCheck:
         return self.known[key]
 
     def _judge(self, node: Node) -> str | None:
-        """A cordon first, then every taint that forbids scheduling; condition taints are told apart from users' own."""
+        """A cordon first, then taints that forbid scheduling, those of a condition under another name than a user's."""
         if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, self.tolerations):
             return "unschedulable"
         for taint in node.taints:
@@ -197,7 +196,7 @@ def _blocked_by_anti_affinity(room: Room, wish: Constraints) -> dict[str, set[st
 
 
 def _close(room: Room, blocked: dict[str, set[str]], key: str, counts: t.Mapping[int, int]) -> None:
-    """Add the domains in which the counted pods stand."""
+    """Add the domains in which the counted pods run."""
     domains = room.domains(key)
     for i, count in counts.items():
         domain = domains[i]
@@ -206,11 +205,9 @@ def _close(room: Room, blocked: dict[str, set[str]], key: str, counts: t.Mapping
 
 
 def _is_blocked(room: Room, i: int, blocked: t.Mapping[str, t.Collection[str]]) -> bool:
-    """Whether the node lies in a closed domain of any key."""
     labels = room.nodes[i].labels
     return any(labels.get(key) in values for key, values in blocked.items())
 
 
 def _ports_taken(room: Room, i: int, wish: Constraints) -> bool:
-    """Whether a pod on the node already holds one of the wanted host ports."""
     return any(taken.conflicts(port) for taken in room.ports.get(i, ()) for port in wish.host_ports)

@@ -26,25 +26,29 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraint
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board, Candidate
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes, rival_volumes
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
     QuotaUse,
     judge_namespace,
     quota_use,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget, find_full
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
+    Candidate,
     Narrowing,
     Placement,
+    PlacementState,
+    PodsetIndex,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget, find_full
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import NodeIndex, Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
     emptiest,
     find_packing,
     find_steering,
+    greedy_placements,
     order_free,
     place_as_many,
-    play,
-    played,
+    place_greedily,
 )
 
 MOST_VICTIMS_NAMED = 20
@@ -65,7 +69,7 @@ class Case:
     gang: Gang
     room: Room
     pairs: tuple[tuple[PodSet, Constraints], ...]
-    board: Board
+    state: PlacementState
     dropped: tuple[t.Mapping[str, int], ...]
 
 
@@ -86,17 +90,17 @@ def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...
 
 
 def open_case(gang: Gang, room: Room, *, without_affinity: t.Collection[str] = ()) -> Case:
-    """Filter nodes for each podset and set up the board; pod affinity of the named podsets is left out."""
+    """Filter nodes for each podset and set up the placement state, without the pod affinity of the named podsets."""
     pairs = tuple(
         (podset, dataclasses.replace(wish, affinity=()) if podset.name in without_affinity else wish)
         for podset, wish in read_wishes(gang, room)
     )
     candidates = [Candidate(podset, wish, filter_nodes(room, wish)) for podset, wish in pairs]
-    board = Board(room, candidates)
+    state = PlacementState(room, candidates)
     dropped = tuple(
-        {**item.filtered.dropped, **piece.closed} for item, piece in zip(candidates, board.pieces, strict=True)
+        {**item.filtered.dropped, **podset.closed} for item, podset in zip(candidates, state.podsets, strict=True)
     )
-    return Case(gang, room, pairs, board, dropped)
+    return Case(gang, room, pairs, state, dropped)
 
 
 def try_to_fit(case: Case, budget: Budget | None = None) -> Placed | None:
@@ -104,13 +108,13 @@ def try_to_fit(case: Case, budget: Budget | None = None) -> Placed | None:
 
     A budget bounds the search of a caller that tries many cases; without one each search has its own.
     """
-    board = case.board
-    if board.overdrawn():
+    state = case.state
+    if state.overdrawn():
         return None
-    if order_free(board, budget or Budget()):
-        placement = play(board, range(len(board.pieces)), emptiest) or find_packing(board)
+    if order_free(state, budget or Budget()):
+        placement = place_greedily(state, range(len(state.podsets)), emptiest) or find_packing(state)
         return None if placement is None else Placed({}, placement)
-    found = find_steering(board, budget or Budget())
+    found = find_steering(state, budget or Budget())
     return Placed(*found) if found else None
 
 
@@ -162,10 +166,10 @@ def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points:
 
 def _counted(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
     """The numbers every answer has, before it is known."""
-    board = case.board
+    all_slots = [case.state.slots(index) for index in range(len(case.pairs))]
     podsets = tuple(
-        PodsetFit(podset.name, podset.count, sum(board.slots(p).values()), podset.requests, len(piece.allowed), dropped)
-        for p, ((podset, _wish), piece, dropped) in enumerate(zip(case.pairs, board.pieces, case.dropped, strict=True))
+        PodsetFit(podset.name, podset.count, sum(slots.values()), podset.requests, len(slots), dropped)
+        for (podset, _wish), slots, dropped in zip(case.pairs, all_slots, case.dropped, strict=True)
     )
     return Verdict(
         case.gang.name,
@@ -183,27 +187,27 @@ def _counted(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> V
 
 def _measured(case: Case) -> tuple[PodsetFit, ...]:
     """What is short, the largest holes and the nearest node, podset by podset; only a refusal needs all that."""
-    return tuple(_podset_fit(case, p) for p in range(len(case.pairs)))
+    return tuple(_podset_fit(case, index) for index in range(len(case.pairs)))
 
 
-def _podset_fit(case: Case, p: int) -> PodsetFit:
+def _podset_fit(case: Case, index: PodsetIndex) -> PodsetFit:
     """Slots found, total shortage, largest hole and, where slots are missing, the nearest node of one podset."""
-    podset, piece, board = case.pairs[p][0], case.board.pieces[p], case.board
-    slots = board.slots(p)
+    podset, state = case.pairs[index][0], case.state
+    slots = state.slots(index)
     found = sum(slots.values())
-    rows = [board.free[n] for n in piece.allowed]
-    columns = {name: [row[r] for row in rows] for r, name in enumerate(board.resources) if name in podset.requests}
+    rows = [state.free[node] for node in slots]
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(state.resources) if name in podset.requests}
     free = {name: sum(have for have in column if have > 0) for name, column in columns.items()}
     short = {name: podset.count * amount - free[name] for name, amount in podset.requests.items()}
-    full = [n for n, here in slots.items() if not here] if found < podset.count else []
-    nearest = min(full, key=lambda n: (_lack(board, p, n), n), default=None)
+    full = [node for node, here in slots.items() if not here] if found < podset.count else []
+    nearest = min(full, key=lambda node: (_lack(state, index, node), node), default=None)
     return PodsetFit(
         name=podset.name,
         needed=podset.count,
         found=found,
         requests=podset.requests,
-        usable_nodes=len(piece.allowed),
-        dropped=case.dropped[p],
+        usable_nodes=len(slots),
+        dropped=case.dropped[index],
         short={name: amount for name, amount in short.items() if amount > 0},
         largest_hole={name: max(0, *column) if column else 0 for name, column in columns.items()},
         nearest_node=None if nearest is None else case.room.nodes[nearest].name,
@@ -211,19 +215,19 @@ def _podset_fit(case: Case, p: int) -> PodsetFit:
     )
 
 
-def _lack(board: Board, p: int, n: int) -> float:
+def _lack(state: PlacementState, index: PodsetIndex, node: NodeIndex) -> float:
     """How far a node is from taking one more pod, over all resources as shares of what one pod takes."""
-    free = board.free[n]
+    free = state.free[node]
     lack = 0.0
-    for r, cost in board.pieces[p].needs:
-        if free[r] < cost:
-            lack += (cost - max(0, free[r])) / cost
+    for resource, cost in state.podsets[index].needs:
+        if free[resource] < cost:
+            lack += (cost - max(0, free[resource])) / cost
     return lack
 
 
-def _short_on(room: Room, podset: PodSet, n: int) -> Resources:
+def _short_on(room: Room, podset: PodSet, node: NodeIndex) -> Resources:
     """What one more pod of the podset lacks on a node."""
-    free = room.free[n]
+    free = room.free[node]
     lacks = {name: amount - max(0, free.get(name, 0)) for name, amount in podset.requests.items()}
     return {name: lack for name, lack in lacks.items() if lack > 0}
 
@@ -234,7 +238,7 @@ def _totals(case: Case) -> dict[str, Total]:
     for podset, _wish in case.pairs:
         for name, amount in podset.requests.items():
             wanted[name] = wanted.get(name, 0) + podset.count * amount
-    columns = zip(case.board.resources, zip(*case.board.free.values(), strict=True), strict=False)
+    columns = zip(case.state.resources, zip(*case.state.free.values(), strict=True), strict=False)
     free = {name: sum(have for have in column if have > 0) for name, column in columns}
     return {name: Total(amount, free.get(name, 0)) for name, amount in sorted(wanted.items())}
 
@@ -264,7 +268,7 @@ def _blocked_before_nodes(
 
 
 def _claim_problem(gang: Gang, room: Room, name: str, users: int) -> tuple[str, str] | None:
-    """Why a claim that so many pods of the gang mount stops them: (answer, reason); what was not read stops nobody."""
+    """Why a claim that so many pods of the gang mount stops them: (answer, reason); what was not read stops no pod."""
     snapshot = room.snapshot
     claim = snapshot.storage.claims.get((gang.namespace, name))
     if claim is None:
@@ -307,17 +311,21 @@ def _not_modelled(gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], roo
 
 def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
     """The verdict for a gang that fits."""
-    names = case.room.host_names
-    pieces = case.board.pieces
     how = "steered" if placed.narrowing else "now"
     return dataclasses.replace(
-        base,
-        answer="fits",
-        how="unproven" if base.not_modelled else how,
-        steering={pieces[p].name: tuple(sorted(names[n] for n in nodes)) for p, nodes in placed.narrowing.items()},
+        with_placement(base, case, placed), answer="fits", how="unproven" if base.not_modelled else how
+    )
+
+
+def with_placement(verdict: Verdict, case: Case, placed: Placed) -> Verdict:
+    """The verdict with steering and placement by the names of podsets and nodes."""
+    names, host_names = [podset.name for podset in case.state.podsets], case.room.host_names
+    return dataclasses.replace(
+        verdict,
+        steering={names[i]: tuple(sorted(host_names[node] for node in nodes)) for i, nodes in placed.narrowing.items()},
         placement={
-            piece.name: {case.room.nodes[n].name: count for n, count in sorted(here.items())}
-            for piece, here in zip(pieces, placed.placement, strict=True)
+            name: {case.room.nodes[node].name: count for node, count in sorted(here.items())}
+            for name, here in zip(names, placed.placement, strict=True)
         },
     )
 
@@ -326,9 +334,9 @@ def _refusal(case: Case, base: Verdict) -> Verdict:
     """The verdict for a gang that does not fit now: for ever, or why it waits."""
     base = dataclasses.replace(base, podsets=_measured(case), may_preempt=_possible_victims(case))
     # Pods that others must join may stay while room is made beside them.
-    joined = [podset.name for podset, wish in case.pairs if wish.affinity and _has_friends(case.room, wish)]
+    joined = [podset.name for podset, wish in case.pairs if wish.affinity and _affinity_targets_exist(case.room, wish)]
     empty = open_case(case.gang, case.room.emptied(), without_affinity=joined)
-    if _hopeless(empty.board):
+    if _hopeless(empty.state):
         # Its numbers are those of empty nodes: what runs now makes no difference.
         podsets, totals = _measured(empty), _totals(empty)
         return dataclasses.replace(
@@ -337,7 +345,7 @@ def _refusal(case: Case, base: Verdict) -> Verdict:
     return dataclasses.replace(base, answer="waits", reason=_reason(case, base.podsets, base.totals))
 
 
-def _has_friends(room: Room, wish: Constraints) -> bool:
+def _affinity_targets_exist(room: Room, wish: Constraints) -> bool:
     """Whether pods that required affinity looks for are there now."""
 
     def matches(namespace: str, labels: t.Mapping[str, str]) -> bool:
@@ -346,35 +354,35 @@ def _has_friends(room: Room, wish: Constraints) -> bool:
     return any(room.count_matching(matches, terminating=True).values())
 
 
-def _hopeless(board: Board) -> bool:
-    """Whether the gang could not even be placed on this board, where every node is ready and empty."""
-    if board.overdrawn():
+def _hopeless(state: PlacementState) -> bool:
+    """Whether the gang could not be placed even in this state, where every node is ready and empty."""
+    if state.overdrawn():
         return True
-    if next(played(board), None) is not None:
+    if next(greedy_placements(state), None) is not None:
         return False
-    placement, exhaustive = find_full(board)
+    placement, exhaustive = find_full(state)
     return placement is None and exhaustive
 
 
 def _reason(case: Case, podsets: t.Iterable[PodsetFit], totals: t.Mapping[str, Total]) -> str:
     """The main reason why a case does not fit."""
-    board = case.board
-    if any(piece.count and not piece.allowed for piece in board.pieces):
+    state = case.state
+    if any(podset.count and not podset.allowed for podset in state.podsets):
         return "no_matching_node"
     if any(total.short for total in totals.values()) or any(fit.short for fit in podsets):
         return "insufficient"
-    if not board.overdrawn() and find_packing(board) is not None:
+    if not state.overdrawn() and find_packing(state) is not None:
         return "order_dependent"
-    rules = any(piece.coupled for piece in board.pieces)
+    rules = any(podset.coupled for podset in state.podsets)
     rules = rules or any(wish.host_ports or wish.anti_affinity for _podset, wish in case.pairs)
     return "constraints" if rules and not _crowded(case) else "fragmentation"
 
 
 def _crowded(case: Case) -> bool:
     """Whether some podset lacks slots by its requests alone, host ports and rules of placement aside."""
-    for (podset, _wish), piece in zip(case.pairs, case.board.pieces, strict=True):
+    for (podset, _wish), allowed in zip(case.pairs, (podset.allowed for podset in case.state.podsets), strict=True):
         wanted = [(name, amount) for name, amount in podset.requests.items() if amount]
-        frees = (case.room.free[n] for n in piece.allowed)
+        frees = (case.room.free[node] for node in allowed)
         if sum(max(0, min(free.get(name, 0) // want for name, want in wanted)) for free in frees) < podset.count:
             return True
     return False
@@ -389,7 +397,7 @@ def _possible_victims(case: Case) -> tuple[str, ...]:
     highest = max(priorities, default=case.room.lowest_priority)
     if highest <= case.room.lowest_priority:
         return ()
-    victims = (pod.key for n in case.board.nodes for pod in case.room.pods_on[n] if pod.priority < highest)
+    victims = (pod.key for node in case.state.nodes for pod in case.room.pods_on[node] if pod.priority < highest)
     return tuple(sorted(victims)[:MOST_VICTIMS_NAMED])
 
 
@@ -448,19 +456,19 @@ def place_waiting_pods(
     least = min((_priority(wish, snapshot.priorities, snapshot.default_priority) for wish in wishes), default=0)
     waiting = [pod for pod in waiting if pod.priority >= least or (promised is not None and promised(pod))]
     placed = 0
-    for alike in _alike(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
+    for alike in _alike_pods(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
         first = alike[0]
         template = t.cast(t.Mapping[str, t.Any], first.waiting)
         podset = PodSet(first.key, len(alike), first.requests, {}, template, None, first.key, -1)
         case = open_case(Gang(first.key, first.namespace, (podset,)), room)
-        places = [n for n, count in place_as_many(case.board, 0, emptiest).items() for _turn in range(count)]
-        for pod, n in zip(alike, places, strict=False):
-            room.add(dataclasses.replace(pod, node=room.nodes[n].name))
+        places = [node for node, count in place_as_many(case.state, 0, emptiest).items() for _turn in range(count)]
+        for pod, node in zip(alike, places, strict=False):
+            room.add(dataclasses.replace(pod, node=room.nodes[node].name))
         placed += len(places)
     return placed
 
 
-def _alike(pods: t.Iterable[Pod]) -> list[list[Pod]]:
+def _alike_pods(pods: t.Iterable[Pod]) -> list[list[Pod]]:
     """Pods that can be placed together: of one controller and one size; others each by itself."""
     groups: dict[t.Hashable, list[Pod]] = {}
     for pod in pods:

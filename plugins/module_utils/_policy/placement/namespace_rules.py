@@ -181,13 +181,13 @@ def _bound_problems(item: Raw, requests: t.Mapping[str, int], limits: t.Mapping[
     for resource, most in _numbers(item.get("max")).items():
         have = limits.get(resource)
         if have is None or have > most:
-            said = "has no limit" if have is None else f"has a limit of {quantity_text(resource, have)}"
-            problems.append(f"{who} {said} for {resource}, the maximum is {quantity_text(resource, most)}")
+            stated = "has no limit" if have is None else f"has a limit of {quantity_text(resource, have)}"
+            problems.append(f"{who} {stated} for {resource}, the maximum is {quantity_text(resource, most)}")
     for resource, least in _numbers(item.get("min")).items():
         asked = requests.get(resource)
         if asked is None or asked < least:
-            said = "requests nothing" if asked is None else f"requests {quantity_text(resource, asked)}"
-            problems.append(f"{who} {said} of {resource}, the minimum is {quantity_text(resource, least)}")
+            stated = "requests nothing" if asked is None else f"requests {quantity_text(resource, asked)}"
+            problems.append(f"{who} {stated} of {resource}, the minimum is {quantity_text(resource, least)}")
     for resource, text in (item.get("maxLimitRequestRatio") or {}).items():
         asked, have = requests.get(resource), limits.get(resource)
         if not asked or not have:

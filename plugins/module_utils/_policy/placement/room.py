@@ -19,6 +19,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot i
 
 # Taints the cluster sets for a condition that passes: nodes that carry them are out now, not for ever.
 PASSING_TAINT_PREFIX = "node.kubernetes.io/"
+# A node's position in the snapshot.
+NodeIndex = int
 LabelGroup = tuple[str, frozenset[tuple[str, str]], bool]
 
 

@@ -11,7 +11,12 @@ import heapq
 import itertools
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
+    Narrowing,
+    Placement,
+    PlacementState,
+    PodsetIndex,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import (
     MOST_PODS,
     Budget,
@@ -20,10 +25,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proo
     explore,
     find_full,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import NodeIndex
 
-Placement = list[dict[int, int]]
-Narrowing = dict[int, frozenset[int]]
-Strategy = t.Callable[[Board, int, int], tuple[float, ...]]
+Strategy = t.Callable[[PlacementState, PodsetIndex, NodeIndex], tuple[float, ...]]
 
 MAX_ORDERS = 6
 MAX_DOMAINS = 8
@@ -36,120 +40,122 @@ SAMPLE = 100
 SMALL_SAMPLE = 16
 
 
-def emptiest(board: Board, p: int, n: int) -> tuple[float, ...]:
+def emptiest(state: PlacementState, index: PodsetIndex, node: NodeIndex) -> tuple[float, ...]:
     """Prefer nodes that stay least used, as kube-scheduler's default scoring does."""
-    room = board.room.nodes[n].allocatable
-    free = board.free[n]
-    shares = [free[r] / room[name] for r, name in enumerate(board.resources) if room.get(name)]
-    return (-sum(shares), n)
+    room = state.room.nodes[node].allocatable
+    free = state.free[node]
+    shares = [free[resource] / room[name] for resource, name in enumerate(state.resources) if room.get(name)]
+    return (-sum(shares), node)
 
 
-def tightest(board: Board, p: int, n: int) -> tuple[float, ...]:
+def tightest(state: PlacementState, index: PodsetIndex, node: NodeIndex) -> tuple[float, ...]:
     """Prefer nodes that the pod fills up."""
-    return (board.room_for(p, n), n)
+    return (state.room_for(index, node), node)
 
 
-def gathered(board: Board, p: int, n: int) -> tuple[float, ...]:
+def gathered(state: PlacementState, index: PodsetIndex, node: NodeIndex) -> tuple[float, ...]:
     """Prefer nodes the podset already uses, then ones no other podset uses, then those that take most of it."""
-    mine = board.placed[p].get(n, 0) > 0
-    shared = any(placed.get(n, 0) for q, placed in enumerate(board.placed) if q != p)
-    return (not mine, shared, -board.room_for(p, n), n)
+    mine = state.placed[index].get(node, 0) > 0
+    shared = any(placed.get(node, 0) for other, placed in enumerate(state.placed) if other != index)
+    return (not mine, shared, -state.room_for(index, node), node)
 
 
 STRATEGIES: tuple[Strategy, ...] = (gathered, tightest, emptiest)
 
 
-def play(board: Board, order: t.Sequence[int], strategy: Strategy) -> Placement | None:
-    """Place all pods piece by piece; pieces that wait for another (affinity) get their turn again. None if stuck."""
+def place_greedily(state: PlacementState, order: t.Sequence[PodsetIndex], strategy: Strategy) -> Placement | None:
+    """Place all pods podset by podset; podsets whose affinity must wait for another are tried again. None if stuck."""
     progress = True
-    while any(board.left) and progress:
+    while any(state.left) and progress:
         progress = False
-        for p in order:
-            before = board.left[p]
-            _place_piece(board, p, strategy)
-            progress = progress or board.left[p] < before
-    placement = None if any(board.left) else [dict(placed) for placed in board.placed]
-    board.reset()
+        for index in order:
+            before = state.left[index]
+            _place_podset(state, index, strategy)
+            progress = progress or state.left[index] < before
+    placement = None if any(state.left) else [dict(placed) for placed in state.placed]
+    state.reset()
     return placement
 
 
-def place_as_many(board: Board, p: int, strategy: Strategy) -> dict[int, int]:
-    """Place what will go of one piece, by itself; pods per node."""
-    _place_piece(board, p, strategy)
-    placed = dict(board.placed[p])
-    board.reset()
+def place_as_many(state: PlacementState, index: PodsetIndex, strategy: Strategy) -> dict[int, int]:
+    """Place as many pods of one podset alone as will go; pods per node."""
+    _place_podset(state, index, strategy)
+    placed = dict(state.placed[index])
+    state.reset()
     return placed
 
 
-def _place_piece(board: Board, p: int, strategy: Strategy) -> None:
-    """Place as many pods of a piece as will go."""
-    piece = board.pieces[p]
-    if not piece.coupled:
-        _place_in_bulk(board, p, strategy)
+def _place_podset(state: PlacementState, index: PodsetIndex, strategy: Strategy) -> None:
+    """Place as many pods of a podset as will go."""
+    podset = state.podsets[index]
+    if not podset.coupled:
+        _place_in_bulk(state, index, strategy)
         return
-    while board.left[p]:
-        open_nodes = list(itertools.islice((n for n in piece.allowed if board.feasible(p, n)), SMALL_SAMPLE))
+    while state.left[index]:
+        open_nodes = list(
+            itertools.islice((node for node in podset.allowed if state.feasible(index, node)), SMALL_SAMPLE)
+        )
         if not open_nodes:
             return
-        board.place(p, min(open_nodes, key=lambda n: strategy(board, p, n)))
+        state.place(index, min(open_nodes, key=lambda node: strategy(state, index, node)))
 
 
-def _place_in_bulk(board: Board, p: int, strategy: Strategy) -> None:
+def _place_in_bulk(state: PlacementState, index: PodsetIndex, strategy: Strategy) -> None:
     """Without moving rules a heap of nodes suffices; packing strategies fill a node before the next."""
-    heap = [(strategy(board, p, n), n) for n in _some_with_room(board, p)]
+    heap = [(strategy(state, index, node), node) for node in _some_with_room(state, index)]
     heapq.heapify(heap)
-    while heap and board.left[p]:
-        _score, n = heapq.heappop(heap)
-        board.place(p, n, 1 if strategy is emptiest else min(board.left[p], board.room_for(p, n)))
-        if strategy is emptiest and board.room_for(p, n):
-            heapq.heappush(heap, (strategy(board, p, n), n))
+    while heap and state.left[index]:
+        _score, node = heapq.heappop(heap)
+        state.place(index, node, 1 if strategy is emptiest else min(state.left[index], state.room_for(index, node)))
+        if strategy is emptiest and state.room_for(index, node):
+            heapq.heappush(heap, (strategy(state, index, node), node))
 
 
-def _some_with_room(board: Board, p: int) -> list[int]:
-    """Nodes with room for the piece, all of them if they are few, else enough for twice its pods."""
+def _some_with_room(state: PlacementState, index: PodsetIndex) -> list[int]:
+    """Nodes with room for the podset, all of them if they are few, else enough for twice its pods."""
     found = []
     slots = 0
-    for n in board.pieces[p].allowed:
-        here = board.room_for(p, n)
+    for node in state.podsets[index].allowed:
+        here = state.room_for(index, node)
         if here:
-            found.append(n)
+            found.append(node)
             slots += here
-            if len(found) >= SAMPLE and slots >= 2 * board.left[p]:
+            if len(found) >= SAMPLE and slots >= 2 * state.left[index]:
                 break
     return found
 
 
-def played(board: Board) -> t.Iterator[Placement]:
-    """Different ways to place the whole gang, found by playing; likely good ones first."""
-    for base in _bases(board):
+def greedy_placements(state: PlacementState) -> t.Iterator[Placement]:
+    """Different ways to place the whole gang, found greedily; likely good ones first."""
+    for base in _bases(state):
         for order in _orders(base):
             for strategy in STRATEGIES:
-                placement = play(base, order, strategy)
+                placement = place_greedily(base, order, strategy)
                 if placement is not None:
                     yield placement
 
 
-def packings(board: Board, budget: Budget | None = None) -> t.Iterator[Placement]:
-    """Different ways to place the whole gang; where playing finds none, on small boards, a full search."""
+def packings(state: PlacementState, budget: Budget | None = None) -> t.Iterator[Placement]:
+    """Different ways to place the whole gang; where greedy placing finds none and pods are few, by a full search."""
     found = False
-    for placement in played(board):
+    for placement in greedy_placements(state):
         found = True
         yield placement
     if not found:
-        searched, _exhaustive = find_full(board, budget)
+        searched, _exhaustive = find_full(state, budget)
         if searched is not None:
             yield searched
 
 
-def find_packing(board: Board) -> Placement | None:
+def find_packing(state: PlacementState) -> Placement | None:
     """Any way to place the whole gang."""
-    return next(packings(board), None)
+    return next(packings(state), None)
 
 
-def _orders(board: Board) -> list[tuple[int, ...]]:
-    """Orders in which to place the pieces: big ones first, then other permutations while they are few."""
-    sizes = [max(piece.cost, default=0) * max(1, piece.count) for piece in board.pieces]
-    scarce = sorted(range(len(board.pieces)), key=lambda p: (len(board.pieces[p].allowed), -sizes[p]))
+def _orders(state: PlacementState) -> list[tuple[int, ...]]:
+    """Orders in which to place the podsets: big ones first, then other permutations while they are few."""
+    sizes = [max(podset.cost, default=0) * max(1, podset.count) for podset in state.podsets]
+    scarce = sorted(range(len(state.podsets)), key=lambda index: (len(state.podsets[index].allowed), -sizes[index]))
     orders = [tuple(scarce)]
     if len(scarce) <= 4:
         orders += [order for order in itertools.permutations(scarce) if order != orders[0]]
@@ -158,64 +164,70 @@ def _orders(board: Board) -> list[tuple[int, ...]]:
     return orders[:MAX_ORDERS]
 
 
-def _bases(board: Board) -> t.Iterator[Board]:
-    """The board itself, then boards on which pods that must be together are confined to one domain each."""
-    yield board
-    for key in board.keys:
-        together = [p for p, piece in enumerate(board.pieces) if piece.affinity and key in piece.affinity.keys]
+def _bases(state: PlacementState) -> t.Iterator[PlacementState]:
+    """The state itself, then states in which pods that must be together are confined to one domain each."""
+    yield state
+    for key in state.keys:
+        together = [
+            index for index, podset in enumerate(state.podsets) if podset.affinity and key in podset.affinity.keys
+        ]
         if not together:
             continue
-        sought = {q for p in together for q, hit in enumerate(board.pieces[p].affinity.hits) if hit}  # type: ignore[union-attr]
+        sought = {other for index in together for other, hit in enumerate(state.podsets[index].affinity.hits) if hit}  # type: ignore[union-attr]
         members = sorted(set(together) | sought)
-        for domain in _largest_domains(board, key, members):
-            nodes = frozenset(n for n in board.nodes if board.domain[key][n] == domain)
-            yield board.narrow({**board.narrowed, **dict.fromkeys(members, nodes)})
+        for domain in _largest_domains(state, key, members):
+            nodes = frozenset(node for node in state.nodes if state.domain[key][node] == domain)
+            yield state.narrow({**state.narrowed, **dict.fromkeys(members, nodes)})
 
 
-def _largest_domains(board: Board, key: str, members: t.Sequence[int]) -> list[str]:
-    """Domains of a key with most room for the pieces in question."""
+def _largest_domains(state: PlacementState, key: str, members: t.Sequence[int]) -> list[str]:
+    """Domains of a key with most room for the given podsets."""
     room: dict[str, int] = {}
-    for p in members:
-        for n in board.pieces[p].allowed:
-            domain = board.domain[key][n]
+    for index in members:
+        for node in state.podsets[index].allowed:
+            domain = state.domain[key][node]
             if domain is not None:
-                room[domain] = room.get(domain, 0) + board.room_for(p, n)
+                room[domain] = room.get(domain, 0) + state.room_for(index, node)
     return sorted(room, key=lambda domain: (-room[domain], domain))[:MAX_DOMAINS]
 
 
-def order_free(board: Board, budget: Budget) -> bool:
+def order_free(state: PlacementState, budget: Budget) -> bool:
     """Whether all pods will be placed in any order on any choice of nodes.
 
-    Before the long search a few games are played: one that gets stuck is all the proof of the contrary one needs.
+    Before the long search some greedy placements are tried: one that gets stuck disproves it.
     """
-    if board.overdrawn():
+    if state.overdrawn():
         return False
-    if arithmetic_proof(board):
+    if arithmetic_proof(state):
         return True
-    if sum(board.left) > MOST_PODS:
+    if sum(state.left) > MOST_PODS:
         return False
-    if any(play(board, order, strategy) is None for order in _orders(board) for strategy in STRATEGIES):
+    if any(place_greedily(state, order, strategy) is None for order in _orders(state) for strategy in STRATEGIES):
         return False
-    return explore(board, budget) is ProofOutcome.SAFE
+    return explore(state, budget) is ProofOutcome.SAFE
 
 
-def find_steering(board: Board, budget: Budget) -> tuple[Narrowing, Placement] | None:
+def find_steering(state: PlacementState, budget: Budget) -> tuple[Narrowing, Placement] | None:
     """Nodes per podset such that the scheduler, confined to them, places the gang in any order; with one placement."""
     tried: set[tuple[frozenset[int], ...]] = set()
-    size = len(board.nodes) + sum(piece.count for piece in board.pieces)
+    size = len(state.nodes) + sum(podset.count for podset in state.podsets)
     most = max(3, min(MAX_CANDIDATES, MAX_NODES_TRIED // max(1, size)))
-    for placement in itertools.islice(packings(board, budget), most):
+    for placement in itertools.islice(packings(state, budget), most):
         sets = tuple(frozenset(here) for here in placement)
         if sets in tried:
             continue
         tried.add(sets)
-        narrowing = {p: nodes for p, nodes in enumerate(sets) if nodes and nodes != frozenset(board.pieces[p].allowed)}
-        if steerable(board, narrowing) and order_free(board.narrow(narrowing), budget):
+        narrowing = {
+            index: nodes
+            for index, nodes in enumerate(sets)
+            if nodes and nodes != frozenset(state.podsets[index].allowed)
+        }
+        if steerable(state, narrowing) and order_free(state.narrow(narrowing), budget):
             return narrowing, placement
     return None
 
 
-def steerable(board: Board, narrowing: Narrowing) -> bool:
-    """Whether the nodes can be told apart by host name label, which steering relies on."""
-    names = board.room.host_names
-    return all(names.get(n) for nodes in narrowing.values() for n in nodes)
+def steerable(state: PlacementState, narrowing: Narrowing) -> bool:
+    """Whether each node has a host name label of its own, by which steering names it."""
+    names = state.room.host_names
+    return all(names.get(node) for nodes in narrowing.values() for node in nodes)

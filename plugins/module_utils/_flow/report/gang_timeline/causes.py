@@ -11,10 +11,11 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import amount_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import REASONS, base_resource
 from ansible_collections.muster.kube.plugins.module_utils._model.report.page import Cause
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe, parse_quantity, scaled
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
 
 # What is free now makes no difference to a gang that does not fit on empty nodes.
 _NEVER = {"insufficient": "can never start as it is: too little even on empty nodes"}
@@ -29,12 +30,12 @@ def cause_of(verdict: t.Any, text: str) -> Cause | None:
     never = verdict["answer"] == "never"
     if never:
         reason = _NEVER.get(str(verdict.get("reason")), f"can never start as it is: {reason}")
-    said = f"{reason} ({detail})" if detail else reason
-    return Cause(said, tuple(dict.fromkeys(_short(verdict))), text, never)
+    reason = f"{reason} ({detail})" if detail else reason
+    return Cause(reason, tuple(dict.fromkeys(_short(verdict))), text, never)
 
 
 def reason_words(reason: str) -> str:
-    """A reason as a reader would say it; one that nobody explained is only taken apart into words."""
+    """A reason in plain words; one without an explanation here is only split into words."""
     return REASONS.get(reason) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).replace("_", " ").lower()
 
 
@@ -61,16 +62,14 @@ def _short(verdict: Mapping[str, t.Any]) -> Iterator[str]:
 
 
 def _amount(resource: str, quantity: t.Any, where: str = "") -> Iterator[str]:
-    """One missing amount in words; nothing when nothing is missing."""
+    """One missing amount as text; nothing when nothing is missing."""
     try:
         amount = scaled(resource, parse_quantity(quantity))
     except (BadInput, TypeError, ValueError):
         return
     if amount > 0:
-        said = describe(resource, amount)
-        # Of "2924544 (2.8Mi)" the size is enough here; the verdict's text has the exact number.
-        readable = said.partition("(")[2].rstrip(")") or said
-        yield " ".join(part for part in (readable, resource, where) if part)
+        # The verdict's text has the exact number.
+        yield " ".join(part for part in (amount_text(resource, amount), resource, where) if part)
 
 
 def _mappings(value: t.Any) -> list[Mapping[str, t.Any]]:

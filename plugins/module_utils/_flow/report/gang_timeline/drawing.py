@@ -57,12 +57,12 @@ def draw_gang_timeline(section: GangTimeline) -> dict[str, t.Any]:
 
 def _lede(section: GangTimeline) -> str:
     """What the section is about, in one line."""
-    said = [counted(len(section.gangs), "gang")]
+    parts = [counted(len(section.gangs), "gang")]
     if section.bounds:
-        said.append(f"{stretch_text(*section.bounds)} UTC")
+        parts.append(f"{stretch_text(*section.bounds)} UTC")
     if section.as_of is not None:
-        said.append(f"as of {moment_text(section.as_of)} UTC")
-    return " · ".join(said)
+        parts.append(f"as of {moment_text(section.as_of)} UTC")
+    return " · ".join(parts)
 
 
 def _figures(section: GangTimeline, until: float) -> list[Figure]:

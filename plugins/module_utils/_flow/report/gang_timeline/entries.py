@@ -5,7 +5,7 @@
 
 """From what gang_info and dispatch return to the rows of a gang timeline.
 
-An entry with a timeline, or one that is not dated, is a gang. A dated entry without a timeline is a decision: it tells
+An entry with a timeline, or one that is not dated, is a gang. A dated entry without a timeline is a decision: it shows
 what its gang waited for at that moment, and where the gang is not listed itself, decisions make up its timeline.
 """
 
@@ -74,8 +74,7 @@ def read_timeline(data: Mapping[str, t.Any], where: str) -> GangTimeline:
     listed = {_key(entry) for entry in gangs}
     rows += [_gang_of_decisions(key, found) for key, found in decisions.items() if key not in listed]
     rows.sort(key=lambda row: (math.inf if row.first is None else row.first, row.namespace, row.name))
-    told = None if section.get("as_of") in (None, "") else _time(section, "as_of")
-    as_of = _read_at(gangs) if told is None else told
+    as_of = _read_at(gangs) if section.get("as_of") in (None, "") else _time(section, "as_of")
     return GangTimeline(_words(section, "title") or "Gangs", tuple(rows), as_of, _capacity(section))
 
 
@@ -91,7 +90,7 @@ def _capacity(section: Fields) -> dict[str, int]:
 
 
 def _demand(entry: Fields) -> dict[str, int]:
-    """What all pods of a gang ask for, by the podsets gang_info tells; empty when it tells none."""
+    """What all pods of a gang ask for, by the podsets of gang_info; empty when it has none."""
     spec = entry.get("spec")
     podsets = spec.get("podsets") if isinstance(spec, Mapping) else None
     total: dict[str, int] = {}
@@ -109,7 +108,7 @@ def _demand(entry: Fields) -> dict[str, int]:
 
 
 def _read_at(gangs: Iterable[Fields]) -> float | None:
-    """When gang_info read the gangs, to the second: it tells how long each has been in its present phase."""
+    """When gang_info read the gangs, to the second: it gives how long each has been in its present phase."""
     moments = []
     for entry in gangs:
         timeline = entry.sequence("timeline")
@@ -131,7 +130,7 @@ def _key(entry: Fields) -> tuple[str, str]:
 
 
 def _gang(entry: Fields, decisions: Sequence[Fields]) -> GangRow:
-    """One gang as gang_info tells of it, with what decisions add."""
+    """One gang as gang_info returned it, with what decisions add."""
     timeline = [
         _transition(Fields(item, f"{entry.where}.timeline[{index}]"))
         for index, item in enumerate(entry.sequence("timeline"))
@@ -158,7 +157,7 @@ def _gang(entry: Fields, decisions: Sequence[Fields]) -> GangRow:
 
 
 def _gang_of_decisions(key: tuple[str, str], decisions: Sequence[Fields]) -> GangRow:
-    """A gang nobody listed, as far as decisions tell."""
+    """A gang that is in no list, as far as decisions show it."""
     moments = sorted((_decision(item) for item in decisions), key=lambda moment: moment.at)
     changes = [moment for moment in moments if moment.phase is not None]
     fresh = [first for first, before in zip(changes, [None, *changes], strict=False) if _changes(before, first)]
@@ -185,7 +184,7 @@ def _changes(before: _Moment | None, moment: _Moment) -> bool:
 
 
 def _starts(attempt: int, phase: t.Any) -> int:
-    """How many starts the number of an attempt tells of; a gang that is not started has the number of the next one.
+    """How many starts the number of an attempt stands for; a gang that is not started has the number of the next one.
 
     Old transitions are forgotten, the number is not.
     """
@@ -193,7 +192,6 @@ def _starts(attempt: int, phase: t.Any) -> int:
 
 
 def _transition(item: Fields) -> _Moment:
-    """One entry of a timeline."""
     phase: Phase = item.choice("phase", PHASES, None)
     cause = cause_of(item.get("waited_for"), "")
     return _Moment(_time(item, "at"), phase, _words(item, "reason"), _words(item, "message"), cause)
@@ -241,21 +239,21 @@ def _with_causes(spans: tuple[Span, ...], notes: Sequence[_Moment], last: Cause 
 
 def _cause(span: Span, notes: Sequence[_Moment], verdict: Cause | None) -> Cause | None:
     """What one wait was for."""
-    told = [
+    noted = [
         (note.at, note.cause)
         for note in notes
         if note.cause and span.start <= note.at and (span.end is None or note.at <= span.end)
     ]
     if verdict is not None:
         return verdict
-    if told:
-        return max(told, key=lambda pair: pair[0])[1]
+    if noted:
+        return max(noted, key=lambda pair: pair[0])[1]
     if span.cause is not None:
         return span.cause
     if span.reason in _NO_REASONS:
         return None
-    said = f"{reason_words(span.reason)}: {span.message}" if span.message else reason_words(span.reason)
-    return Cause(said if len(said) <= _CAUSE_LENGTH else said[: _CAUSE_LENGTH - 1] + "…")
+    text = f"{reason_words(span.reason)}: {span.message}" if span.message else reason_words(span.reason)
+    return Cause(text if len(text) <= _CAUSE_LENGTH else text[: _CAUSE_LENGTH - 1] + "…")
 
 
 def _pods(value: t.Any) -> tuple[tuple[str, int], ...]:
@@ -290,12 +288,6 @@ def _time(entry: Fields, key: str) -> float:
     else:
         seconds = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     if seconds is None or not 0 <= seconds <= _LAST_MOMENT:
-        raise _no_time(entry, key)
+        wanted = f"a time such as 2026-01-31T12:00:00Z is needed, not {value!r}"
+        raise entry.fail(key, "it is missing" if value is None else wanted)
     return seconds
-
-
-def _no_time(entry: Fields, key: str) -> BadInput:
-    """The complaint about a moment."""
-    value = entry.get(key)
-    wanted = "a time such as 2026-01-31T12:00:00Z is needed"
-    return entry.fail(key, "it is missing" if value is None else f"{wanted}, not {value!r}")

@@ -10,9 +10,12 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.axis import Axis
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import clock_text, duration_text
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import (
+    amount_text,
+    clock_text,
+    duration_text,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.report.usage import QueueWaits, Stretch, Usage
-from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
 
 HEIGHT, _TOP = 54, 6
 _MOST_NAMES = 12
@@ -43,10 +46,10 @@ class UsageRow:
 def lay_usage(usage: Usage, axis: Axis) -> UsageRow:
     """The row of one resource along the axis of the gangs."""
     scale = (HEIGHT - _TOP) / (max(usage.peak, usage.capacity or 0) or 1)
-    of = "" if usage.capacity is None else f" of {_said(usage.resource, usage.capacity)}"
+    of = "" if usage.capacity is None else f" of {amount_text(usage.resource, usage.capacity)}"
     return UsageRow(
         usage.resource,
-        f"at most {_said(usage.resource, usage.peak)}{of}",
+        f"at most {amount_text(usage.resource, usage.peak)}{of}",
         tuple(_block(usage.resource, stretch, axis, scale, of) for stretch in usage.stretches),
         None if usage.capacity is None else HEIGHT - scale * usage.capacity,
     )
@@ -57,15 +60,9 @@ def _block(resource: str, stretch: Stretch, axis: Axis, scale: float, of: str) -
     names = ", ".join(stretch.gangs[:_MOST_NAMES])
     more = f" and {len(stretch.gangs) - _MOST_NAMES} more" if len(stretch.gangs) > _MOST_NAMES else ""
     when = f"{clock_text(stretch.start)} – {clock_text(stretch.end)}"
-    hover = f"{when}: {_said(resource, stretch.amount)}{of} {resource}\n{names}{more}"
+    hover = f"{when}: {amount_text(resource, stretch.amount)}{of} {resource}\n{names}{more}"
     left = axis.place(stretch.start)
     return UsageBlock(left, axis.place(stretch.end) - left, scale * stretch.amount, hover)
-
-
-def _said(resource: str, amount: int) -> str:
-    """An amount in readable form; of bytes the size is enough."""
-    said = describe(resource, amount)
-    return said.partition("(")[2].rstrip(")") or said
 
 
 def held_text(queue: QueueWaits) -> str:

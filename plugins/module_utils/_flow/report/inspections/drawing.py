@@ -54,10 +54,10 @@ def draw_inspections(section: Inspections) -> dict[str, t.Any]:
 
 def _lede(section: Inspections) -> str:
     """What the section is about, in one line."""
-    said = [counted(len(section.results), "inspection"), counted(section.runs, "run")]
+    parts = [counted(len(section.results), "inspection"), counted(section.runs, "run")]
     if len(section.results) > 1:
-        said.append(f"compared with {section.results[0].name}")
-    return " · ".join(said)
+        parts.append(f"compared with {section.results[0].name}")
+    return " · ".join(parts)
 
 
 def _figures(section: Inspections, metrics: list[PlottedMetric]) -> list[Figure]:

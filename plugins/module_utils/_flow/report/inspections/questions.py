@@ -38,7 +38,7 @@ _HASH_LENGTH = 12
 def differing_questions(entries: Sequence[Fields]) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
     """Facts of the questions that differ, and for each result how its script differs from the first one's.
 
-    Results that do not tell what was asked have no value; without two that tell there is nothing to compare.
+    Results that do not hold what was asked have no value; without two that do there is nothing to compare.
     """
     asked = [_asked(entry) for entry in entries]
     if sum(bool(one) for one in asked) < 2:
@@ -74,7 +74,7 @@ def _asked(entry: Fields) -> dict[str, str]:
 
 
 def _environment(run: Mapping[str, t.Any]) -> dict[str, str]:
-    """Variables by name; one that comes from elsewhere is told by where."""
+    """Variables by name; of one that comes from elsewhere its source."""
     found = {}
     for item in run.get("environment") or () if isinstance(run.get("environment"), list) else ():
         if isinstance(item, Mapping) and item.get("name"):
@@ -102,7 +102,7 @@ def _text(value: t.Any) -> str:
 
 
 def _script(entry: Fields) -> str | None:
-    """The script of one inspection, if it tells it."""
+    """The script of one inspection, if the result holds it."""
     specification = entry.get("specification")
     script = specification.get("script") if isinstance(specification, Mapping) else None
     return script if isinstance(script, str) else None

@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.meas
     metric_value,
     read_measurement,
     read_runs,
-    value_at,
+    value_at_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.report.inspections import (
     Fact,
@@ -115,7 +115,6 @@ def _names(entries: Iterable[Fields]) -> tuple[str, ...]:
 
 
 def _items(entry: Fields) -> list[Item]:
-    """The runs of one result."""
     return [run.data for run in read_runs(entry, entry.where)]
 
 
@@ -126,14 +125,14 @@ def _succeeded(item: Item) -> bool:
 
 def _result(name: str, entry: Fields, items: Sequence[Item]) -> Result:
     """One inspection in short."""
-    throttled = [_number(value_at(item, "hwinfo.pressure.nr_throttled")) for item in items]
+    throttled = [_number(value_at_path(item, "hwinfo.pressure.nr_throttled")) for item in items]
     known = [count for count in throttled if count is not None]
     return Result(
         name=name,
         inspection_id=str(entry.get("inspection_id") or ""),
         image=str(entry.get("image") or _first(items, "image")),
         image_digest=str(entry.get("image_digest") or _first(items, "image_digest")),
-        nodes=_told(items, "hwinfo.node.name"),
+        nodes=_texts_at(items, "hwinfo.node.name"),
         runs=len(items),
         failed=sum(not _succeeded(item) for item in items),
         throttled=sum(known) if known else None,
@@ -142,7 +141,7 @@ def _result(name: str, entry: Fields, items: Sequence[Item]) -> Result:
 
 
 def _measured(items: Sequence[Item]) -> tuple[float, float] | None:
-    """When the first run began and the last one ended, as far as they tell."""
+    """When the first run began and the last one ended, as far as known."""
     moments = [
         moment
         for item in items
@@ -211,7 +210,7 @@ def _sample(name: str, items: Sequence[Item], metric: str, change: ReportedChang
 
 
 def _failures(name: str, entry: Fields, items: Sequence[Item]) -> list[FailedRun]:
-    """Every run that failed; the whole inspection where no run tells why."""
+    """Every run that failed; the whole inspection where no run has a reason."""
     found = [
         FailedRun(name, _index(item, place), _why(item), str(item.get("message") or ""), last_words(item))
         for place, item in enumerate(items)
@@ -223,12 +222,11 @@ def _failures(name: str, entry: Fields, items: Sequence[Item]) -> list[FailedRun
 
 
 def _why(item: Item) -> str:
-    """The reason of a run that failed."""
     return str(item.get("reason") or f"exit code {item.get('exit_code')}")
 
 
 def _hardware(runs: Sequence[Sequence[Item]]) -> tuple[Fact, ...]:
-    """What the runs saw of their machines; facts nobody knows are left out."""
+    """What the runs saw of their machines, without unknown facts."""
     counted = [[item for item in items if _succeeded(item)] or list(items) for items in runs]
     seen = [[hardware_facts(item.get("hwinfo")) for item in items] for items in counted]
     facts = []
@@ -237,7 +235,7 @@ def _hardware(runs: Sequence[Sequence[Item]]) -> tuple[Fact, ...]:
         facts.append(Fact(title, values, True))
     for path, title in _FURTHER.items():
         values = tuple(
-            _distinct([_readable(path, value_at(item, f"hwinfo.{path}")) for item in items]) for items in counted
+            _distinct([_readable(path, value_at_path(item, f"hwinfo.{path}")) for item in items]) for items in counted
         )
         facts.append(Fact(title, values))
     systems = tuple(_distinct([_system(item) for item in items]) for items in counted)
@@ -261,21 +259,20 @@ def _readable(path: str, value: t.Any) -> str:
 
 def _system(item: Item) -> str:
     """The operating system of the image, by its full name where it has one."""
-    told = item.get("os_release")
-    if not isinstance(told, Mapping):
+    release = item.get("os_release")
+    if not isinstance(release, Mapping):
         return ""
-    release = {str(key).lower(): value for key, value in told.items()}
+    release = {str(key).lower(): value for key, value in release.items()}
     short = " ".join(str(release[key]) for key in ("id", "version_id") if release.get(key))
     return str(release.get("pretty_name") or short)
 
 
 def _distinct(values: Iterable[str]) -> str:
-    """Different values once each."""
     return " and ".join(dict.fromkeys(value for value in values if value))
 
 
 def _packages(names: Sequence[str], entries: Sequence[Fields]) -> Packages | None:
-    """Packages that differ; None unless two results tell theirs."""
+    """Packages that differ; None unless two results list theirs."""
     lists = [_package_versions(entry) for entry in entries]
     if sum(one is not None for one in lists) < 2:
         return None
@@ -290,8 +287,10 @@ def _packages(names: Sequence[str], entries: Sequence[Fields]) -> Packages | Non
 
 
 def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
-    """The packages of the image by kind and name; several versions of one are told together."""
-    packages = value_at(entry.data, "status.build.packages") or value_at(entry.data, "status.build.outcome.packages")
+    """The packages of the image by kind and name; several versions of one are joined."""
+    packages = value_at_path(entry.data, "status.build.packages") or value_at_path(
+        entry.data, "status.build.outcome.packages"
+    )
     if not isinstance(packages, Mapping):
         return None
     found: dict[tuple[str, str], list[str]] = {}
@@ -302,18 +301,16 @@ def _package_versions(entry: Fields) -> dict[tuple[str, str], str] | None:
     return {key: ", ".join(sorted(set(versions))) for key, versions in found.items()}
 
 
-def _told(items: Sequence[Item], path: str) -> tuple[str, ...]:
+def _texts_at(items: Sequence[Item], path: str) -> tuple[str, ...]:
     """Different texts at a path of the runs, once each."""
-    return tuple(dict.fromkeys(str(value) for item in items if (value := value_at(item, path))))
+    return tuple(dict.fromkeys(str(value) for item in items if (value := value_at_path(item, path))))
 
 
 def _first(items: Sequence[Item], path: str) -> str:
-    """The first of them."""
-    return next(iter(_told(items, path)), "")
+    return next(iter(_texts_at(items, path)), "")
 
 
 def _index(item: Item, place: int) -> int:
-    """The number of a run."""
     found = item.get("index")
     return found if isinstance(found, int) else place
 

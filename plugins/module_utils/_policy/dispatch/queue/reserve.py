@@ -29,28 +29,31 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.board import Board, Piece
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import (
     Case,
     Placed,
     occupy,
     open_case,
     try_to_fit,
+    with_placement,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import (
     judge as judge_alone,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
     Narrowing,
     Placement,
+    PlacementState,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import NodeIndex, Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
     Strategy,
     find_steering,
     order_free,
     packings,
-    play,
+    place_greedily,
     steerable,
     tightest,
 )
@@ -262,22 +265,14 @@ class Reserver:
     def _kept_off(self, gang: Gang, verdict: Verdict, closed: frozenset[int], stopping: t.Sequence[_Held]) -> Verdict:
         """The verdict once the held nodes are closed: unchanged, steered around them, or waiting."""
         case = open_case(gang, self.room)
-        if all(closed.isdisjoint(piece.allowed) for piece in case.board.pieces if piece.count):
+        if all(closed.isdisjoint(podset.allowed) for podset in case.state.podsets if podset.count):
             return verdict
         placed = place_outside(case, closed)
         if placed is None:
             note = "; ".join(_told(held.reservation, gang.namespace) for held in stopping)
             return verdict.held_back("reserved", note)
-        names, pieces = self.room.host_names, case.board.pieces
-        return dataclasses.replace(
-            verdict,
-            how=verdict.how if verdict.how == "unproven" else "steered",
-            steering={pieces[p].name: tuple(sorted(names[n] for n in nodes)) for p, nodes in placed.narrowing.items()},
-            placement={
-                piece.name: {self.room.nodes[n].name: count for n, count in sorted(here.items())}
-                for piece, here in zip(pieces, placed.placement, strict=True)
-            },
-        )
+        how = verdict.how if verdict.how == "unproven" else "steered"
+        return dataclasses.replace(with_placement(verdict, case, placed), how=how)
 
     def _reserve(self, item: QueuedGang, gang: Gang, demand: t.Hashable | None) -> str | None:
         """Hold nodes for a gang if nothing is held on nodes it may use; what the verdict should say of it."""
@@ -288,7 +283,7 @@ class Reserver:
         if self._horizon is None:
             self._horizon = self.room.without(pod for ending in self._endings for pod in ending.pods)
         last = open_case(gang, self._horizon)
-        node_class = frozenset(last.board.nodes)
+        node_class = frozenset(last.state.nodes)
         if any(not node_class.isdisjoint(held.node_class) for held in self._held):
             return None
         key = f"{gang.namespace}/{gang.name}"
@@ -337,8 +332,8 @@ class Reserver:
     ) -> int:
         """The first moment at which every podset has slots enough, rules and rivals aside; their number if none."""
         counts = [
-            _SlotCount(self.room, podset, piece)
-            for (podset, _wish), piece in zip(last.pairs, last.board.pieces, strict=True)
+            _SlotCount(self.room, podset, state.allowed)
+            for (podset, _wish), state in zip(last.pairs, last.state.podsets, strict=True)
         ]
         for i, moment in enumerate(moments):
             for pod in by_moment[moment]:
@@ -376,11 +371,11 @@ class Reserver:
                     n = self.room.index[t.cast(str, pod.node)]
                     freed[n] = max(end, freed.get(n, end))
 
-        def least_missed(board: Board, p: int, n: int) -> tuple[float, ...]:
-            mine = any(placed.get(n, 0) for placed in board.placed)
-            return (not mine, -freed.get(n, self.now), board.room_for(p, n), n)
+        def least_missed(state: PlacementState, p: int, n: int) -> tuple[float, ...]:
+            mine = any(placed.get(n, 0) for placed in state.placed)
+            return (not mine, -freed.get(n, self.now), state.room_for(p, n), n)
 
-        placement = _confined(case.board, least_missed) or placed.placement
+        placement = _confined(case.state, least_missed) or placed.placement
         return frozenset(n for here in placement for n in here)
 
     def _firm(self, nodes: frozenset[int], at: float) -> bool:
@@ -396,12 +391,12 @@ class Reserver:
 class _SlotCount:
     """Slots of one podset on the nodes it may use, kept up to date while pods leave."""
 
-    def __init__(self, room: Room, podset: PodSet, piece: Piece) -> None:
+    def __init__(self, room: Room, podset: PodSet, allowed: t.Sequence[NodeIndex]) -> None:
         """Count what is free now."""
         self.needed = podset.count
         self.wants = [(name, amount) for name, amount in podset.requests.items() if amount]
-        self.free = {n: [room.free[n].get(name, 0) for name, _amount in self.wants] for n in piece.allowed}
-        self.slots = {n: self._slots(n) for n in piece.allowed}
+        self.free = {n: [room.free[n].get(name, 0) for name, _amount in self.wants] for n in allowed}
+        self.slots = {n: self._slots(n) for n in allowed}
         self.found = sum(self.slots.values())
 
     def _slots(self, n: int) -> int:
@@ -429,16 +424,16 @@ def place_outside(case: Case, closed: frozenset[int]) -> Placed | None:
 
     Packed tightly: what is kept whole stays good for larger gangs.
     """
-    board, budget = case.board, Budget()
-    narrowed = board.narrow({p: frozenset(piece.allowed) - closed for p, piece in enumerate(board.pieces)})
+    state, budget = case.state, Budget()
+    narrowed = state.narrow({p: frozenset(podset.allowed) - closed for p, podset in enumerate(state.podsets)})
     if narrowed.overdrawn():
         return None
-    order = range(len(board.pieces))
-    first = play(narrowed, order, tightest)
+    order = range(len(state.podsets))
+    first = place_greedily(narrowed, order, tightest)
     ways = packings(narrowed, budget) if first is None else _first_then(first, packings(narrowed, budget))
     for _turn, placement in zip(range(MOST_WAYS_AROUND), ways, strict=False):
         narrowing = _narrowing(placement)
-        if steerable(board, narrowing) and order_free(board.narrow(narrowing), budget):
+        if steerable(state, narrowing) and order_free(state.narrow(narrowing), budget):
             return Placed(narrowing, placement)
     return None
 
@@ -449,18 +444,18 @@ def _first_then(first: Placement, others: t.Iterator[Placement]) -> t.Iterator[P
     yield from others
 
 
-def _confined(board: Board, strategy: Strategy) -> Placement | None:
+def _confined(state: PlacementState, strategy: Strategy) -> Placement | None:
     """A placement, if possible one the strategy likes, that is sure to work out even if all other nodes are taken."""
     budget = Budget()
-    placement = play(board, range(len(board.pieces)), strategy)
-    if placement is not None and order_free(board.narrow(_narrowing(placement)), budget):
+    placement = place_greedily(state, range(len(state.podsets)), strategy)
+    if placement is not None and order_free(state.narrow(_narrowing(placement)), budget):
         return placement
-    found = find_steering(board, budget)
+    found = find_steering(state, budget)
     return found[1] if found else None
 
 
 def _narrowing(placement: Placement) -> Narrowing:
-    """Each piece confined to the nodes it is placed on."""
+    """Each podset confined to the nodes it is placed on."""
     return {p: frozenset(here) for p, here in enumerate(placement) if here}
 
 

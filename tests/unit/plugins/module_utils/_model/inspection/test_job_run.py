@@ -67,8 +67,8 @@ def test_a_pod_tells_its_index_node_and_containers():
     )
     main = pod.container("main")
     assert (main.exit_code, main.ended_as, main.finished - main.started) == (137, "OOMKilled", 3.0)
-    assert (main.image, main.image_id, main.init) == ("r/i:1", "r/i@sha256:12", False)
-    assert pod.container("prepare").init
+    assert (main.image, main.image_id) == ("r/i:1", "r/i@sha256:12")
+    assert pod.container("prepare") is not None
     assert pod.container("other") is None
     assert pod.finished == main.finished
 
@@ -173,7 +173,7 @@ def test_a_job_tells_its_end_and_indexes():
     job = job_facts(raw)
     assert (job.failure, job.message, job.complete, job.over) == ("MaxFailedIndexesExceeded", "too many", False, True)
     assert (job.failed_indexes, job.completed_indexes) == ((0, 2, 3, 4), ())
-    assert (job.active, job.failed, job.suspended, job.created) == (1, 2, True, 60.0)
+    assert (job.failed, job.suspended, job.created) == (2, True, 60.0)
 
 
 def test_a_job_that_is_about_to_end_is_not_over():
@@ -208,7 +208,7 @@ def test_a_state_in_words():
 
 def test_a_job_without_a_status_has_no_pods_of_any_kind():
     job = job_facts({"metadata": {"name": "j", "uid": "u"}})
-    assert (job.active, job.succeeded, job.failed, job.complete, job.failure) == (0, 0, 0, False, None)
+    assert (job.succeeded, job.failed, job.complete, job.failure) == (0, 0, False, None)
 
 
 def test_the_earliest_deletion_that_was_seen_counts():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Advice: each piece is one after which the gang fits."""
+"""Advice: each change is one after which the gang fits."""
 
 from __future__ import annotations
 

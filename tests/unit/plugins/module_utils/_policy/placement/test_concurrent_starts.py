@@ -13,7 +13,7 @@ import random
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import placement_fields
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement import concurrent_starts as together_module
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement import concurrent_starts
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     MOST_CLASSES,
     ConcurrentStarts,
@@ -73,8 +73,8 @@ def test_steering_takes_the_conflict_away():
 def test_a_steered_gang_is_confined_and_the_original_is_left_alone():
     original = gang(job("a", 2, requests=SMALL))
     confined = steered(original, {"a": ["n2"]})
-    board = open_case(confined, room([node("n1", cpu="3"), node("n2", cpu="3")])).board
-    assert list(board.pieces[0].allowed) == [1]
+    state = open_case(confined, room([node("n1", cpu="3"), node("n2", cpu="3")])).state
+    assert list(state.podsets[0].allowed) == [1]
     assert "affinity" not in original.podsets[0].template["spec"]
 
 
@@ -113,7 +113,7 @@ def test_more_kinds_of_pods_than_are_worth_searching_wait_where_it_is_tight():
 
 
 def test_more_kinds_of_pods_than_are_worth_counting_wait_for_the_next_cycle(monkeypatch):
-    monkeypatch.setattr(together_module, "MOST_COUNTED", 5)
+    monkeypatch.setattr(concurrent_starts, "MOST_COUNTED", 5)
     together = ConcurrentStarts(room([node("n1", cpu="900")]), ALL_LABELS)
     many_sizes(together, 6)
     assert not together.admits(gang(job("b", 1, requests={"cpu": "500m"})), {})
@@ -293,7 +293,7 @@ def test_labels_matter_when_pods_have_rules_about_each_other():
 
 @pytest.mark.parametrize(("agreed", "searched"), [(23, True), (24, False)])
 def test_up_to_twenty_four_kinds_of_pods_are_searched_for_an_order_that_fails(agreed, searched, monkeypatch):
-    monkeypatch.setattr(together_module, "order_free", lambda board, budget: True)
+    monkeypatch.setattr(concurrent_starts, "order_free", lambda state, budget: True)
     together = ConcurrentStarts(room([node("n1", cpu="1")]), ALL_LABELS)
     many_sizes(together, agreed)
     assert together.admits(gang(job("b", 1, requests={"cpu": "900m"})), {}) is searched
@@ -301,8 +301,8 @@ def test_up_to_twenty_four_kinds_of_pods_are_searched_for_an_order_that_fails(ag
 
 @pytest.mark.parametrize(("agreed", "counted"), [(4, True), (5, False)])
 def test_kinds_of_pods_are_counted_up_to_their_limit(agreed, counted, monkeypatch):
-    assert together_module.MOST_COUNTED == 400
-    monkeypatch.setattr(together_module, "MOST_COUNTED", 5)
+    assert concurrent_starts.MOST_COUNTED == 400
+    monkeypatch.setattr(concurrent_starts, "MOST_COUNTED", 5)
     together = ConcurrentStarts(room([node("n1", cpu="900")]), ALL_LABELS)
     many_sizes(together, agreed)
     assert together.admits(gang(job("b", 1, requests={"cpu": "500m"})), {}) is counted
@@ -312,7 +312,7 @@ def test_kinds_of_pods_are_counted_up_to_their_limit(agreed, counted, monkeypatc
 def test_room_to_spare_is_counted_exactly_before_any_search(nodes, asked, monkeypatch):
     """Two small pods may each spoil one of the large pod's places, so that it needs a third."""
     searches = []
-    monkeypatch.setattr(together_module, "order_free", lambda board, budget: searches.append(board) or True)
+    monkeypatch.setattr(concurrent_starts, "order_free", lambda state, budget: searches.append(state) or True)
     together = ConcurrentStarts(room([node(f"n{i}", cpu="3") for i in range(nodes)]), ALL_LABELS)
     together.add(gang(job("a", 1, requests=SMALL)), {})
     together.add(gang(job("b", 1, requests=SMALL)), {})
@@ -322,13 +322,13 @@ def test_room_to_spare_is_counted_exactly_before_any_search(nodes, asked, monkey
 
 def test_a_search_knows_how_many_pods_of_each_kind_there_are(monkeypatch):
     searches = []
-    monkeypatch.setattr(together_module, "order_free", lambda board, budget: searches.append(board) or True)
+    monkeypatch.setattr(concurrent_starts, "order_free", lambda state, budget: searches.append(state) or True)
     together = ConcurrentStarts(room([node("n1", cpu="6")]), ALL_LABELS)
     together.add(gang(job("a", 2, requests=SMALL)), {})
     together.add(gang(job("b", 1, requests=LARGE)), {})
     assert together.admits(gang(job("c", 3, requests=SMALL)), {})
-    (board,) = searches
-    assert sorted((piece.count, piece.cost[0]) for piece in board.pieces) == [(1, 3000), (5, 1000)]
+    (state,) = searches
+    assert sorted((podset.count, podset.cost[0]) for podset in state.podsets) == [(1, 3000), (5, 1000)]
 
 
 def test_an_overdrawn_node_has_no_slots_rather_than_less_than_none():

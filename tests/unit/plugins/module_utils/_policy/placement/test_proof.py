@@ -23,19 +23,19 @@ from ansible_collections.muster.kube.tests.support.simple_scheduler import HOST,
 from hypothesis import strategies as st
 
 
-def board_of(case):
-    """The board of a random case."""
-    return open_case(gang(*case.jobs), room(case.nodes, case.pods)).board
+def state_of(case):
+    """The placement state of a random case."""
+    return open_case(gang(*case.jobs), room(case.nodes, case.pods)).state
 
 
 @hypothesis.settings(max_examples=250)
 @hypothesis.given(cases(most_pods=5))
 def test_exploration_and_search_agree_with_trying_everything(case):
-    truth = case.scheduler().play_all()
+    truth = case.scheduler().try_all()
     hypothesis.assume(truth.exhaustive)
-    board = board_of(case)
-    assert (explore(board) is ProofOutcome.SAFE) == (not truth.stuck)
-    placement, exhaustive = find_full(board)
+    state = state_of(case)
+    assert (explore(state) is ProofOutcome.SAFE) == (not truth.stuck)
+    placement, exhaustive = find_full(state)
     assert exhaustive
     assert (placement is not None) == truth.full
 
@@ -43,9 +43,9 @@ def test_exploration_and_search_agree_with_trying_everything(case):
 @hypothesis.settings(max_examples=250)
 @hypothesis.given(cases(most_pods=5))
 def test_a_proof_by_arithmetic_never_overlooks_a_dead_end(case):
-    board = board_of(case)
-    if arithmetic_proof(board):
-        truth = case.scheduler().play_all()
+    state = state_of(case)
+    if arithmetic_proof(state):
+        truth = case.scheduler().try_all()
         hypothesis.assume(truth.exhaustive)
         assert not truth.stuck
         assert truth.full
@@ -54,8 +54,8 @@ def test_a_proof_by_arithmetic_never_overlooks_a_dead_end(case):
 @hypothesis.settings(max_examples=150)
 @hypothesis.given(cases(), st.data())
 def test_alike_nodes_can_be_swapped(case, data):
-    board = board_of(case)
-    kinds = alike_nodes(board)
+    state = state_of(case)
+    kinds = alike_nodes(state)
     groups = [[n for n in kinds if kinds[n] == kind] for kind in set(kinds.values())]
     pairs = [(group[0], other) for group in groups for other in group[1:]]
     if not pairs:
@@ -63,10 +63,10 @@ def test_alike_nodes_can_be_swapped(case, data):
     one, two = data.draw(st.sampled_from(pairs))
     nodes = list(case.nodes)
     nodes[one], nodes[two] = nodes[two], nodes[one]
-    swapped = open_case(gang(*case.jobs), room(nodes, case.pods)).board
-    assert explore(board) is explore(swapped)
-    assert (find_full(board)[0] is None) == (find_full(swapped)[0] is None)
-    assert arithmetic_proof(board) == arithmetic_proof(swapped)
+    swapped = open_case(gang(*case.jobs), room(nodes, case.pods)).state
+    assert explore(state) is explore(swapped)
+    assert (find_full(state)[0] is None) == (find_full(swapped)[0] is None)
+    assert arithmetic_proof(state) == arithmetic_proof(swapped)
 
 
 def zoned(*sizes):
@@ -81,7 +81,7 @@ def rules(kind, key=ZONE, app="x"):
 
 def proves(nodes, *jobs, pods=()):
     """Whether counting alone suffices."""
-    return arithmetic_proof(open_case(gang(*jobs), room(nodes, pods)).board)
+    return arithmetic_proof(open_case(gang(*jobs), room(nodes, pods)).state)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(3, True), (4, False)])
@@ -136,7 +136,7 @@ def test_affinity_over_two_keys_is_left_to_exploration():
     terms = [{**selector("x"), "topologyKey": key} for key in (ZONE, HOST)]
     wanted = job("j", 1, labels={"app": "x"}, affinity={"podAffinity": {REQUIRED: terms}})
     assert not proves(zoned(1, 1), wanted)
-    assert explore(open_case(gang(wanted), room(zoned(1, 1))).board) is ProofOutcome.SAFE
+    assert explore(open_case(gang(wanted), room(zoned(1, 1))).state) is ProofOutcome.SAFE
 
 
 def test_an_affinity_bound_to_hold_is_no_obstacle():
@@ -154,8 +154,8 @@ def test_the_first_of_its_kind_is_not_free_to_start_where_others_of_the_kind_may
     free = job("free", 1, **spec)
     present = [pod("p", on="n1", labels={"app": "x"})] if standing else []
     assert not proves(zoned(1, 1), bound, free, pods=present)
-    board = open_case(gang(bound, free), room(zoned(1, 1), present)).board
-    assert explore(board) is ProofOutcome.DEAD_END
+    state = open_case(gang(bound, free), room(zoned(1, 1), present)).state
+    assert explore(state) is ProofOutcome.DEAD_END
 
 
 def test_two_rules_at_once_are_left_to_exploration():
@@ -166,21 +166,21 @@ def test_two_rules_at_once_are_left_to_exploration():
 def test_searches_that_are_too_long_say_so():
     nodes = zoned(*([2] * 6))
     wanted = [job(f"j{i}", 4, requests={"cpu": "1"}, labels={"app": f"a{i}"}) for i in range(3)]
-    board = open_case(gang(*wanted), room(nodes)).board
-    assert explore(board, Budget(5)) is ProofOutcome.UNKNOWN
-    assert find_full(board, Budget(5)) == (None, False)
-    assert find_full(board)[1]
-    crowd = open_case(gang(job("j", MOST_PODS + 1)), room([node("a", pods="999")])).board
+    state = open_case(gang(*wanted), room(nodes)).state
+    assert explore(state, Budget(5)) is ProofOutcome.UNKNOWN
+    assert find_full(state, Budget(5)) == (None, False)
+    assert find_full(state)[1]
+    crowd = open_case(gang(job("j", MOST_PODS + 1)), room([node("a", pods="999")])).state
     assert explore(crowd) is ProofOutcome.UNKNOWN
     assert find_full(crowd) == (None, False)
 
 
 def test_nodes_in_shared_domains_are_told_apart_by_the_domain():
     nodes = [node(f"n{i}", labels={ZONE: "a" if i < 2 else "b"}, cpu="1") for i in range(4)]
-    board = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity"))), room(nodes)).board
-    kinds = alike_nodes(board)
+    state = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity"))), room(nodes)).state
+    kinds = alike_nodes(state)
     assert kinds[0] == kinds[1] != kinds[2] == kinds[3]
-    alone = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity", HOST))), room(nodes)).board
+    alone = open_case(gang(job("j", 1, labels={"app": "x"}, affinity=rules("podAffinity", HOST))), room(nodes)).state
     assert len(set(alike_nodes(alone).values())) == 1
 
 
@@ -196,10 +196,10 @@ def test_domains_that_hold_different_pods_are_not_alike():
     rule = {**selector("x"), "topologyKey": ZONE, "maxSkew": 1}
     standing = [pod("p0", on="n0", labels={"app": "x"}), pod("p1", on="n1", labels={"app": "z"})]
     wanted = job("j", 1, labels={"app": "x"}, topologySpreadConstraints=[rule])
-    kinds = alike_nodes(open_case(gang(wanted), room(zoned(1, 1), standing)).board)
+    kinds = alike_nodes(open_case(gang(wanted), room(zoned(1, 1), standing)).state)
     assert kinds[0] != kinds[1]
     joining = [job(name, 1, labels={"app": "x"}, affinity=rules("podAffinity")) for name in ("i", "j")]
-    kinds = alike_nodes(open_case(gang(*joining), room(zoned(1, 1), standing)).board)
+    kinds = alike_nodes(open_case(gang(*joining), room(zoned(1, 1), standing)).state)
     assert kinds[0] != kinds[1]
 
 
@@ -213,9 +213,9 @@ def test_nodes_that_count_for_a_spread_are_not_like_those_that_do_not():
     rule = {**selector("x"), "topologyKey": ZONE, "maxSkew": 1}
     spread = job("i", 1, labels={"app": "x"}, nodeSelector={"disk": "ssd"}, topologySpreadConstraints=[rule])
     other = job("j", 1, labels={"app": "x"}, tolerations=[{"operator": "Exists"}])
-    board = open_case(gang(spread, other), room(nodes)).board
-    assert [piece.allowed for piece in board.pieces] == [(0,), (0, 1, 2)]
-    kinds = alike_nodes(board)
+    state = open_case(gang(spread, other), room(nodes)).state
+    assert [podset.allowed for podset in state.podsets] == [(0,), (0, 1, 2)]
+    kinds = alike_nodes(state)
     assert kinds[1] != kinds[2]
 
 
@@ -262,34 +262,34 @@ def test_pods_that_stand_already_count_for_a_spread(count, expected):
 
 
 def test_looks_are_spent_on_nodes_that_a_pod_may_use_and_on_nodes_in_use():
-    board = open_case(gang(job("j", 1)), room(zoned(1))).board
+    state = open_case(gang(job("j", 1)), room(zoned(1))).state
     for search in (explore, find_full):
         budget = Budget(10)
-        search(board, budget)
+        search(state, budget)
         assert budget.left == 8
 
 
 def test_without_looks_left_nothing_is_found_out():
-    board = open_case(gang(job("j", 1)), room(zoned(1))).board
-    assert explore(board, Budget(0)) is ProofOutcome.UNKNOWN
-    assert find_full(board, Budget(0)) == (None, False)
-    assert explore(board, Budget(1)) is ProofOutcome.SAFE
-    assert find_full(board, Budget(1)) == ([{0: 1}], True)
+    state = open_case(gang(job("j", 1)), room(zoned(1))).state
+    assert explore(state, Budget(0)) is ProofOutcome.UNKNOWN
+    assert find_full(state, Budget(0)) == (None, False)
+    assert explore(state, Budget(1)) is ProofOutcome.SAFE
+    assert find_full(state, Budget(1)) == ([{0: 1}], True)
 
 
 def test_three_hundred_pods_are_searched_and_one_more_is_not():
-    def board(count):
-        return open_case(gang(job("j", count)), room([node("a", pods="999")])).board
+    def state(count):
+        return open_case(gang(job("j", count)), room([node("a", pods="999")])).state
 
-    assert explore(board(300)) is ProofOutcome.SAFE
-    assert find_full(board(300)) == ([{0: 300}], True)
-    assert explore(board(301)) is ProofOutcome.UNKNOWN
-    assert find_full(board(301)) == (None, False)
+    assert explore(state(300)) is ProofOutcome.SAFE
+    assert find_full(state(300)) == ([{0: 300}], True)
+    assert explore(state(301)) is ProofOutcome.UNKNOWN
+    assert find_full(state(301)) == (None, False)
 
 
 def test_a_search_ends_with_the_first_placement():
     """Three nodes are looked at for each of two pods, and one node is in use after either of them."""
     nodes = [node(f"n{cpu}", cpu=str(cpu)) for cpu in (2, 3, 4)]
     budget = Budget(100)
-    assert find_full(open_case(gang(job("j", 2, requests={"cpu": "1"})), room(nodes)).board, budget)[0] == [{0: 2}]
+    assert find_full(open_case(gang(job("j", 2, requests={"cpu": "1"})), room(nodes)).state, budget)[0] == [{0: 2}]
     assert budget.left == 100 - 2 * (3 + 1)

@@ -524,7 +524,7 @@ def test_slots_grow_only_by_what_a_pod_takes_with_it(taken, before, after):
     here = room([node("a", cpu="3999m", memory="3Gi"), node("other", cpu="9", memory="9Gi")], [busy])
     host = {"kubernetes.io/hostname": "a"}
     wanted = gang(job("j", 1, requests={"cpu": "2", "memory": "1Gi"}, nodeSelector=host))
-    count = _SlotCount(here, wanted.podsets[0], open_case(wanted, here).board.pieces[0])
+    count = _SlotCount(here, wanted.podsets[0], open_case(wanted, here).state.podsets[0].allowed)
     (gone,) = here.pods_on[0]
     for where, found in ((1, before), (0, after)):
         count.leave(where, gone)
@@ -535,7 +535,7 @@ def test_a_node_that_is_overdrawn_has_no_slot_rather_than_less_than_none():
     busy = [pod("busy", on="a", requests={"cpu": "9"}), pod("more", on="a", requests={"cpu": "1"})]
     here = room([node("a", cpu="4"), node("b", cpu="4")], busy)
     wanted = cpus(2, 2)
-    count = _SlotCount(here, wanted.podsets[0], open_case(wanted, here).board.pieces[0])
+    count = _SlotCount(here, wanted.podsets[0], open_case(wanted, here).state.podsets[0].allowed)
     assert (count.slots, count.found, count.enough()) == ({0: 0, 1: 2}, 2, True)
     count.leave(0, here.pods_on[0][0])
     assert count.slots == {0: 1, 1: 2}
