@@ -188,15 +188,17 @@ def put_state(
     own = {MANAGED_LABEL: "true"} if record.store == "appwrapper" else {}
     body["metadata"]["labels"] = {**record.labels, **own, PHASE_LABEL: state.phase}
     expires = expiry(state, record.spec.ttl if record.spec is not None else None)
+    written = state_text(state)
     body["metadata"]["annotations"] = {
         **{key: text for key, text in (body["metadata"].get("annotations") or {}).items() if key != EXPIRES_ANNOTATION},
-        STATE_ANNOTATION: state_text(state),
+        STATE_ANNOTATION: written,
         **({EXPIRES_ANNOTATION: expires} if expires is not None else {}),
     }
     stored = settle_replace(
         client, path_of(record), body, state.write_id, _state_write_id, allowance=allowance, tries=tries
     )
-    return _reread(record, stored)
+    same = stored["metadata"].get("annotations", {}).get(STATE_ANNOTATION) == written
+    return _reread(record, stored, state if same else None)
 
 
 def put_status(client: KubeClient, record: Record, status: Object, *, allowance: Allowance | None = None) -> Record:
@@ -249,11 +251,11 @@ def _writable(raw: Mapping[str, t.Any]) -> Object:
     return {**raw, "metadata": metadata}
 
 
-def _reread(record: Record, stored: Object) -> Record:
-    """The record as stored; its specification is read anew only if somebody changed it."""
+def _reread(record: Record, stored: Object, state: GangState | None = None) -> Record:
+    """The record as stored; specification and state are read anew only if they are not those that are known."""
     same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
     if same and _said_labels(stored["metadata"].get("labels")) == _said_labels(record.labels):
-        return record_of_spec(record.store, stored, record.spec, record.spec_problem)
+        return record_of_spec(record.store, stored, record.spec, record.spec_problem, state=state)
     return record_from_api(stored)
 
 

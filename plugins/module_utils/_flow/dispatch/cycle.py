@@ -42,15 +42,16 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED_PHASES, Changes
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
     demand_of,
     promise_of,
     reserved_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
+    NEW_LEASE,
     Evidence,
     began,
+    unknown_words,
     usual_patience,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
@@ -191,8 +192,7 @@ def _try_choices(cycle: Cycle, choices: list[Choice]) -> tuple[list[Choice], _Dr
     there = [(item, cycle.records.get(item.record.uid)) for item in choices]
     able = [dataclasses.replace(item, record=now) for item, now in there if now is not None and _still_waits(now)]
     if unknown_until(cycle) is not None:
-        held = "a run that sees all namespaces ends the wait, or time does"
-        return [_postponed(item, "new_lease", held) if item.chosen else item for item in able], _DryRuns([], [])
+        return [item.postponed(*NEW_LEASE) if item.chosen else item for item in able], _DryRuns([], [])
     with cycle.timed("carry_out"):
         return able, _tried(cycle, [item for item in able if item.chosen])
 
@@ -267,7 +267,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
             tried.ready.append(choice)
         else:
             del shown[choice.record.uid]
-            tried.postponed.append(_postponed(choice, rehearsal.reason, rehearsal.message))
+            tried.postponed.append(choice.postponed(rehearsal.reason, rehearsal.message))
     note_waiting(cycle, tried.postponed)
     return tried
 
@@ -288,31 +288,21 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
         """Nothing is written unless the gang can never be started as it is."""
         try:
             write_id = office.ledger.next_write_id()
-            office.engine.require_room(record, _claim(choice, write_id, choice.verdict.as_dict()))
+            office.engine.require_room(record, _claim(choice, write_id))
         except BadInput as error:
             # Annotations that leave no room are part of what would be kept otherwise.
             _fail(cycle, record, str(error), "none")
             return
         outcome = office.engine.dry_run(record, office.memory.plan(record, choice.verdict.steering))
-        if outcome.refusal is not None and outcome.refusal.kind == "failed":
-            _fail(cycle, record, outcome.refusal.message)
+        if outcome.failure is not None:
+            _fail(cycle, record, outcome.failure)
             return
-        reason, message = None, ""
-        if outcome.refusal is not None:
-            reason, message = outcome.refusal.reason, outcome.refusal.message
-        elif outcome.taken is not None:
-            reason, message = "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}"
-        if reason is not None:
-            office.memory.note_refused(record, office.clock.now(), reason, message)
-        at = office.client.clock()
-        office.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
+        if outcome.delay is not None:
+            office.memory.note_refused(record, office.clock.now(), *outcome.delay)
+        at, delay = office.client.clock(), outcome.delay or (None, "")
+        office.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, *delay)
 
     cycle.carry_out(choice.record, rehearse)
-
-
-def _postponed(choice: Choice, reason: str, detail: str) -> Choice:
-    """A chosen gang that has to wait after all."""
-    return dataclasses.replace(choice, verdict=choice.verdict.held_back(reason, detail), chosen=False)
 
 
 def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
@@ -324,8 +314,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     unknown = unknown_until(cycle)
     if unknown is not None:
         cycle.check_again(unknown)
-        cause = f"{cycle.office.ledger.terms.target} is new, and what was promised in other namespaces cannot be seen"
-        cycle.office.journal.warn(f"nothing is started or stopped until {time_text(unknown)}: {cause}")
+        cycle.office.journal.warn(unknown_words(cycle.office.ledger.terms.target, unknown))
         return
     items: list[Choice | Stop] = [*(item for item in stops if cycle.may_judge(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
@@ -340,7 +329,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     if len(later) == len(entries):
         # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
         return
-    ledger.commit(batch_text(_complete_or_not(cycle, batch, unlisted)))
+    cycle.office.commit(_complete_or_not(cycle, batch, unlisted))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
     for item in new:
         cycle.office.rehearsals.pop(item.record.uid, None)
@@ -441,9 +430,9 @@ def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
     return {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
 
 
-def _claim(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
+def _claim(choice: Choice, batch: str) -> StartGrant:
     """What a batch gives a gang that was chosen, with the verdict written out."""
-    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), verdict)
+    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), choice.told)
 
 
 def _carry_out(cycle: Cycle, batch: str, item: Choice | Stop) -> None:
@@ -465,8 +454,7 @@ def _undo(cycle: Cycle, batch: str, item: Stop) -> None:
 
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     """Start one gang; one whose record cannot be written keeps no room meanwhile."""
-    verdict = item.verdict.as_dict()
-    claim = _claim(item, batch, verdict)
+    claim = _claim(item, batch)
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""
@@ -485,7 +473,8 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         cycle.office.pauses.look_later(started.uid)
         cycle.decide(started, "wait", "Dispatching", cycle.office.engine.waits_for(started) or "")
     elif started.phase == "dispatched":
-        cycle.decide(started, "start", "Started", verdict_text(verdict).partition("\n")[0].partition(": ")[2], verdict)
+        text = verdict_text(item.told).partition("\n")[0].partition(": ")[2]
+        cycle.decide(started, "start", "Started", text, item.told)
     else:
         last = started.state.transitions[-1] if started.state is not None and started.state.transitions else None
         cycle.decide(started, "stop", last.reason if last else "", last.message if last else "")

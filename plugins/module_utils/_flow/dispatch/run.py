@@ -200,7 +200,7 @@ class _Run:
             ledger,
             terms,
             every_wrapper=self._takes_every_wrapper(),
-            identity_of=_identity(client, terms),
+            identity_of=identity_of(client, terms),
             workers=workers,
         )
         self.office = office
@@ -376,7 +376,7 @@ def _make_namespace(client: KubeClient, lease: LeaseOptions) -> bool:
     return True
 
 
-def _identity(client: KubeClient, terms: DispatchOptions) -> Identity:
+def identity_of(client: KubeClient, terms: DispatchOptions) -> Identity:
     """With whose rights objects are created: the caller's, or those of an account of the gang's namespace."""
     if terms.namespaces is not None:
         return lambda _namespace: client

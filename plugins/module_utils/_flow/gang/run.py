@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.hopeless import with_warnings
@@ -114,11 +115,11 @@ def run_gangs(connect_again: Connect, terms: GangOptions, report: Report) -> Gan
     found = parallel([_finder(client, stores, item) for item in wanted])
     if terms.state == "absent":
         return GangAnswer(tuple(_remove_all(client, terms, wanted, found, end, report)))
+    pursuit = _Pursuit(client, connect_again, terms, end, report)
     if terms.check_mode:
-        return GangAnswer(tuple(preview(client, terms, wanted, found)))
+        return pursuit.foresee(preview(client, terms, wanted, found))
     submission = Submission(client, terms, stores, report, end)
     outcomes = [submission.submit(item, place) for item, place in zip(wanted, found, strict=True)]
-    pursuit = _Pursuit(client, connect_again, terms, end, report)
     return pursuit.follow(outcomes)
 
 
@@ -162,15 +163,35 @@ class _Pursuit:
 
     def follow(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Wait for the goal if there is one; a gang that is there already costs nothing."""
-        goal = self._terms.goal
-        if self._terms.state == "suspended":
-            goal = "suspended" if self._terms.dispatch else None
+        goal = self._goal()
         if goal is None or self._all_there(goal, outcomes):
             return GangAnswer(tuple(with_warnings(self._client, outcomes)))
         if not self._terms.dispatch:
             return GangAnswer(tuple(self._watch(goal, outcomes)))
         self._fail_early(GangAnswer(tuple(outcomes)))
         return self._start(goal, outcomes)
+
+    def foresee(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
+        """What follow would come to for gangs whose records stay as they are, as far as one cycle tells."""
+        goal, kept = self._goal(), [item for item in outcomes if item.action == "unchanged"]
+        if goal is None or self._all_there(goal, kept):
+            return GangAnswer(tuple(outcomes))
+        self._fail_early(GangAnswer(tuple(kept)))
+        if not self._terms.dispatch:
+            return GangAnswer(tuple(outcomes))
+        result = preview_dispatch(self._client, self._dispatch_options(kept))
+        uids = {item.record.uid: item for item in kept if item.record is not None}
+        for decision in result.decisions:
+            if decision.action == "fail" and decision.uid in uids:
+                cause = f"it fails: {decision.reason}: {decision.message}"
+                raise NotReached(_target(uids[decision.uid]), cause, GangAnswer(tuple(outcomes)).entries())
+        return GangAnswer(tuple(outcomes), None, _started(result, uids))
+
+    def _goal(self) -> str | None:
+        """The phase to wait for; None when the record alone is enough."""
+        if self._terms.state == "suspended":
+            return "suspended" if self._terms.dispatch else None
+        return self._terms.goal
 
     def _all_there(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> bool:
         """Whether nothing is left to wait for; a failed gang is an error when somebody waits for it."""
@@ -179,25 +200,27 @@ class _Pursuit:
 
     def _start(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Run cycles for these gangs alone until they are where they should be or time is over."""
-        before = {outcome.record.uid: outcome.record.phase for outcome in outcomes if outcome.record}
-        left = max(0.0, self._end - self._client.clock())
-        terms = DispatchOptions(
-            lease=self._terms.lease,
-            lease_wait=left,
-            namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
-            only=frozenset(before),
-            duration=left if self._terms.wait else None,
-        )
-        result = run_dispatch(self._client, self._connect_again(), terms, self._report, until=_until(goal, set(before)))
+        terms = self._dispatch_options(outcomes)
+        uids = set(terms.only or ())
+        result = run_dispatch(self._client, self._connect_again(), terms, self._report, until=_until(goal, uids))
         told = [self._fresh(outcome) for outcome in outcomes]
-        started = frozenset(
-            decision.uid for decision in result.decisions if decision.action == "start" and decision.uid in before
-        )
-        answer = GangAnswer(tuple(with_warnings(self._client, self._with_places(told))), result, started)
+        outcomes = with_warnings(self._client, self._with_places(told))
+        answer = GangAnswer(tuple(outcomes), result, _started(result, uids))
         self._fail_early(answer)
         if self._terms.wait and self._terms.wait_for not in (None, "queued") and self._terms.state == "present":
             self._require(goal, answer)
         return answer
+
+    def _dispatch_options(self, outcomes: t.Sequence[GangOutcome]) -> DispatchOptions:
+        """Cycles for these gangs alone."""
+        left = max(0.0, self._end - self._client.clock())
+        return DispatchOptions(
+            lease=self._terms.lease,
+            lease_wait=left,
+            namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
+            only=frozenset(outcome.record.uid for outcome in outcomes if outcome.record),
+            duration=left if self._terms.wait else None,
+        )
 
     def _watch(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
         """Look at the records until some dispatcher has brought them to the goal."""
@@ -267,6 +290,11 @@ class _Pursuit:
                 if holder is None and words is None and outcome.record.phase == "queued":
                     cause += f"; {_NOBODY_LOOKED}"
                 raise NotReached(_target(outcome), f"{cause}\n{words}" if words else cause, answer.entries())
+
+
+def _started(result: DispatchResult, uids: t.Collection[str]) -> frozenset[str]:
+    """Those of these gangs that a dispatcher starts."""
+    return frozenset(item.uid for item in result.decisions if item.action == "start" and item.uid in uids)
 
 
 def _target(outcome: GangOutcome) -> str:

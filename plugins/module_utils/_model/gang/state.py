@@ -226,7 +226,9 @@ def state_text(state: GangState) -> str:
     nothing. Keys that this version does not know go last: they must not keep a gang from going on. If even that is too
     much the gang cannot be kept.
     """
-    text = ""
+    text = _json(_state_data(state))
+    if len(text) <= STATE_BYTES:
+        return text
     for kept in (state, dataclasses.replace(state, unknown={})):
         candidates = list(_shrunk(kept))
         for data_of in (_state_data, _packed_data):

@@ -21,7 +21,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import NeedsPodsets, describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
-    declared_podsets,
     infer_podsets,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -259,7 +258,7 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
     inferred = _inferred(spec)
     names: dict[str, str] = {item.name: item.name for item in inferred}
     if spec.podsets is not None:
-        declared = [item.name for item in declared_podsets(spec.podsets, namespace=spec.namespace)]
+        declared = [item.name for item in spec.demand]
         if not set(declared) & set(names) and len(declared) == len(names):
             names = dict(zip(names, declared, strict=True))
         else:
@@ -269,10 +268,10 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
             yield podset, names.get(podset.name)
 
 
-def _inferred(spec: GangSpec) -> list[PodSet]:
+def _inferred(spec: GangSpec) -> Sequence[PodSet]:
     """The podsets of the objects; with declared podsets an object of an unknown kind is no obstacle."""
     if spec.podsets is None:
-        return infer_podsets(spec.objects, namespace=spec.namespace)
+        return spec.inferred
     known: list[int] = []
     for index, obj in enumerate(spec.objects):
         try:

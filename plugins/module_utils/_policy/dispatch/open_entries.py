@@ -11,10 +11,10 @@ import dataclasses
 import typing as t
 from collections.abc import Collection, Hashable, Iterator, Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, keep_entries
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead, Entry, keep_entries
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight, World
 
@@ -23,6 +23,8 @@ Standing = t.Literal["not_begun", "open", "over"]
 # A promise to a gang that this run is not for is forgotten after so many times the start_timeout: whoever looks after
 # that gang has started it or taken it back by then.
 UNSEEN_PATIENCE = 2.0
+# What gangs are told that wait because of it.
+NEW_LEASE = ("new_lease", "a run that sees all namespaces ends the wait, or time does")
 START_TIMEOUT = DispatchOptions().start_timeout
 
 
@@ -49,6 +51,37 @@ def standing_of(entry: Entry, state: GangState | None) -> Standing:
 def usual_patience(options: DispatchOptions) -> float:
     """How long a start takes at most that somebody began of whom nothing is known."""
     return max(options.start_timeout, START_TIMEOUT)
+
+
+def unlisted_since(read: BatchRead, created: float, seen: float) -> float | None:
+    """Since when (on the server's clock) a Lease does not list what was promised; None when it does.
+
+    One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen, by this
+    holder or by one before it that noted the moment. created is when the Lease was made.
+    """
+    noted = read.batch.unlisted_since if read.batch is not None else 0
+    if read == BatchRead():
+        return created
+    if read.problem is None and not noted:
+        return None
+    return min(noted, seen) if noted else seen
+
+
+def unknown_until(since: float | None, certain: float | None, options: DispatchOptions) -> float | None:
+    """Until when a run that does not see all records cannot tell what was promised elsewhere; None when it can.
+
+    since is when the Lease stopped to list it. Every start of before must have ended by then.
+    """
+    if since is None:
+        return None
+    end = since + UNSEEN_PATIENCE * usual_patience(options)
+    return end if certain is None or certain < end else None
+
+
+def unknown_words(lease: str, until: float) -> str:
+    """What the user of such a run is told."""
+    cause = f"{lease} is new, and what was promised in other namespaces cannot be seen"
+    return f"nothing is started or stopped until {time_text(until)}: {cause}"
 
 
 def began(record: Record) -> float:

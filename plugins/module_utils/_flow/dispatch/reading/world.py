@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.ended_pods import (
     MOST_UIDS,
     read_ended_pods,
+    unlabeled_homes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
     LIVING_PODS,
@@ -37,6 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     owner_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     index_pods,
@@ -66,13 +68,17 @@ def read_world(
     """
     memory.keep_only({record.uid for record in records})
     rough = [gang for gang, _problem in map(memory.rough_size, records) if gang is not None]
+    started = [record for record in records if record.phase in _HAVE_PODS]
+    unlabeled = unlabeled_homes(started)
     gang_pods: list[GangPod] = []
 
-    def observe(raw: Object) -> None:
+    def observe(raw: Object, pod: Pod | None = None) -> None:
         """Keep more of pods that may belong to a gang."""
-        pod = gang_pod_from_api(raw)
-        if pod is not None:
-            gang_pods.append(pod)
+        metadata = raw["metadata"]
+        ours = metadata["namespace"] in unlabeled or GANG_LABEL in (metadata.get("labels") or ())
+        found = gang_pod_from_api(raw, pod) if ours else None
+        if found is not None:
+            gang_pods.append(found)
 
     snapshot = read_snapshot(client, needs_of(rough), observe).snapshot
     if terms.namespaces is None and not snapshot.nodes_visible:
@@ -82,7 +88,6 @@ def read_world(
     if blind:
         mine = terms.namespaces or sorted({record.namespace for record in records})
         _observe_namespaces(client, mine, observe)
-    started = [record for record in records if record.phase in _HAVE_PODS]
     ended = read_ended_pods(client, started, everywhere=not blind)
     pods = _latest(gang_pods, ended)
     items, kinds = _read_items(client, records, places, memory)

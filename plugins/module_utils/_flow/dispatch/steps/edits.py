@@ -191,12 +191,12 @@ def _live(
     """The gang's objects of these kinds by their names, one list for each kind; without those nobody may see."""
     found: dict[tuple[str, str], dict[str, Object]] = {}
     for kind in sorted(kinds):
-        info = find_resource(client, *kind)
-        if info is None:
-            found[kind] = {}
-            continue
-        path, selector = info.path(record.namespace), f"{GANG_LABEL}={record.uid}"
         with contextlib.suppress(Forbidden, NotFound, ServerFault):
+            info = find_resource(client, *kind)
+            if info is None:
+                found[kind] = {}
+                continue
+            path, selector = info.path(record.namespace), f"{GANG_LABEL}={record.uid}"
             listed = list_objects(client, path, keep=lambda raw: raw, label_selector=selector).items
             found[kind] = {obj["metadata"]["name"]: obj for obj in listed}
     return found

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import LOST_RACE, Phase
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action
@@ -68,7 +69,11 @@ def _lost_its_ticket(cycle: Cycle, world: World, record: Record) -> bool:
     if doubts.pausing(key):
         return False
     doubts.look_later(key)
-    return not cycle.office.engine.holds_ticket(record)
+    try:
+        return not cycle.office.engine.holds_ticket(record)
+    except (Forbidden, ServerFault) as error:
+        cycle.skip(record, str(error))
+        return False
 
 
 def _with_cause(cycle: Cycle, world: World, record: Record, message: str) -> str:

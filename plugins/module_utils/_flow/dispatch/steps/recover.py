@@ -28,15 +28,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch import open_entries
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reserved_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import start_is_overdue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
-    UNSEEN_PATIENCE,
-    Evidence,
-    standing_of,
-    usual_patience,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import Evidence, standing_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
@@ -304,9 +300,6 @@ def unknown_until(cycle: Cycle) -> float | None:
     namespace a run depends on no promises of others.
     """
     office = cycle.office
-    since = office.unlisted_since()
-    if cycle.sight.blind is None or since is None or office.ledger.terms != office.terms.lease:
+    if cycle.sight.blind is None or office.ledger.terms != office.terms.lease:
         return None
-    end = since + UNSEEN_PATIENCE * usual_patience(office.terms)
-    now = office.clock.sure()
-    return end if now is None or now < end else None
+    return open_entries.unknown_until(office.unlisted_since(), office.clock.sure(), office.terms)

@@ -50,7 +50,7 @@ def note_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collection[
                 _decide(cycle, record, choice.verdict, None)
             continue
         told[record.uid] = Told(gist, now)
-        verdict = choice.verdict.as_dict()
+        verdict = choice.told
         if news:
             _decide(cycle, record, choice.verdict, verdict)
         if _worth_a_write(cycle, record, verdict, now):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import typing as t
@@ -76,7 +77,7 @@ Name = tuple[str, str, str, str]
 _HELD_BACK = ("max_starts", "paced", "after_others")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Choice:
     """One waiting gang and the verdict on it; chosen ones are to be started."""
 
@@ -84,6 +85,15 @@ class Choice:
     gang: Gang
     verdict: Verdict
     chosen: bool
+
+    @functools.cached_property
+    def told(self) -> dict[str, t.Any]:
+        """The verdict as results and records carry it. Must not be modified."""
+        return self.verdict.as_dict()
+
+    def postponed(self, reason: str, detail: str) -> Choice:
+        """A chosen gang that has to wait after all."""
+        return dataclasses.replace(self, verdict=self.verdict.held_back(reason, detail), chosen=False)
 
 
 class Queue:
