@@ -30,8 +30,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the decisions that one cycle would make now, without the Lease; the server's dry runs are the only writes
-        that are sent. What follows from the decisions in later cycles is not foreseen.
+      - Returns the decisions that one cycle would make now, without the Lease. Dry runs on the server are all
+        that is sent to be written. What follows from the decisions in later cycles is not foreseen.
   diff_mode:
     support: none
     details:

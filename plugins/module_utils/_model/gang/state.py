@@ -21,10 +21,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.past_waits import past_wait, read_waits
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Key
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ItemOutcome
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_micros
 
 Phase = t.Literal[
@@ -154,7 +154,7 @@ class GangState:
     then: Phase | None = None
     holding: bool = False
     outcomes: dict[int, ItemOutcome] = dataclasses.field(default_factory=dict)
-    left: tuple[Key, ...] = ()
+    left: tuple[ObjectKey, ...] = ()
     made: int = 0
     waits: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
@@ -178,7 +178,7 @@ class Changes(t.TypedDict, total=False):
     then: Phase | None
     holding: bool
     outcomes: dict[int, ItemOutcome]
-    left: tuple[Key, ...]
+    left: tuple[ObjectKey, ...]
     made: int
 
 
@@ -411,11 +411,11 @@ def _outcome(fields: Fields, place: t.Any, value: t.Any) -> tuple[int, ItemOutco
     return int(place), known
 
 
-def _key(fields: Fields, index: int, item: t.Any) -> Key:
+def _key(fields: Fields, index: int, item: t.Any) -> ObjectKey:
     """One object that has to go, written as a list of four texts."""
     if not isinstance(item, list) or len(item) != 4 or not all(isinstance(part, str) and part for part in item):
         raise fields.fail(f"left[{index}]", "a list of four texts is needed")
-    return item[0], item[1], item[2], item[3]
+    return ObjectKey(*item)
 
 
 def _hosts(fields: Fields, name: str, hosts: t.Any) -> tuple[str, ...]:

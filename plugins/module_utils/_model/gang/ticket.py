@@ -25,9 +25,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 
-Key = tuple[str, str, str, str]
+Key = ObjectKey
 Owner = t.Literal["ticket", "record", "foreign", "none"]
 
 TICKET_LABEL = "muster.kube/ticket"
@@ -47,11 +47,11 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlannedObject:
-    """One object as it will be created; key is apiVersion, kind, namespace and name; kept ones survive an undo."""
+    """One object as it will be created; kept ones survive an undo."""
 
     index: int
     object: Data
-    key: Key
+    key: ObjectKey
     keep: bool
 
 
@@ -126,7 +126,7 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
     }
 
 
-def ticket_places(ticket: Mapping[str, t.Any]) -> list[tuple[int, Key]]:
+def ticket_places(ticket: Mapping[str, t.Any]) -> list[tuple[int, ObjectKey]]:
     """The keys a ticket lists with the places of their objects in the gang, in which kept ones count too.
 
     A ticket of an earlier version, or one that makes no sense, does not tell them; the order must do then.
@@ -157,7 +157,7 @@ def made_by(ticket: Mapping[str, t.Any]) -> str:
     return str((ticket.get("data") or {}).get("write_id") or "")
 
 
-def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[Key, ...]:
+def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[ObjectKey, ...]:
     """The keys a ticket lists; entries that make no sense or lie in another namespace are left out.
 
     A key is no right to delete: anybody can write a ConfigMap, so the object found must be owned by the ticket.
@@ -168,7 +168,7 @@ def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[Key, ...]:
         return ()
     entries = [entry for entry in listed if isinstance(entry, list)] if isinstance(listed, list) else []
     return tuple(
-        (entry[0], entry[1], entry[2], entry[3])
+        ObjectKey(*entry)
         for entry in entries
         if len(entry) == 4
         and all(isinstance(part, str) and part for part in entry)
@@ -239,7 +239,8 @@ def _planned(spec: GangSpec, obj: Data, index: int, record_uid: str, attempt: in
         suffix = _hash(record_uid, number, index)[:_SUFFIX_LENGTH]
         metadata["name"] = f"{stem[: _NAME_LENGTH - _SUFFIX_LENGTH]}{suffix}"
     _add_labels(metadata, {GANG_LABEL: record_uid, **({} if keep else {ATTEMPT_LABEL: str(attempt)})})
-    return PlannedObject(index, obj, (obj["apiVersion"], obj["kind"], spec.namespace, metadata["name"]), keep)
+    key = ObjectKey(obj["apiVersion"], obj["kind"], spec.namespace, metadata["name"])
+    return PlannedObject(index, obj, key, keep)
 
 
 def named_templates(spec: GangSpec) -> Iterator[PodSet]:
@@ -287,10 +288,9 @@ def _inferred(spec: GangSpec) -> Sequence[PodSet]:
 
 def _refuse_duplicates(spec: GangSpec, plan: Plan) -> None:
     """Two objects of one gang with the same name would be one object; the version of the API makes no difference."""
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for item in plan:
-        version, kind, _namespace, name = item.key
-        first = seen.setdefault((api_group(version), kind, name), item.index)
+        first = seen.setdefault(item.key.identity, item.index)
         if first != item.index:
             raise BadInput(
                 "plan",

@@ -206,7 +206,7 @@ def _watched(record: Record, known: _SpecNotes) -> Watched:
     except BadInput:
         return {}
     return {
-        item.index: ((item.key[0], item.key[1]), item.key[3])
+        item.index: (item.key.versioned_kind, item.key.name)
         for item in plan
         if item.index in asked or kind_of(item.object).makes_pods is not False
     }

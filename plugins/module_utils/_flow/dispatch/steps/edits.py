@@ -89,7 +89,7 @@ def _started_as(client: KubeClient, memory: Memory, record: Record, state: GangS
     sized, _problem = memory.rough_size(record)
     objects, gone = _objects(client, record, ticket)
     missed = [key for index, key in gone if index not in state.outcomes and _may_make_pods(key)]
-    lost = f"{missed[0][1]} {missed[0][3]}" if missed else None
+    lost = f"{missed[0].kind} {missed[0].name}" if missed else None
     return StartedAs(record.resource_version, started_spec(record, state, objects, sized), lost)
 
 
@@ -151,13 +151,13 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
     live = _live(
         client,
         record,
-        {key[:2] for key in keys if _key_name(key) not in known and _may_make_pods(key)},
+        {key.versioned_kind for key in keys if _key_name(key) not in known and _may_make_pods(key)},
     )
     objects = [_nothing(index) for index in range(max((index for index, _key in places), default=-1) + 1)]
     gone: list[tuple[int, Key]] = []
     for index, key in places:
-        found = live.get(key[:2], {key[3]: _unseen(key)})
-        obj = known.get(_key_name(key)) or found.get(key[3])
+        found = live.get(key.versioned_kind, {key.name: _unseen(key)})
+        obj = known.get(_key_name(key)) or found.get(key.name)
         if obj is None:
             gone.append((index, key))
         else:
@@ -172,7 +172,7 @@ def _nothing(place: int) -> Object:
 
 def _may_make_pods(key: Key) -> bool:
     """Whether an object of this kind makes pods, or may: without it nobody can tell how the gang's work ended."""
-    return kind_named(*key[:2]).makes_pods is not False
+    return kind_named(*key.versioned_kind).makes_pods is not False
 
 
 def _plan(record: Record) -> t.Iterable[t.Any]:
@@ -204,7 +204,7 @@ def _live(
 
 def _unseen(key: Key) -> Object:
     """What stands for an object that is not read: without pods of its own nothing but its name matters."""
-    return {"apiVersion": key[0], "kind": key[1], "metadata": {"name": key[3]}}
+    return {"apiVersion": key.api_version, "kind": key.kind, "metadata": {"name": key.name}}
 
 
 def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
@@ -214,4 +214,4 @@ def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
 
 def _key_name(key: Key) -> tuple[str, str, str]:
     """Group, kind and name in a ticket's list."""
-    return api_group(key[0]), key[1], key[3]
+    return api_group(key.api_version), key.kind, key.name

@@ -18,7 +18,7 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, Key, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
     NamespaceFit,
     Verdict,
@@ -26,7 +26,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     Outstanding,
@@ -254,7 +253,7 @@ class Queue:
             record = self._records.get(uid)
             for ticket in tickets:
                 for key in ticket_keys(ticket):
-                    yield _name(key), record.key if record is not None else uid
+                    yield key.identity, record.key if record is not None else uid
 
     # Run times.
 
@@ -385,11 +384,11 @@ class Queue:
         """The names of the gang's objects, or the first that is somebody else's, in words."""
         names: dict[Name, str] = {}
         for planned in self._memory.plan(record, {}):
-            name = _name(planned.key)
-            owner = self._names.get(name)
+            key = planned.key
+            owner = self._names.get(key.identity)
             if owner is not None and owner != record.key:
-                return f"{name[1]} {name[3]} belongs to the gang {owner}"
-            names[name] = record.key
+                return f"{key.kind} {key.name} belongs to the gang {owner}"
+            names[key.identity] = record.key
         return names
 
     def _behind(self, uid: str, blocker: str | None) -> Choice:
@@ -449,11 +448,6 @@ def _queued(record: Record) -> QueuedGang:
     """What the order needs to know of a record."""
     spec = spec_of(record)
     return QueuedGang(record.uid, spec.priority, spec.priority_slope, record.submitted, spec.queue)
-
-
-def _name(key: Key) -> Name:
-    """An object's name whatever version of its API is used."""
-    return api_group(key[0]), key[1], key[2], key[3]
 
 
 def _finished(records: Iterable[Record]) -> Iterator[tuple[str | None, str, float]]:
