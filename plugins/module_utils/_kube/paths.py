@@ -33,7 +33,7 @@ def resource_path(
     return "/".join(parts)
 
 
-@functools.cache
+@functools.lru_cache
 def group_path(api_version: str) -> str:
     """The path under which a group version is served; the core group has its own place."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

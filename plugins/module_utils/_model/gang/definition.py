@@ -35,14 +35,12 @@ class GangRequest:
         """The podsets of the objects, before a cluster adds anything to their pods; BadInput where nobody can tell."""
         return tuple(infer_podsets(self.objects, namespace=self.namespace))
 
-    @property
+    @functools.cached_property
     def demand(self) -> tuple[PodSet, ...]:
         """The podsets that were declared, or else those of the objects."""
-        return self.inferred if self.podsets is None else self._declared
-
-    @functools.cached_property
-    def _declared(self) -> tuple[PodSet, ...]:
-        return tuple(declared_podsets(self.podsets or (), namespace=self.namespace))
+        if self.podsets is None:
+            return self.inferred
+        return tuple(declared_podsets(self.podsets, namespace=self.namespace))
 
 
 def checked_object(item: t.Any, where: str) -> Object:

@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import NeedsPodsets, describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
-    infer_podsets,
+    infer_known,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
@@ -256,7 +256,12 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
     Where podsets are declared, theirs are the names that count: equal names are taken, else the order if there are as
     many; a template that belongs to no declared podset has no name.
     """
-    inferred = _inferred(spec)
+    inferred: Sequence[PodSet] = ()
+    if spec.podsets is None:
+        inferred = spec.inferred
+    else:
+        # An object of an unknown kind is no obstacle.
+        _known, inferred = infer_known(spec.objects, namespace=spec.namespace, unknown=NeedsPodsets)
     names: dict[str, str] = {item.name: item.name for item in inferred}
     if spec.podsets is not None:
         declared = [item.name for item in spec.demand]
@@ -267,23 +272,6 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
     for podset in inferred:
         if podset.path is not None:
             yield podset, names.get(podset.name)
-
-
-def _inferred(spec: GangSpec) -> Sequence[PodSet]:
-    """The podsets of the objects; with declared podsets an object of an unknown kind is no obstacle."""
-    if spec.podsets is None:
-        return spec.inferred
-    known: list[int] = []
-    for index, obj in enumerate(spec.objects):
-        try:
-            infer_podsets([obj], namespace=spec.namespace)
-        except NeedsPodsets:
-            continue
-        known.append(index)
-    if not known:
-        return []
-    found = infer_podsets([spec.objects[index] for index in known], namespace=spec.namespace)
-    return [dataclasses.replace(item, source_index=known[item.source_index]) for item in found]
 
 
 def _refuse_duplicates(spec: GangSpec, plan: Plan) -> None:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import typing as t
@@ -86,6 +87,19 @@ def infer_podsets(
             except BadInput as error:
                 raise BadInput(error.action, _field(use, error.target), error.cause) from error
     return podsets
+
+
+def infer_known(
+    objects: Sequence[Mapping[str, t.Any]], *, namespace: str, unknown: type[BadInput]
+) -> tuple[list[int], list[PodSet]]:
+    """The places of the objects whose pods can be inferred, and their podsets; unknown is the error of the others."""
+    known: list[int] = []
+    for index, obj in enumerate(objects):
+        with contextlib.suppress(unknown):
+            infer_podsets([obj], namespace=namespace)
+            known.append(index)
+    found = infer_podsets([objects[index] for index in known], namespace=namespace) if known else []
+    return known, [dataclasses.replace(item, source_index=known[item.source_index]) for item in found]
 
 
 def declared_podsets(items: Sequence[Mapping[str, t.Any]], *, namespace: str) -> list[PodSet]:

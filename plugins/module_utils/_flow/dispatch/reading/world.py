@@ -89,7 +89,8 @@ def read_world(
         mine = terms.namespaces or sorted({record.namespace for record in records})
         _observe_namespaces(client, mine, observe)
     ended = read_ended_pods(client, started, everywhere=not blind)
-    pods = _latest(gang_pods, ended)
+    # A pod that ended while pods were read is in both lists, and its end is the later word.
+    pods = list({pod.uid: pod for pod in (*gang_pods, *ended)}.values())
     items, kinds = _read_items(client, records, places, memory)
     sizes = {record.uid: memory.size(record, snapshot) for record in records}
     return World(
@@ -126,11 +127,6 @@ def _read_scopes(client: KubeClient, records: t.Iterable[Record]) -> dict[tuple[
             if info is not None:
                 found[kind] = info.namespaced
     return found
-
-
-def _latest(living: t.Iterable[GangPod], ended: t.Iterable[GangPod]) -> list[GangPod]:
-    """Each pod once; one that ended while pods were read is in both lists, and its end is the later word."""
-    return list({pod.uid: pod for pod in (*living, *ended)}.values())
 
 
 def _observe_namespaces(client: KubeClient, namespaces: t.Sequence[str], observe: t.Callable[[Object], None]) -> None:
@@ -178,8 +174,9 @@ def _read_items(
     """
     started = [record for record in records if record.phase in _HAVE_PODS]
     watched = {record.uid: memory.watched_items(record) for record in started}
-    kinds = sorted({kind for items in watched.values() for kind, _name in items.values()})
-    uids = {kind: [uid for uid, items in watched.items() if kind in _kinds(items)] for kind in kinds}
+    kinds_of = {uid: {kind for kind, _name in items.values()} for uid, items in watched.items()}
+    kinds = sorted(set().union(*kinds_of.values()))
+    uids = {kind: [uid for uid, mine in kinds_of.items() if kind in mine] for kind in kinds}
     readers = [_kind_reader(client, kind, places, uids[kind]) for kind in kinds]
     live: dict[VersionedKind, dict[tuple[str, str], Object]] = {}
     for kind, objects in zip(kinds, parallel(readers), strict=True):
@@ -204,11 +201,6 @@ def _own_object(record: Record, index: int, obj: Object | None) -> Object | None
     kept = is_kept(record.spec.objects[index])
     owner, _uid = owner_of(obj, record.state.ticket_uid, record.uid if kept else None)
     return obj if owner in ("ticket", "record") else None
-
-
-def _kinds(items: t.Mapping[int, tuple[VersionedKind, str]]) -> set[VersionedKind]:
-    """The kinds of a gang's watched items."""
-    return {kind for kind, _name in items.values()}
 
 
 def _gang_label(obj: Object) -> str:

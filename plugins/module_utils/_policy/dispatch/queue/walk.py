@@ -241,7 +241,7 @@ class Queue:
             self._taken[key] = self._taken.get(key, 0) + amount
 
     def _made_per_second(self) -> float:
-        """How fast controllers made pods lately."""
+        """How fast controllers made pods of gangs lately."""
         index = self._world.pods
         pods = itertools.chain.from_iterable([*index.by_gang.values(), *index.by_owner.values()])
         tickets = (str(ticket["metadata"].get("uid")) for found in self._world.tickets.values() for ticket in found)
