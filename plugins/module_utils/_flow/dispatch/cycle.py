@@ -51,6 +51,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
     NEW_LEASE,
     Evidence,
     began,
+    promised_elsewhere,
     unknown_words,
     usual_patience,
 )
@@ -61,7 +62,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan 
     plan_cycle,
     walk_queue,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
     FOREIGN_CONTROLLER,

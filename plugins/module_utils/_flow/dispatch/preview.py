@@ -16,8 +16,11 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import address_objects
 from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun, dry_run
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import (
+    read_records,
+    read_tickets,
+    read_world,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, identity_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import NEWER_VERSION
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import is_edited, read_edited
@@ -53,6 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memor
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     NEW_LEASE,
     Evidence,
+    promised_elsewhere,
     standing_of,
     unknown_until,
     unknown_words,
@@ -66,7 +70,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan 
     walk_queue,
     without_failed,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
     FOREIGN_CONTROLLER,

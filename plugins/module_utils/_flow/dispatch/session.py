@@ -17,7 +17,7 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient

@@ -45,12 +45,41 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory, VersionedKind
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, Tickets, World
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, Sight, Tickets, World
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 
 Object = dict[str, t.Any]
 
 _POD = ("v1", "Pod")
 _HAVE_PODS = ("dispatching", "dispatched", "running")
+
+
+def read_records(records: Records, terms: DispatchOptions, blind: str | None = None, *, finished: bool) -> Sight:
+    """Read the records of all namespaces, or, where this account may not, of those the run is for.
+
+    Finished ones are left out by the server unless they are asked for.
+
+    blind is what an earlier reading found out; an account does not get more rights during a run.
+    """
+    namespaces = terms.namespaces
+    found: list[Record] | None = None
+    if blind is None:
+        try:
+            found = records.list(None, finished=finished)
+        except Forbidden as error:
+            if namespaces is None:
+                raise
+            blind = str(error)
+    if found is None:
+        found = records.list(namespaces, finished=finished)
+    ours = [item for item in found if item.newer is None]
+    return Sight(
+        namespaces=namespaces,
+        mine=tuple(item for item in ours if namespaces is None or item.namespace in namespaces),
+        elsewhere=tuple(item for item in ours if namespaces is not None and item.namespace not in namespaces),
+        newer=tuple(item for item in found if item.newer is not None),
+        blind=blind,
+    )
 
 
 def read_world(
