@@ -30,8 +30,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the decisions that one cycle would make now, without the Lease and without a write. What follows from
-        them in later cycles, and what the server's own dry runs would refuse, is not foreseen.
+      - Returns the decisions that one cycle would make now, without the Lease. Dry runs on the server are all
+        that is sent to be written. What follows from the decisions in later cycles is not foreseen.
   diff_mode:
     support: none
     details:

@@ -153,18 +153,26 @@ class Denial:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Barrier:
-    """What admission refuses for a while: a quota of the namespace is used up, or a webhook is down."""
+    """What admission refuses for a while.
 
-    cause: t.Literal["quota", "webhook"]
+    quota: one of the namespace is used up. webhook: one is down. denied: one refuses the object. invalid: the object is
+    not as it must be. no_dry_run: a webhook has side effects, so the server does not pretend. name is a pattern.
+    """
+
+    cause: t.Literal["quota", "webhook", "denied", "invalid", "no_dry_run"]
     namespace: str
     plural: str
     until: float
     dry: bool = True
+    name: str = ".*"
 
     def stops(self, request: Request, now: float) -> bool:
         """Whether it refuses a request; one without dry runs is met only by those who mean it."""
         place = (request.namespace, request.kind.plural) == (self.namespace, self.plural)
-        return place and now < self.until and (self.dry or not request.dry)
+        if not place or now >= self.until or (self.cause == "no_dry_run" and not request.dry):
+            return False
+        named = str(((request.body or {}).get("metadata") or {}).get("name"))
+        return (self.dry or not request.dry) and re.fullmatch(self.name, named) is not None
 
 
 class Refused(Exception):
@@ -382,6 +390,13 @@ class MemoryCluster:
                 f"{request.kind.resource} is forbidden: exceeded quota: small, requested: count/{request.kind.plural}=1"
             )
             raise Refused(403, "Forbidden", text, kind=request.kind.plural)
+        if barrier.cause == "denied":
+            raise Refused(403, "Forbidden", 'admission webhook "hook.example.com" denied the request: not here')
+        if barrier.cause == "invalid":
+            raise _invalid(request.kind.name, "drawn", "Invalid", "spec.template: Invalid value: drawn by the test")
+        if barrier.cause == "no_dry_run":
+            text = 'admission webhook "hook.example.com" does not support dry run'
+            raise Refused(400, "BadRequest", text)
         raise Refused(500, "InternalError", 'Internal error occurred: failed calling webhook "hook.example.com"')
 
     def _act(self, request: Request) -> tuple[int, str]:

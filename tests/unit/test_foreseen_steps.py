@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch import plan as plan_module
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue import walk as walk_module
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier, Denial
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import (
     MemoryDispatcher,
     MemoryStage,
@@ -342,3 +343,67 @@ def test_gang_that_nobody_can_count_is_stopped_all_the_same(
         one.pass_time(3)
     assert phase(stage, "g") == "failed"
     assert not stage.cluster.all("jobs", "a")
+
+
+def foreseen(one: MemoryDispatcher) -> dict[str, tuple[str, str]]:
+    """Action and reason of each gang in check mode."""
+    with inline_calls():
+        result = preview_dispatch(one.line.client(one.name), one.terms)
+    return {item.gang: (item.action, item.reason) for item in result.decisions}
+
+
+def test_a_blind_run_under_a_new_lease_waits_and_check_mode_says_so(stage: MemoryStage) -> None:
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    stage.cluster.denials.append(Denial("one", {"list"}, {"configmaps"}, {""}))
+    one = stage.dispatcher("one", ["a"])
+    assert foreseen(one)["a/g"] == ("wait", "new_lease")
+    one.cycle()
+    assert foreseen(one)["a/g"] == ("wait", "new_lease")
+    assert phase(stage, "g") == "queued"
+    one.pass_time(700)
+    assert foreseen(one)["a/g"] == ("start", "Started")
+    one.cycle()
+    assert phase(stage, "g") == "dispatched"
+
+
+def test_check_mode_asks_the_server_and_gives_refused_room_to_others(stage: MemoryStage) -> None:
+    for number, answer in enumerate(("quota", "denied", None)):
+        submit(stage, f"g{number}", "a", cases.job(f"j{number}", "p", 8))
+        if answer is not None:
+            stage.cluster.barriers.append(Barrier(t.cast(t.Any, answer), "a", "jobs", 1000.0, name=f"j{number}"))
+    one = stage.dispatcher("one", ["a"])
+    told = foreseen(one)
+    assert told == {"a/g0": ("wait", "QuotaRefused"), "a/g1": ("fail", "Refused"), "a/g2": ("wait", "insufficient")}
+    done = {item.gang: (item.action, item.reason) for item in one.cycle().office.journal.take()[0]}
+    assert done == told
+
+
+def test_a_server_fault_about_one_ticket_harms_its_gang_only(stage: MemoryStage) -> None:
+    one = stage.dispatcher("one", ["a"])
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    cycles(one, 2)
+    (ticket,) = tickets(stage)
+    stage.cluster.erase(("configmaps", "a", ticket["metadata"]["name"]))
+    submit(stage, "h", "a", cases.job("h-j", "p", 1))
+    path = f"/configmaps/{ticket['metadata']['name']}$"
+    one.line.faults.append(Fault("refuse", "GET", path, times=ALWAYS, status=500, reason="InternalError"))
+    assert foreseen(one) == {"a/h": ("start", "Started")}
+    one.cycle()
+    assert phase(stage, "h") == "dispatched"
+    assert phase(stage, "g") == "running"
+
+
+def test_a_server_fault_of_discovery_harms_no_other_gang_than_the_edited_one(stage: MemoryStage) -> None:
+    first = stage.dispatcher("one", ["a"])
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    cycles(first, 2)
+    first.release()
+    rewrite(stage, "g", objects=[cases.service("other")], podsets=PODS)
+    submit(stage, "h", "a", cases.service("h-s"), podsets=PODS)
+    second = stage.dispatcher("two", ["a"])
+    second.line.faults.append(
+        Fault("refuse", "GET", "/apis/batch/v1$", times=ALWAYS, status=500, reason="InternalError")
+    )
+    second.cycle()
+    assert phase(stage, "h") == "dispatched"
+    assert phase(stage, "g") == "running"

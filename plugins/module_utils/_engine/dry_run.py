@@ -54,6 +54,18 @@ class DryRun:
     not_checked: tuple[str, ...] = ()
     taken: tuple[str, str] | None = None
 
+    @property
+    def failure(self) -> str | None:
+        """Why the gang can never be started as it is; None when it can, as far as the server tells."""
+        return self.refusal.message if self.refusal is not None and self.refusal.kind == "failed" else None
+
+    @property
+    def delay(self) -> tuple[str, str] | None:
+        """Reason and message for which the gang has to wait; None when nothing is in its way."""
+        if self.taken is not None:
+            return "name_taken", f"{self.taken[0]} belongs to {self.taken[1]}"
+        return None if self.refusal is None else (self.refusal.reason, self.refusal.message)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pretended:

@@ -165,7 +165,7 @@ class Embedded(TicketKeeper):
     def _chosen(self, record: Record, grant: StartGrant) -> GangState:
         """The state `dispatching`, proved to fit into the record before anything is created."""
         if record.spec is None:
-            raise BadInput("start", f"gang {record.key}", record.spec_problem or "its record holds no gang")
+            raise BadInput("start", f"gang {record.key}", record.unreadable)
         state = self._writer.next_state(
             record,
             "dispatching",

@@ -175,13 +175,17 @@ class KubeClient:
         although its answer was lost, so it is tried again only after 429 with Retry-After, by which the server refused
         it unseen.
         """
-        action, described = describe_request(method, path, query)
         url = f"{path}?{urlencode(_present(query))}" if query else path
         payload = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = {"Accept": accept, "User-Agent": "muster.kube", **self._encoding}
         if payload is not None:
             headers["Content-Type"] = content_type or "application/json"
         limits = (min(timeout or _CONNECT_SECONDS, _CONNECT_SECONDS), timeout or _READ_SECONDS)
+
+        def words() -> tuple[str, str]:
+            """The action and the target."""
+            action, described = describe_request(method, path, query)
+            return action, target or described
 
         def once() -> Response:
             """One try."""
@@ -190,9 +194,9 @@ class KubeClient:
             try:
                 answer = Response(*self._transport.send(method, url, headers, payload, limits))
             except TransportFault as fault:
-                raise self._unreachable(action, target or described, fault) from fault
+                raise self._unreachable(*words(), fault) from fault
             if answer.status >= 300:
-                raise self._error(action, target or described, answer)
+                raise self._error(*words(), answer)
             self._note_date(answer.headers, sent)
             return answer
 

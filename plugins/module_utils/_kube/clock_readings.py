@@ -97,7 +97,8 @@ class ClockReadings:
     def _vote(self, reading: _Reading) -> None:
         """Believe in the reading that most agree with, the earliest of those; enough of them make it certain."""
         self._recent.append(reading)
-        votes = [sum(item.agrees(other) for other in self._recent) for item in self._recent]
+        spans = [(item.ahead, item.ahead + item.took + TOLERANCE) for item in self._recent]
+        votes = [sum(first < until and since < last for since, until in spans) for first, last in spans]
         most = max(votes)
         self._offset = self._recent[votes.index(most)].ahead
         if most >= _ENOUGH:

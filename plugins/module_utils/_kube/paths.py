@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ def resource_path(
     return "/".join(parts)
 
 
+@functools.lru_cache
 def group_path(api_version: str) -> str:
     """The path under which a group version is served; the core group has its own place."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

@@ -235,11 +235,12 @@ def find_resource(client: KubeClient, api_version: str, kind: str) -> ResourceIn
 
     What was found is remembered by the client; what was not is asked again, since a definition may arrive any time.
     """
-    served = client.discovered.get(api_version)
-    if served is None or not _pick(served, kind):
-        listed = get_object(client, group_path(api_version))
-        served = [_resource_info(api_version, entry) for entry in (listed or {}).get("resources") or ()]
-        client.discovered[api_version] = served
+    known = _pick(client.discovered.get(api_version, ()), kind)
+    if known is not None:
+        return known
+    listed = get_object(client, group_path(api_version))
+    served = [_resource_info(api_version, entry) for entry in (listed or {}).get("resources") or ()]
+    client.discovered[api_version] = served
     return _pick(served, kind)
 
 

@@ -21,19 +21,20 @@ class ServerClock:
     def __init__(self, client: KubeClient, wall: t.Callable[[], float] = time.time) -> None:
         """Nothing is asked; the client must have had an answer before the first reading."""
         self._client = client
+        self._readings = client.readings
         self._wall = wall
 
     @property
     def certain(self) -> bool:
         """Whether enough answers agreed on the time; before that it is the best guess."""
-        return self._client.readings.certain
+        return self._readings.certain
 
     def now(self) -> float:
         """The time now; once it is certain it goes backwards only where the server's clock was set back.
 
         If it stood still until that clock has caught up, a caller that pauses for seconds would wait for as long.
         """
-        offset = self._client.readings.offset
+        offset = self._readings.offset
         if offset is None:
             raise KubeError("tell", "the time of the cluster", "the API server has not answered yet")
         return self._client.clock() + offset
@@ -44,7 +45,7 @@ class ServerClock:
         A clock that jumped ahead does not count until it has been right for some minutes.
         """
         ours = self._client.clock()
-        offset = self._client.readings.slowest(ours)
+        offset = self._readings.slowest(ours)
         return None if offset is None else ours + offset
 
     def stamp(self) -> float:

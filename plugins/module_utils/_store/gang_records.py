@@ -176,15 +176,18 @@ def put_state(
     # A wrapper that was written without the mark is ours from the first write on.
     own = {MANAGED_LABEL: "true"} if record.store == "appwrapper" else {}
     expires = expiry(state, record.spec.ttl if record.spec is not None else None)
+    written = state_text(state)
     annotations = {
         **{key: text for key, text in (metadata.get("annotations") or {}).items() if key != EXPIRES_ANNOTATION},
-        STATE_ANNOTATION: state_text(state),
+        STATE_ANNOTATION: written,
         **({EXPIRES_ANNOTATION: expires} if expires is not None else {}),
     }
     labels = {**record.labels, **own, PHASE_LABEL: state.phase}
     body = {**record.raw, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
     objects = _objects(client, record.store, allowance, tries)
-    return _reread(record, objects.replace(record.raw, body, state.write_id, _state_write_id))
+    stored = objects.replace(record.raw, body, state.write_id, _state_write_id)
+    same = (stored["metadata"].get("annotations") or {}).get(STATE_ANNOTATION) == written
+    return _reread(record, stored, state if same else None)
 
 
 def put_status(client: KubeClient, record: Record, status: Object, *, allowance: Allowance | None = None) -> Record:
@@ -223,11 +226,11 @@ def delete_record(
     _objects(client, record.store, allowance).delete(record.raw, propagation=propagation)
 
 
-def _reread(record: Record, stored: Object) -> Record:
-    """The record as stored; its specification is read anew only if somebody changed it."""
+def _reread(record: Record, stored: Object, state: GangState | None = None) -> Record:
+    """The record as stored; specification and state are read anew only if they are not those that are known."""
     same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
     if same and _said_labels(stored["metadata"].get("labels")) == _said_labels(record.labels):
-        return record_of_spec(record.store, stored, record.spec, record.spec_problem)
+        return record_of_spec(record.store, stored, record.spec, record.spec_problem, state=state)
     return record_from_api(stored)
 
 

@@ -47,15 +47,17 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
     demand_of,
     promise_of,
     reserved_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
+    NEW_LEASE,
     Evidence,
     began,
+    promised_elsewhere,
+    unknown_words,
     usual_patience,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
@@ -65,7 +67,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan 
     plan_cycle,
     walk_queue,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
     FOREIGN_CONTROLLER,
@@ -198,8 +199,7 @@ def _try_choices(cycle: Cycle, choices: list[Choice]) -> tuple[list[Choice], _Dr
     there = [(item, cycle.records.get(item.record.uid)) for item in choices]
     able = [dataclasses.replace(item, record=now) for item, now in there if now is not None and _still_waits(now)]
     if unknown_until(cycle) is not None:
-        held = "a run that sees all namespaces ends the wait, or time does"
-        return [_postponed(item, "new_lease", held) if item.chosen else item for item in able], _DryRuns([], [])
+        return [item.postponed(*NEW_LEASE) if item.chosen else item for item in able], _DryRuns([], [])
     with cycle.timed("carry_out"):
         return able, _tried(cycle, [item for item in able if item.chosen])
 
@@ -274,7 +274,7 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
             tried.ready.append(choice)
         else:
             del shown[choice.record.uid]
-            tried.postponed.append(_postponed(choice, rehearsal.reason, rehearsal.message))
+            tried.postponed.append(choice.postponed(rehearsal.reason, rehearsal.message))
     publish_waiting(cycle, tried.postponed)
     return tried
 
@@ -301,25 +301,15 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             # Annotations that leave no room are part of what would be kept otherwise.
             _fail(cycle, record, str(error), "none")
             return
-        if outcome.refusal is not None and outcome.refusal.kind == "failed":
-            _fail(cycle, record, outcome.refusal.message)
+        if outcome.failure is not None:
+            _fail(cycle, record, outcome.failure)
             return
-        reason, message = None, ""
-        if outcome.refusal is not None:
-            reason, message = outcome.refusal.reason, outcome.refusal.message
-        elif outcome.taken is not None:
-            reason, message = "name_taken", f"{outcome.taken[0]} belongs to {outcome.taken[1]}"
-        if reason is not None:
-            session.memory.note_refused(record, session.clock.now(), reason, message)
-        at = session.client.clock()
-        session.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, reason, message)
+        if outcome.delay is not None:
+            session.memory.note_refused(record, session.clock.now(), *outcome.delay)
+        at, delay = session.client.clock(), outcome.delay or (None, "")
+        session.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, *delay)
 
     cycle.carry_out(choice.record, rehearse)
-
-
-def _postponed(choice: Choice, reason: str, detail: str) -> Choice:
-    """A chosen gang that has to wait after all."""
-    return dataclasses.replace(choice, verdict=choice.verdict.held_back(reason, detail), chosen=False)
 
 
 def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
@@ -331,8 +321,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     unknown = unknown_until(cycle)
     if unknown is not None:
         cycle.check_again(unknown)
-        cause = f"{cycle.session.lease.terms.target} is new, and what was promised in other namespaces cannot be seen"
-        cycle.session.journal.warn(f"nothing is started or stopped until {time_text(unknown)}: {cause}")
+        cycle.session.journal.warn(unknown_words(cycle.session.lease.terms.target, unknown))
         return
     items: list[Choice | Stop] = [*(item for item in stops if cycle.may_judge(item.record)), *starts]
     by_uid = {item.record.uid: item for item in items}
@@ -347,7 +336,7 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
     if len(later) == len(entries):
         # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
         return
-    lease.commit(batch_text(_complete_or_not(cycle, batch, unlisted)))
+    cycle.session.commit(_complete_or_not(cycle, batch, unlisted))
     new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
     for item in new:
         cycle.session.rehearsals.pop(item.record.uid, None)
@@ -441,9 +430,9 @@ def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
     return {name: tuple(hosts) for name, hosts in choice.verdict.steering.items()}
 
 
-def _grant(choice: Choice, batch: str, verdict: dict[str, t.Any]) -> StartGrant:
+def _grant(choice: Choice, batch: str) -> StartGrant:
     """What a batch gives a gang that was chosen, with the verdict written out."""
-    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), verdict)
+    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), choice.told)
 
 
 def _carry_out(cycle: Cycle, world: World, batch: str, item: Choice | Stop) -> None:
@@ -465,8 +454,7 @@ def _stop(cycle: Cycle, world: World, batch: str, item: Stop) -> None:
 
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     """Start one gang; one whose record cannot be written keeps no room meanwhile."""
-    verdict = item.verdict.as_dict()
-    grant = _grant(item, batch, verdict)
+    grant = _grant(item, batch)
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""
@@ -485,6 +473,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         cycle.session.pauses.look_later(started.uid)
         cycle.decide(started, "wait", "Dispatching", cycle.session.engine.reason(started) or "")
     elif started.phase == "dispatched":
-        cycle.decide(started, "start", "Started", verdict_text(verdict).partition("\n")[0].partition(": ")[2], verdict)
+        text = verdict_text(item.told).partition("\n")[0].partition(": ")[2]
+        cycle.decide(started, "start", "Started", text, item.told)
     else:
         cycle.decide(started, "stop", *started.why)

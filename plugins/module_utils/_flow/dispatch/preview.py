@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+import typing as t
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import address_objects
+from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun, dry_run
+from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import holds_ticket
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import (
+    read_records,
+    read_tickets,
+    read_world,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, identity_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import NEWER_VERSION
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import is_edited, read_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
@@ -25,8 +33,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.r
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import NOT_ASKED
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
@@ -36,17 +44,33 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
     Entry,
     read_batch,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import Steering
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import Advance
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import Evidence, standing_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
+    NEW_LEASE,
+    Evidence,
+    promised_elsewhere,
+    standing_of,
+    unknown_until,
+    unknown_words,
+    unlisted_since,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import CyclePlan, Situation, plan_cycle
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
+    CyclePlan,
+    Situation,
+    plan_cycle,
+    walk_queue,
+    without_failed,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
     FOREIGN_CONTROLLER,
@@ -72,6 +96,12 @@ class _Preview:
         self._client = client
         self._options = options
         self._memory = Memory()
+        self._identity = identity_of(client, options)
+        # What dry runs showed by record, with the steering they were made for, and why gangs were refused for good.
+        self._shown: dict[str, tuple[Steering, DryRun]] = {}
+        self.failed: dict[str, str] = {}
+        # Gangs that a cycle would leave alone, since the server does not tell whether their tickets exist.
+        self._doubtful: set[str] = set()
         self.sight = read_records(
             Records(client, every_wrapper=wrapper_problem(client) is None), options, finished=True
         )
@@ -89,7 +119,8 @@ class _Preview:
         self.records = {**ours, **{uid: dataclasses.replace(ours[uid], spec=edited[uid].spec) for uid in edited}}
         records = [*self.records.values(), *self._elsewhere.values()]
         self.world = read_world(client, records, options, self._memory, tickets, places=places)
-        read = _read_batch(client, options)
+        self._lease = _read_lease(client, options)
+        read = _batch_of(self._lease)
         self._batch, self.newer = read.batch, read.newer
 
     def unsettled(self) -> list[Entry]:
@@ -100,8 +131,64 @@ class _Preview:
             entry for entry, record in known if record is not None and standing_of(entry, record.state) == "not_begun"
         ]
 
+    def unknown_until(self) -> float | None:
+        """Until when nobody can tell what was promised elsewhere, so that nothing is started or stopped."""
+        if self.sight.blind is None or self._lease is None:
+            return None
+        created = read_time(self._lease.get("metadata", {}).get("creationTimestamp")) or self.now
+        since = unlisted_since(_batch_of(self._lease), created, self.now)
+        return unknown_until(since, self.now, self._options)
+
     def plan(self) -> CyclePlan:
-        """What a cycle would decide."""
+        """What a cycle would decide, and what it would come to after the server's dry runs."""
+        situation = self._situation()
+        plan = plan_cycle(situation, self._options, self._memory)
+        if self.newer is not None:
+            return dataclasses.replace(plan, stops=(), choices=plan.waiting)
+        if self.unknown_until() is not None:
+            held = tuple(item.postponed(*NEW_LEASE) if item.chosen else item for item in plan.choices)
+            return dataclasses.replace(plan, stops=(), choices=held)
+        choices, delayed = self._tried(plan.choices)
+        if delayed:
+            records = without_failed(plan, self.failed, self.now)
+            again, _troubles = walk_queue(situation, self._options, self._memory, records)
+            choices, _delayed = self._tried(again)
+        return dataclasses.replace(plan, choices=choices)
+
+    def _tried(self, choices: Sequence[Choice]) -> tuple[tuple[Choice, ...], bool]:
+        """The choices after dry runs of those that are chosen, and whether one of these has to wait after all."""
+        chosen = [item for item in choices if item.chosen]
+        fresh = [item for item in chosen if self._shown.get(item.record.uid, (None,))[0] != item.verdict.steering]
+        outcomes = parallel([partial(self._dry_run, item) for item in fresh])
+        for item, outcome in zip(fresh, outcomes, strict=True):
+            self._shown[item.record.uid] = item.verdict.steering, outcome
+            if outcome.failure is not None:
+                self.failed[item.record.uid] = outcome.failure
+            elif outcome.delay is not None:
+                self._memory.note_refused(item.record, self.now, *outcome.delay)
+        kept: list[Choice] = []
+        delayed = False
+        for item in choices:
+            outcome = self._shown[item.record.uid][1] if item.chosen else DryRun()
+            if outcome.failure is None:
+                delayed = delayed or outcome.delay is not None
+                kept.append(item if outcome.delay is None else item.postponed(*outcome.delay))
+        return tuple(kept), delayed
+
+    def _dry_run(self, choice: Choice) -> DryRun:
+        """What the server says when it pretends to create the objects of a gang, with the rights of a real run."""
+        record = choice.record
+        try:
+            require_headroom(record.raw["metadata"].get("annotations"), str(record))
+        except BadInput as error:
+            return DryRun(Refusal("failed", REFUSED, str(error)))
+        placed = address_objects(self._client, self._memory.plan(record, choice.verdict.steering))
+        if isinstance(placed, Refusal):
+            return DryRun(placed)
+        return dry_run(self._identity(record.namespace), record.raw, record.attempt, placed)
+
+    def _situation(self) -> Situation:
+        """What a cycle decides on."""
         evidence = Evidence(
             self.records,
             self._elsewhere,
@@ -116,7 +203,8 @@ class _Preview:
         trusted = {
             uid: record for uid, record in seen.items() if uid in self.records or not is_edited(self._memory, record)
         }
-        situation = Situation(
+        ticketless = {uid for uid, record in self.records.items() if self._lost_its_ticket(record)}
+        return Situation(
             self.world,
             self.records,
             tuple(evidence.attended(self._batch)),
@@ -125,31 +213,34 @@ class _Preview:
             self.now,
             search,
             History(self._client, self._options.lease.namespace).usual(),
+            resting=self._doubtful,
             lost=self._lost,
-            ticketless={uid for uid, record in self.records.items() if self._lost_its_ticket(record)},
+            ticketless=ticketless,
         )
-        return plan_cycle(situation, self._options, self._memory)
 
     def _lost_its_ticket(self, record: Record) -> bool:
         """Whether the ticket that a started gang names was not read, and the server knows none either."""
-        keeps_tickets = ENGINES[self._options.engine].capabilities.tickets
-        return keeps_tickets and misses_its_ticket(record, self.world) and not holds_ticket(self._client, record)
+        if not ENGINES[self._options.engine].capabilities.tickets or not misses_its_ticket(record, self.world):
+            return False
+        try:
+            return not holds_ticket(self._client, record)
+        except (Forbidden, ServerFault):
+            self._doubtful.add(record.uid)
+            return False
 
 
 def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:
-    """The decisions of one cycle; later ones follow from what these bring about.
-
-    Server dry runs are left out: they are made with rights that the caller of a check may not have.
-    """
+    """The decisions of one cycle; later ones follow from what these bring about. Dry runs are the only writes sent."""
     began, before = time.monotonic(), dict(client.requests)
     preview = _Preview(client, options)
     plan = preview.plan()
-    if preview.newer is not None:
-        plan = dataclasses.replace(plan, stops=(), choices=plan.waiting)
     result = DispatchResult(decisions=[*_decisions(preview, plan, options)])
     result.unseen = preview.sight.unseen()
     if preview.newer is not None:
         result.warn(f"nothing is started or stopped: {preview.newer}")
+    unknown = preview.unknown_until()
+    if unknown is not None:
+        result.warn(unknown_words(options.lease.target, unknown))
     for uid, text in {**preview.world.unforeseen, **plan.unforeseen}.items():
         result.warn(f"{preview.records[uid].key}: {text}" if uid in preview.records else text)
     for record, problem in plan.unjudged:
@@ -177,6 +268,8 @@ def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> 
             yield _decision(item.record, ACTIONS[step.phase], step.reason, step.message, now)
     for refused in plan.refusals:
         yield _decision(refused.record, "fail", REFUSED, refused.message, now)
+    for uid, message in preview.failed.items():
+        yield _decision(preview.records[uid], "fail", REFUSED, message, now)
     for stop in plan.stops:
         yield _decision(stop.record, "stop", stop.reason, stop.message, now)
     yield from (_of_choice(choice, now) for choice in plan.choices)
@@ -186,19 +279,23 @@ def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> 
     )
 
 
-def _read_batch(client: KubeClient, options: DispatchOptions) -> BatchRead:
-    """The batch in the Lease; nothing when there is none, or it may not be read."""
+def _read_lease(client: KubeClient, options: DispatchOptions) -> dict[str, t.Any] | None:
+    """The Lease, empty when there is none yet; None when it may not be read."""
     path = resource_path(LEASE_API, "leases", options.lease.namespace, options.lease.name)
     try:
-        lease = get_object(client, path) or {}
+        return get_object(client, path) or {}
     except Forbidden:
-        return BatchRead()
-    return read_batch(((lease.get("metadata") or {}).get("annotations") or {}).get(BATCH_ANNOTATION))
+        return None
+
+
+def _batch_of(lease: dict[str, t.Any] | None) -> BatchRead:
+    """The batch in a Lease; nothing when there is none."""
+    return read_batch((((lease or {}).get("metadata") or {}).get("annotations") or {}).get(BATCH_ANNOTATION))
 
 
 def _of_choice(choice: Choice, now: float) -> Decision:
     """What would become of a waiting gang."""
-    verdict = choice.verdict.as_dict()
+    verdict = choice.told
     if choice.chosen:
         return _decision(choice.record, "start", STARTED, verdict_text(verdict), now, verdict)
     reason = choice.verdict.reason or NOT_ASKED

@@ -200,7 +200,7 @@ class _Run:
             lease,
             options,
             every_wrapper=self._takes_every_wrapper(),
-            identity_of=_identity(client, options),
+            identity_of=identity_of(client, options),
             workers=workers,
         )
         self.session = session
@@ -376,7 +376,7 @@ def _make_namespace(client: KubeClient, lease: LeaseOptions) -> bool:
     return True
 
 
-def _identity(client: KubeClient, options: DispatchOptions) -> Identity:
+def identity_of(client: KubeClient, options: DispatchOptions) -> Identity:
     """With whose rights objects are created: the caller's, or those of an account of the gang's namespace."""
     if options.namespaces is not None:
         return lambda _namespace: client

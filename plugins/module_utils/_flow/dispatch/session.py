@@ -18,14 +18,19 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sight import read_records
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BatchRead, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import (
+    Batch,
+    BatchRead,
+    batch_text,
+    read_batch,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
@@ -40,6 +45,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import unlisted_since
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
@@ -162,22 +168,23 @@ class Session:
             self._batch = (text, read_batch(text))
         return self._batch[1]
 
-    def unlisted_since(self) -> float | None:
-        """Since when (on the server's clock) the Lease does not list what was promised; None when it does.
+    def commit(self, batch: Batch) -> None:
+        """Write a batch into the Lease, which is the commit point of a cycle."""
+        text = batch_text(batch)
+        self.lease.commit(text)
+        self._batch = (text, BatchRead(batch))
 
-        One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen, by
-        this holder or by one before it that noted the moment.
-        """
+    def unlisted_since(self) -> float | None:
+        """Since when (on the server's clock) the Lease does not list what was promised; None when it does."""
         read = self.batch()
-        noted = read.batch.unlisted_since if read.batch is not None else 0
-        if read.problem is None and not noted:
-            return self.lease.created() if read == BatchRead() else None
-        if self._damaged_at is None:
-            self._damaged_at = self.clock.now()
+        seen = self._damaged_at if self._damaged_at is not None else self.clock.now()
+        since = unlisted_since(read, self.lease.created(), seen)
+        if since is not None and read != BatchRead() and self._damaged_at is None:
+            self._damaged_at = seen
             if read.problem is not None:
                 target = self.lease.terms.target
                 self.journal.warn(f"{target} does not tell any more what was promised: {read.problem}")
-        return min(noted, self._damaged_at) if noted else self._damaged_at
+        return since
 
     def forget(self, alive: set[str], queued: t.Collection[str]) -> None:
         """Let go of what is known of records that are gone.
@@ -352,6 +359,8 @@ class Cycle:
     def side_by_side(self, calls: Iterable[tuple[Record, Callable[[], object]]]) -> None:
         """One call about each record, several at once; each looks after its own trouble, and slow ones go on alone."""
         tasks = [Task(record.uid, record.namespace, partial(self._alone, record, call)) for record, call in calls]
+        if not tasks:
+            return
         self.session.workers.run(tasks)
         with self._lock:
             # A call that has not ended keeps its record from the rest of this cycle too.

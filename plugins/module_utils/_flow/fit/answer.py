@@ -94,7 +94,7 @@ def _as_it_is(room: Room, gang: Gang, verdict: Verdict) -> Verdict:
 
 def gang_of(request: GangRequest, snapshot: Snapshot) -> Gang:
     """The gang a user asked about, sized with what the namespace and RuntimeClasses add to its pods."""
-    podsets = sized_podsets(request.objects, request.podsets, request.namespace, snapshot)
+    podsets = sized_podsets(request, snapshot)
     if not any(podset.count for podset in podsets):
         raise BadInput("judge", f"gang {request.namespace}/{request.name}", "none of its objects runs a pod")
     return Gang(request.name, request.namespace, podsets, own_claims(request.objects))

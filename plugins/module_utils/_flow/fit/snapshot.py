@@ -7,18 +7,20 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import time
 import typing as t
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Listing, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import read_constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import (
     NamespaceRules,
+    Pod,
     Snapshot,
     Storage,
     attach_limits_from_api,
@@ -33,7 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.selector
 
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
-Observer = t.Callable[[dict[str, t.Any]], None]
+Observer = t.Callable[[dict[str, t.Any], "Pod | None"], None]
 PAGE = 1000
 CORE = "/api/v1/"
 # From so many namespaces on, their rules are read in two lists of the whole cluster instead of two lists each.
@@ -65,7 +67,7 @@ class Reading:
 
 def needs_of(gangs: t.Sequence[Gang]) -> Needs:
     """Look at the pods once to see which lists can be left out."""
-    wishes = [read_constraints(podset.template, gang.namespace) for gang in gangs for podset in gang.podsets]
+    wishes = [podset.constraints for gang in gangs for podset in gang.podsets]
     return Needs(
         namespaces=tuple(dict.fromkeys(gang.namespace for gang in gangs)),
         claims=any(wish.claims for wish in wishes),
@@ -110,8 +112,8 @@ def read_snapshot(
 ) -> Reading:
     """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
 
-    on_pod sees every pod that has not ended as the server sent it, for callers that want to know more of some pods.
-    Without pods the cluster is shown as if none ran. on_node sees every node in the same way.
+    on_pod sees every pod that has not ended, as the server sent it and as it is kept, for callers that want to know
+    more of some pods. Without pods the cluster is shown as if none ran. on_node sees every node in the same way.
     """
     wanted = _wanted(needs)
     if on_node is not None:
@@ -121,7 +123,7 @@ def read_snapshot(
     if on_pod is not None:
         wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod, pod_from_api))
     started = time.perf_counter()
-    results = parallel([_reader(client, name, path, keep) for name, (path, keep) in wanted.items()])
+    results = parallel([partial(_read_list, client, name, *how) for name, how in wanted.items()])
     elapsed = time.perf_counter() - started
     lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
     missing = tuple(sorted(name for name in wanted if name not in lists))
@@ -134,33 +136,30 @@ def read_snapshot(
 
 
 def _observed(observer: Observer, keep: Keep) -> Keep:
-    """Keep an object as usual, after showing it to the observer."""
+    """Keep an object as usual, and show it to the observer as the server sent it and as it is kept."""
 
     def show_and_keep(raw: dict[str, t.Any]) -> t.Any:
-        observer(raw)
-        return keep(raw)
+        kept = keep(raw)
+        observer(raw, kept)
+        return kept
 
     return show_and_keep
 
 
-def _reader(client: KubeClient, name: str, path: str, keep: Keep) -> t.Callable[[], Listing[t.Any] | None]:
+def _read_list(client: KubeClient, name: str, path: str, keep: Keep) -> Listing[t.Any] | None:
     """One list; None when this account may not read it, empty when the server does not serve that API.
 
     Every API server serves the core API: not finding nodes there means that something else answered.
     """
-
-    def read() -> Listing[t.Any] | None:
-        try:
-            selector = LIVING_PODS if name == "pods" else None
-            return list_objects(client, path, keep=keep, limit=PAGE, field_selector=selector)
-        except Forbidden:
-            return None
-        except NotFound:
-            if path.startswith(CORE):
-                raise
-            return NOTHING
-
-    return read
+    try:
+        selector = LIVING_PODS if name == "pods" else None
+        return list_objects(client, path, keep=keep, limit=PAGE, field_selector=selector)
+    except Forbidden:
+        return None
+    except NotFound:
+        if path.startswith(CORE):
+            raise
+        return NOTHING
 
 
 def require_namespace(client: KubeClient, namespace: str) -> None:
@@ -175,38 +174,36 @@ def require_namespace(client: KubeClient, namespace: str) -> None:
 
 def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tuple[str, ...]) -> Snapshot:
     """Put the lists together; missing ones are named in the notes."""
-
-    def items(name: str) -> list[t.Any]:
-        return lists[name].items if name in lists else []
+    read: t.Mapping[str, list[t.Any]] = collections.defaultdict(list, {name: lists[name].items for name in lists})
 
     def rules(kind: str, namespace: str) -> tuple[t.Any, ...]:
-        own = items(f"{kind} {namespace}")
-        return (*own, *(item for item in items(kind) if item["metadata"]["namespace"] == namespace))
+        own = read[f"{kind} {namespace}"]
+        return (*own, *(item for item in read[kind] if item["metadata"]["namespace"] == namespace))
 
-    namespaces = dict(items("namespaces"))
-    classes = {item["metadata"]["name"]: item for item in items("priorityclasses")}
+    namespaces = dict(read["namespaces"])
+    classes = {item["metadata"]["name"]: item for item in read["priorityclasses"]}
     visible = "nodes" in lists and "pods" in lists
     return Snapshot(
-        nodes=tuple(sorted(items("nodes"), key=lambda node: str(node.name))) if visible else (),
-        pods=tuple(items("pods")) if visible else (),
+        nodes=tuple(sorted(read["nodes"], key=lambda node: str(node.name))) if visible else (),
+        pods=tuple(read["pods"]) if visible else (),
         namespaces=namespaces,
         rules={
             name: NamespaceRules(rules("resourcequotas", name), rules("limitranges", name)) for name in needs.namespaces
         },
         storage=Storage(
-            claims=dict(items("persistentvolumeclaims")),
-            volumes=dict(items("persistentvolumes")),
+            claims=dict(read["persistentvolumeclaims"]),
+            volumes=dict(read["persistentvolumes"]),
             late_binding=frozenset(
                 item["metadata"]["name"]
-                for item in items("storageclasses")
+                for item in read["storageclasses"]
                 if item.get("volumeBindingMode") == "WaitForFirstConsumer"
             ),
-            attach_limits=dict(items("csinodes")),
+            attach_limits=dict(read["csinodes"]),
         ),
-        runtime_classes=dict(items("runtimeclasses")),
+        runtime_classes=dict(read["runtimeclasses"]),
         priorities={name: int(item.get("value", 0)) for name, item in classes.items()},
         default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
-        webhooks=_pod_changers(items("webhooks"), items("policies"), needs, namespaces),
+        webhooks=_pod_changers(read["webhooks"], read["policies"], needs, namespaces),
         nodes_visible=visible,
         unread=frozenset(_per_namespace(missing, needs)),
         notes=tuple(f"this account may not list {name}" for name in missing),

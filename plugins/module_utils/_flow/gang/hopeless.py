@@ -14,11 +14,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer impor
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of, read_snapshot
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOutcome
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import read_constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 
@@ -64,17 +62,16 @@ def _judged(client: KubeClient, outcome: GangOutcome) -> Data | None:
 
 def _judge(client: KubeClient, spec: GangSpec) -> Data | None:
     """The verdict of one gang as if no pod ran; None if that would say nothing."""
-    request = GangRequest(spec.name, spec.namespace, spec.objects, spec.podsets)
-    (rough,) = rough_gangs([request])
+    (rough,) = rough_gangs([spec])
     if _joins_pods(rough):
         return None
     snapshot = read_snapshot(client, needs_of([rough]), pods=False).snapshot
     if snapshot.nodes_visible and not snapshot.nodes:
         return None
-    (verdict,) = decide(snapshot, [gang_of(request, snapshot)], cumulative=False, advice=False)
+    (verdict,) = decide(snapshot, [gang_of(spec, snapshot)], cumulative=False, advice=False)
     return verdict.as_dict()
 
 
 def _joins_pods(gang: Gang) -> bool:
     """Whether pods have to be placed beside others, which cannot be judged without those."""
-    return any(read_constraints(podset.template, gang.namespace).affinity for podset in gang.podsets)
+    return any(podset.constraints.affinity for podset in gang.podsets)

@@ -24,8 +24,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict, texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
-    declared_podsets,
-    infer_podsets,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import node_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -135,14 +133,12 @@ def _gang(
     }
 
 
-def _podsets(spec: GangSpec | None) -> list[PodSet]:
+def _podsets(spec: GangSpec | None) -> t.Sequence[PodSet]:
     """The podsets of a gang as far as its record alone shows them."""
     if spec is None:
         return []
     try:
-        if spec.podsets is not None:
-            return declared_podsets(spec.podsets, namespace=spec.namespace)
-        return infer_podsets(spec.objects, namespace=spec.namespace)
+        return spec.demand
     except BadInput:
         return []
 

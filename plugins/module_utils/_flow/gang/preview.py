@@ -34,11 +34,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     WRAPPER_API,
     WRAPPER_KIND,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, queued_gang
@@ -120,25 +118,16 @@ def _key(outcome: GangOutcome) -> str:
 
 def _verdicts(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, Data]:
     """The answers of fit_info, one gang after the other; a gang without pods needs none."""
-    asked = {_key(item): _request(item.after) for item in waiting if item.after is not None and _has_pods(item.after)}
+    asked = {_key(item): item.after for item in waiting if item.after is not None and _has_pods(item.after)}
     if not asked:
         return {}
     answer = answer_fit(client, list(asked.values()), cumulative=True, advice=True)
     return {key: verdict.as_dict() for key, verdict in zip(asked, answer.verdicts, strict=True)}
 
 
-def _request(spec: GangSpec) -> GangRequest:
-    """The question of fit_info for a specification."""
-    return GangRequest(spec.name, spec.namespace, spec.objects, spec.podsets)
-
-
 def _has_pods(spec: GangSpec) -> bool:
     """Whether any pod comes from the gang."""
-    if spec.podsets is not None:
-        podsets = declared_podsets(spec.podsets, namespace=spec.namespace)
-    else:
-        podsets = infer_podsets(spec.objects, namespace=spec.namespace)
-    return any(podset.count for podset in podsets)
+    return any(podset.count for podset in spec.demand)
 
 
 def _places(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, tuple[int, str]]:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.hopeless import with_warnings
@@ -106,11 +107,12 @@ def run_gangs(connect_again: Connect, options: GangOptions, report: Report) -> G
     found = parallel([functools.partial(find_gang, client, stores, item) for item in wanted])
     if options.state == "absent":
         return GangAnswer(tuple(_remove_all(client, options, wanted, found, end, report)))
+    waiter = _Waiter(client, connect_again, options, end, report)
     if options.check_mode:
-        return GangAnswer(tuple(preview(client, options, wanted, found)))
+        return waiter.foresee(preview(client, options, wanted, found))
     submission = Submission(client, options, stores, report, end)
     outcomes = [submission.submit(item, place) for item, place in zip(wanted, found, strict=True)]
-    return _Waiter(client, connect_again, options, end, report).wait_for_goal(outcomes)
+    return waiter.wait_for_goal(outcomes)
 
 
 def _remove_all(
@@ -148,15 +150,35 @@ class _Waiter:
 
     def wait_for_goal(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Wait for the goal if there is one; a gang that is there already costs nothing."""
-        goal = self._options.goal
-        if self._options.state == "suspended":
-            goal = "suspended" if self._options.dispatch else None
+        goal = self._goal()
         if goal is None or self._all_there(goal, outcomes):
             return GangAnswer(tuple(with_warnings(self._client, outcomes)))
         if not self._options.dispatch:
             return GangAnswer(tuple(self._watch(goal, outcomes)))
         self._fail_early(GangAnswer(tuple(outcomes)))
         return self._start(goal, outcomes)
+
+    def foresee(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
+        """What follow would come to for gangs whose records stay as they are, as far as one cycle tells."""
+        goal, kept = self._goal(), [item for item in outcomes if item.action == "unchanged"]
+        if goal is None or self._all_there(goal, kept):
+            return GangAnswer(tuple(outcomes))
+        self._fail_early(GangAnswer(tuple(kept)))
+        if not self._options.dispatch:
+            return GangAnswer(tuple(outcomes))
+        result = preview_dispatch(self._client, self._dispatch_options(kept))
+        uids = {item.record.uid: item for item in kept if item.record is not None}
+        for decision in result.decisions:
+            if decision.action == "fail" and decision.uid in uids:
+                cause = f"it fails: {decision.reason}: {decision.message}"
+                raise NotReached(_target(uids[decision.uid]), cause, GangAnswer(tuple(outcomes)).entries())
+        return GangAnswer(tuple(outcomes), None, _started(result, uids))
+
+    def _goal(self) -> str | None:
+        """The phase to wait for; None when the record alone is enough."""
+        if self._options.state == "suspended":
+            return "suspended" if self._options.dispatch else None
+        return self._options.goal
 
     def _all_there(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> bool:
         """Whether nothing is left to wait for; a failed gang is an error for a task that waits."""
@@ -165,27 +187,26 @@ class _Waiter:
 
     def _start(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """Run cycles for these gangs alone until they are where they should be or time is over."""
-        before = {outcome.record.uid: outcome.record.phase for outcome in outcomes if outcome.record}
-        left = max(0.0, self._end - self._client.clock())
-        options = DispatchOptions(
-            lease=self._options.lease,
-            lease_wait=left,
-            namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
-            only=frozenset(before),
-            duration=left if self._options.wait else None,
-        )
-        result = run_dispatch(
-            self._client, self._connect_again(), options, self._report, until=_until(goal, set(before))
-        )
-        fresh = [self._fresh(outcome) for outcome in outcomes]
-        started = frozenset(
-            decision.uid for decision in result.decisions if decision.action == "start" and decision.uid in before
-        )
-        answer = GangAnswer(tuple(with_warnings(self._client, self._with_places(fresh))), result, started)
+        options = self._dispatch_options(outcomes)
+        uids = set(options.only or ())
+        result = run_dispatch(self._client, self._connect_again(), options, self._report, until=_until(goal, uids))
+        fresh = with_warnings(self._client, self._with_places([self._fresh(outcome) for outcome in outcomes]))
+        answer = GangAnswer(tuple(fresh), result, _started(result, uids))
         self._fail_early(answer)
         if self._options.wait and self._options.wait_for not in (None, "queued") and self._options.state == "present":
             self._require(goal, answer)
         return answer
+
+    def _dispatch_options(self, outcomes: t.Sequence[GangOutcome]) -> DispatchOptions:
+        """Cycles for these gangs alone."""
+        left = max(0.0, self._end - self._client.clock())
+        return DispatchOptions(
+            lease=self._options.lease,
+            lease_wait=left,
+            namespaces=tuple(sorted({outcome.namespace for outcome in outcomes})),
+            only=frozenset(outcome.record.uid for outcome in outcomes if outcome.record),
+            duration=left if self._options.wait else None,
+        )
 
     def _watch(self, goal: str, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
         """Look at the records until some dispatcher has brought them to the goal."""
@@ -254,6 +275,11 @@ class _Waiter:
                 if holder is None and text is None and outcome.record.phase == "queued":
                     cause += f"; {_NO_DISPATCHER}"
                 raise NotReached(_target(outcome), f"{cause}\n{text}" if text else cause, answer.entries())
+
+
+def _started(result: DispatchResult, uids: t.Collection[str]) -> frozenset[str]:
+    """Those of these gangs that a dispatcher starts."""
+    return frozenset(item.uid for item in result.decisions if item.action == "start" and item.uid in uids)
 
 
 def _target(outcome: GangOutcome) -> str:

@@ -45,8 +45,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
-    declared_podsets,
-    infer_podsets,
     total_demand,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
@@ -128,15 +126,8 @@ def demand_grew(before: GangSpec | None, after: GangSpec) -> bool:
     """Whether the gang asks for more than before; then others that queued meanwhile come first."""
     if before is None:
         return True
-    old, new = _demand(before), _demand(after)
+    old, new = total_demand(before.demand), total_demand(after.demand)
     return any(amount > old.get(name, 0) for name, amount in new.items())
-
-
-def _demand(spec: GangSpec) -> t.Mapping[str, int]:
-    """All that the pods of a gang ask for."""
-    if spec.podsets is not None:
-        return total_demand(declared_podsets(spec.podsets, namespace=spec.namespace))
-    return total_demand(infer_podsets(spec.objects, namespace=spec.namespace))
 
 
 def draft_gang(wanted: RequestedGang, found: Found, suspended: bool) -> Draft:

@@ -8,21 +8,39 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
+    PodSet,
+    declared_podsets,
+    infer_podsets,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 Object = dict[str, t.Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class GangRequest:
     """One gang a user asks about: its objects, or podsets declared instead."""
 
     name: str
     namespace: str
     objects: tuple[Object, ...]
-    podsets: tuple[Object, ...] | None
+    podsets: tuple[Object, ...] | None = None
+
+    @functools.cached_property
+    def inferred(self) -> tuple[PodSet, ...]:
+        """The podsets of the objects, before a cluster adds anything to their pods; BadInput where nobody can tell."""
+        return tuple(infer_podsets(self.objects, namespace=self.namespace))
+
+    @functools.cached_property
+    def demand(self) -> tuple[PodSet, ...]:
+        """The podsets that were declared, or else those of the objects."""
+        if self.podsets is None:
+            return self.inferred
+        return tuple(declared_podsets(self.podsets, namespace=self.namespace))
 
 
 def checked_object(item: t.Any, where: str) -> Object:

@@ -11,9 +11,9 @@ import copy
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
-    declared_podsets,
     infer_podsets,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Snapshot
@@ -36,21 +36,16 @@ class Gang:
         return dataclasses.replace(self, podsets=podsets)
 
 
-def sized_podsets(
-    objects: t.Sequence[t.Mapping[str, t.Any]],
-    declared: t.Sequence[t.Mapping[str, t.Any]] | None,
-    namespace: str,
-    snapshot: Snapshot,
-) -> tuple[PodSet, ...]:
+def sized_podsets(request: GangRequest, snapshot: Snapshot) -> tuple[PodSet, ...]:
     """The podsets of a gang: those declared, or inferred with what its namespace and RuntimeClasses add to the pods."""
-    if declared is not None:
-        return tuple(declared_podsets(declared, namespace=namespace))
-    rules = snapshot.rules.get(namespace, NamespaceRules())
+    limit_ranges = snapshot.rules.get(request.namespace, NamespaceRules()).limit_ranges
+    if request.podsets is not None or not (limit_ranges or snapshot.runtime_classes):
+        return request.demand
     return tuple(
         infer_podsets(
-            objects,
-            namespace=namespace,
-            limit_ranges=[item.get("spec") or {} for item in rules.limit_ranges],
+            request.objects,
+            namespace=request.namespace,
+            limit_ranges=[item.get("spec") or {} for item in limit_ranges],
             overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},
         )
     )

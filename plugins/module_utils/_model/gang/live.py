@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     PODSET_LABEL,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources, running_pod_requests
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import FINISHED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import FINISHED_PHASES, Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 
 Raw = Mapping[str, t.Any]
@@ -104,8 +104,11 @@ def count_pods(pods: Iterable[GangPod]) -> PodCounts:
     )
 
 
-def gang_pod_from_api(raw: Raw) -> GangPod | None:
-    """Keep of a Pod what a gang's health depends on; None for pods that cannot belong to any gang."""
+def gang_pod_from_api(raw: Raw, pod: Pod | None = None) -> GangPod | None:
+    """Keep of a Pod what a gang's health depends on; None for pods that cannot belong to any gang.
+
+    pod is what fitting keeps of it, when that was read already.
+    """
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = meta.get("labels") or {}
     owners = tuple(str(item["uid"]) for item in meta.get("ownerReferences") or () if item.get("uid"))
@@ -130,7 +133,7 @@ def gang_pod_from_api(raw: Raw) -> GangPod | None:
         unschedulable_message=message,
         created=_created(meta),
         unavailable_since=_unavailable_since(meta, status, containers),
-        requests=running_pod_requests(raw),
+        requests=running_pod_requests(raw) if pod is None else pod.requests,
         exit_codes=tuple(sorted({code for item in containers for code in _failed_codes(item)})),
         restarts=sum(int(item.get("restartCount") or 0) for item in containers),
         waiting_reason=next(filter(None, (_waiting_reason(item) for item in containers)), None),

@@ -50,26 +50,33 @@ class Record:
     state: GangState | None
     state_problem: str | None
     newer: str | None = None
+    # What tells this record from a later one of the same name.
+    uid: str = dataclasses.field(init=False, repr=False, compare=False)
+    # Where the record and all of its gang lie.
+    namespace: str = dataclasses.field(init=False, repr=False, compare=False)
+    name: str = dataclasses.field(init=False, repr=False, compare=False)
+    # A gang without a state was never started.
+    phase: Phase = dataclasses.field(init=False, repr=False, compare=False)
+    # The number of the present or next attempt.
+    attempt: int = dataclasses.field(init=False, repr=False, compare=False)
 
-    @property
-    def uid(self) -> str:
-        """What tells this record from a later one of the same name."""
-        return str(self.raw["metadata"]["uid"])
-
-    @property
-    def namespace(self) -> str:
-        """Where the record and all of its gang lie."""
-        return str(self.raw["metadata"]["namespace"])
-
-    @property
-    def name(self) -> str:
-        """The gang's name."""
-        return str(self.raw["metadata"]["name"])
+    def __post_init__(self) -> None:
+        """Cycles ask for these so often that they are looked up once."""
+        for field in ("uid", "namespace", "name"):
+            object.__setattr__(self, field, str(self.raw["metadata"].get(field)))
+        phase: Phase = self.state.phase if self.state is not None else "queued"
+        object.__setattr__(self, "attempt", self.state.attempt if self.state is not None else 1)
+        object.__setattr__(self, "phase", "unknown" if self.newer is not None else phase)
 
     @property
     def key(self) -> str:
         """Namespace and name as one text."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def unreadable(self) -> str:
+        """Why there is no specification in it."""
+        return self.spec_problem or "its record holds no gang"
 
     @property
     def submitted(self) -> float:
@@ -81,18 +88,6 @@ class Record:
         """Why the gang is in its phase, in one word and in a sentence; empty where its state does not tell."""
         last = self.state.transitions[-1] if self.state is not None and self.state.transitions else None
         return ("", "") if last is None else (last.reason, last.message)
-
-    @property
-    def phase(self) -> Phase:
-        """The gang's phase; without a state it was never started."""
-        if self.newer is not None:
-            return "unknown"
-        return self.state.phase if self.state is not None else "queued"
-
-    @property
-    def attempt(self) -> int:
-        """The number of the present or next attempt."""
-        return self.state.attempt if self.state is not None else 1
 
     @property
     def resource_version(self) -> str:
@@ -139,11 +134,17 @@ def record_from_api(raw: Object) -> Record:
 
 
 def record_of_spec(
-    store: Store, raw: Object, spec: GangSpec | None, problem: str | None, newer: str | None = None
+    store: Store,
+    raw: Object,
+    spec: GangSpec | None,
+    problem: str | None,
+    newer: str | None = None,
+    *,
+    state: GangState | None = None,
 ) -> Record:
-    """A record whose specification is known already."""
+    """A record whose specification is known already, and the state too if it is given."""
     annotations = raw["metadata"].get("annotations")
-    state = read_state(annotations)
+    state = state or read_state(annotations)
     if state is not None:
         return Record(store, raw, spec, problem, state, None, newer)
     return Record(store, raw, spec, problem, None, state_problem(annotations), newer or newer_state(annotations))

@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import (
@@ -72,8 +74,8 @@ class Requeue:
     pause: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GangSpec:
+@dataclasses.dataclass(frozen=True)
+class GangSpec(GangRequest):
     """What the user asked for.
 
     Each entry of completion names an object by its place (item) with a condition or a jmespath expression, or says
@@ -83,14 +85,10 @@ class GangSpec:
     the collection, to be written back as they are.
     """
 
-    name: str
-    namespace: str
-    objects: tuple[Data, ...]
     queue: str | None = None
     priority: int = 0
     priority_slope: float = 0.0
     suspended: bool = False
-    podsets: tuple[Data, ...] | None = None
     min_available: int | dict[str, int] | None = None
     requeue: Requeue = Requeue()
     max_run_time: float | None = None
@@ -100,6 +98,11 @@ class GangSpec:
     ttl: float | None = None
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     unknown: Data = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        started = {"objects": self.objects, "podsets": self.podsets}
+        return hashlib.sha256(canonical_json(started).encode()).hexdigest()
 
 
 def read_spec(data: Mapping[str, t.Any], where: str, *, stored: bool = False) -> GangSpec:
@@ -185,8 +188,7 @@ def spec_data(spec: GangSpec) -> Data:
 
 def digest(spec: GangSpec) -> str:
     """A fingerprint of what would be started; other settings of the gang do not change it."""
-    started = {"objects": spec.objects, "podsets": spec.podsets}
-    return hashlib.sha256(canonical_json(started).encode()).hexdigest()
+    return spec._digest
 
 
 def _object(fields: Fields, index: int, item: t.Any) -> Data:

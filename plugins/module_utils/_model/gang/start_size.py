@@ -13,12 +13,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_BYTES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, digest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import new_state, state_text
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import build_ticket, plan_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, build_ticket, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
-    declared_podsets,
-    infer_podsets,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, canonical_json
@@ -36,20 +34,19 @@ def reserved_sizes(podsets: tuple[PodSet, ...]) -> tuple[Data, ...]:
     return tuple({"name": item.name, "count": item.count, "requests": texts(item.requests)} for item in podsets)
 
 
-def require_start_fits(spec: GangSpec) -> None:
-    """Refuse a gang whose state, batch entry or ticket would be too large for the object that has to hold it."""
+def require_start_fits(spec: GangSpec, plan: Plan | None = None) -> None:
+    """Refuse a gang whose state, batch entry or ticket would be too large for the object that has to hold it.
+
+    A plan of any attempt will do: all are as long.
+    """
     where = f"gang {spec.namespace}/{spec.name}"
-    if spec.podsets is not None:
-        podsets = declared_podsets(spec.podsets, namespace=spec.namespace)
-    else:
-        podsets = infer_podsets(spec.objects, namespace=spec.namespace)
-    reserved = reserved_sizes(tuple(podsets))
+    reserved = reserved_sizes(spec.demand)
     _require_state(reserved, where)
     entry = Entry("start", spec.namespace, spec.name, _UID, INT32 - 1, digest(spec), spec.queue)
     if not pack([(entry, reserved)], _EPOCH, _WRITE_ID)[0].entries:
         cause = f"the Lease cannot hold what its {len(reserved)} podsets ask for; {_ADVICE}"
         raise BadInput("queue", where, cause)
-    _require_ticket(spec, where)
+    _require_ticket(spec, plan or plan_objects(spec, _UID, 1), where)
 
 
 def _require_state(reserved: tuple[Data, ...], where: str) -> None:
@@ -63,11 +60,11 @@ def _require_state(reserved: tuple[Data, ...], where: str) -> None:
         raise BadInput("queue", where, f"{error.cause}: {_ADVICE}") from error
 
 
-def _require_ticket(spec: GangSpec, where: str) -> None:
+def _require_ticket(spec: GangSpec, plan: Plan, where: str) -> None:
     """Refuse what would not fit the ConfigMap that lists the objects of an attempt."""
     metadata = {"name": spec.name, "namespace": spec.namespace, "uid": _UID}
     record = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    ticket = build_ticket(record, INT32 - 1, "-" * 64, plan_objects(spec, _UID, INT32 - 1))
+    ticket = build_ticket(record, INT32 - 1, "-" * 64, plan)
     size = len(canonical_json(ticket))
     if size > RECORD_BYTES:
         cause = f"the list of its {len(spec.objects)} objects needs {size} bytes of at most {RECORD_BYTES}; {_ADVICE}"

@@ -21,10 +21,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.past_waits import past_wait, read_waits
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Key
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ItemOutcome
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_micros
 
 Phase = t.Literal[
@@ -180,7 +180,7 @@ class GangState:
     then: Phase | None = None
     holding: bool = False
     outcomes: dict[int, ItemOutcome] = dataclasses.field(default_factory=dict)
-    left: tuple[Key, ...] = ()
+    left: tuple[ObjectKey, ...] = ()
     made: int = 0
     waits: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
@@ -204,7 +204,7 @@ class Changes(t.TypedDict, total=False):
     then: Phase | None
     holding: bool
     outcomes: dict[int, ItemOutcome]
-    left: tuple[Key, ...]
+    left: tuple[ObjectKey, ...]
     made: int
 
 
@@ -252,7 +252,9 @@ def state_text(state: GangState) -> str:
     nothing. Keys that this version does not know go last: they must not keep a gang from going on. If even that is too
     much the gang cannot be kept.
     """
-    text = ""
+    text = _json(_state_data(state))
+    if len(text) <= STATE_BYTES:
+        return text
     for kept in (state, dataclasses.replace(state, unknown={})):
         candidates = list(_shrunk(kept))
         for data_of in (_state_data, _packed_data):
@@ -435,11 +437,11 @@ def _outcome(fields: Fields, place: t.Any, value: t.Any) -> tuple[int, ItemOutco
     return int(place), known
 
 
-def _key(fields: Fields, index: int, item: t.Any) -> Key:
+def _key(fields: Fields, index: int, item: t.Any) -> ObjectKey:
     """One object that has to go, written as a list of four texts."""
     if not isinstance(item, list) or len(item) != 4 or not all(isinstance(part, str) and part for part in item):
         raise fields.fail(f"left[{index}]", "a list of four texts is needed")
-    return item[0], item[1], item[2], item[3]
+    return ObjectKey(*item)
 
 
 def _hosts(fields: Fields, name: str, hosts: t.Any) -> tuple[str, ...]:

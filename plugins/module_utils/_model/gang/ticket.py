@@ -21,14 +21,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import NeedsPodsets, describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
-    declared_podsets,
-    infer_podsets,
+    infer_known,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 
-Key = tuple[str, str, str, str]
+Key = ObjectKey
 Owner = t.Literal["ticket", "record", "foreign", "none"]
 
 TICKET_LABEL = "muster.kube/ticket"
@@ -48,11 +47,11 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlannedObject:
-    """One object as it will be created; key is apiVersion, kind, namespace and name; kept ones survive an undo."""
+    """One object as it will be created; kept ones survive an undo."""
 
     index: int
     object: Data
-    key: Key
+    key: ObjectKey
     keep: bool
 
 
@@ -127,7 +126,7 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
     }
 
 
-def ticket_places(ticket: Mapping[str, t.Any]) -> list[tuple[int, Key]]:
+def ticket_places(ticket: Mapping[str, t.Any]) -> list[tuple[int, ObjectKey]]:
     """The keys a ticket lists with the places of their objects in the gang, in which kept ones count too.
 
     A ticket of an earlier version, or one that makes no sense, does not tell them; the order must do then.
@@ -158,7 +157,7 @@ def made_by(ticket: Mapping[str, t.Any]) -> str:
     return str((ticket.get("data") or {}).get("write_id") or "")
 
 
-def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[Key, ...]:
+def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[ObjectKey, ...]:
     """The keys a ticket lists; entries that make no sense or lie in another namespace are left out.
 
     A key is no right to delete: anybody can write a ConfigMap, so the object found must be owned by the ticket.
@@ -169,7 +168,7 @@ def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[Key, ...]:
         return ()
     entries = [entry for entry in listed if isinstance(entry, list)] if isinstance(listed, list) else []
     return tuple(
-        (entry[0], entry[1], entry[2], entry[3])
+        ObjectKey(*entry)
         for entry in entries
         if len(entry) == 4
         and all(isinstance(part, str) and part for part in entry)
@@ -240,7 +239,8 @@ def _planned(spec: GangSpec, obj: Data, index: int, record_uid: str, attempt: in
         suffix = _hash(record_uid, number, index)[:_SUFFIX_LENGTH]
         metadata["name"] = f"{stem[: _NAME_LENGTH - _SUFFIX_LENGTH]}{suffix}"
     _add_labels(metadata, {GANG_LABEL: record_uid, **({} if keep else {ATTEMPT_LABEL: str(attempt)})})
-    return PlannedObject(index, obj, (obj["apiVersion"], obj["kind"], spec.namespace, metadata["name"]), keep)
+    key = ObjectKey(obj["apiVersion"], obj["kind"], spec.namespace, metadata["name"])
+    return PlannedObject(index, obj, key, keep)
 
 
 def named_templates(spec: GangSpec) -> Iterator[PodSet]:
@@ -256,10 +256,15 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
     Where podsets are declared, theirs are the names that count: equal names are taken, else the order if there are as
     many; a template that belongs to no declared podset has no name.
     """
-    inferred = _inferred(spec)
+    inferred: Sequence[PodSet] = ()
+    if spec.podsets is None:
+        inferred = spec.inferred
+    else:
+        # An object of an unknown kind is no obstacle.
+        _known, inferred = infer_known(spec.objects, namespace=spec.namespace, unknown=NeedsPodsets)
     names: dict[str, str] = {item.name: item.name for item in inferred}
     if spec.podsets is not None:
-        declared = [item.name for item in declared_podsets(spec.podsets, namespace=spec.namespace)]
+        declared = [item.name for item in spec.demand]
         if not set(declared) & set(names) and len(declared) == len(names):
             names = dict(zip(names, declared, strict=True))
         else:
@@ -269,29 +274,11 @@ def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
             yield podset, names.get(podset.name)
 
 
-def _inferred(spec: GangSpec) -> list[PodSet]:
-    """The podsets of the objects; with declared podsets an object of an unknown kind is no obstacle."""
-    if spec.podsets is None:
-        return infer_podsets(spec.objects, namespace=spec.namespace)
-    known: list[int] = []
-    for index, obj in enumerate(spec.objects):
-        try:
-            infer_podsets([obj], namespace=spec.namespace)
-        except NeedsPodsets:
-            continue
-        known.append(index)
-    if not known:
-        return []
-    found = infer_podsets([spec.objects[index] for index in known], namespace=spec.namespace)
-    return [dataclasses.replace(item, source_index=known[item.source_index]) for item in found]
-
-
 def _refuse_duplicates(spec: GangSpec, plan: Plan) -> None:
     """Two objects of one gang with the same name would be one object; the version of the API makes no difference."""
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for item in plan:
-        version, kind, _namespace, name = item.key
-        first = seen.setdefault((api_group(version), kind, name), item.index)
+        first = seen.setdefault(item.key.identity, item.index)
         if first != item.index:
             raise BadInput(
                 "plan",

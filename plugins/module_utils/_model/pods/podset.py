@@ -7,10 +7,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
+    Constraints,
+    placement_fields,
+    read_constraints,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import (
     Resources,
     apply_limit_range,
@@ -31,23 +38,32 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity
 _DECLARED_KEYS = ("name", "count", "requests", "limits", "spec", "labels")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class PodSet:
-    """Equal pods of a gang.
-
-    template is the pod template with the API server's and LimitRange's defaults; path says where it lies inside the
-    object (empty for a Pod, None when the object holds no template for it); source_index is the object's place in the
-    gang, -1 when the podset was declared.
-    """
+    """Equal pods of a gang."""
 
     name: str
     count: int
     requests: Resources
     limits: Resources
+    # The pod template with the API server's and LimitRange's defaults.
     template: Mapping[str, t.Any]
+    # Where the template lies inside the object: empty for a Pod, None when the object holds no template for it.
     path: Path | None
     source: str
+    # The object's place in the gang, -1 when the podset was declared.
     source_index: int
+    namespace: str
+
+    @functools.cached_property
+    def constraints(self) -> Constraints:
+        """What its pods demand of a node besides room."""
+        return read_constraints(self.template, self.namespace)
+
+    @functools.cached_property
+    def placement(self) -> Mapping[str, t.Any]:
+        """The part of the pod spec that the constraints come from, as plain data."""
+        return placement_fields(self.template)
 
 
 def infer_podsets(
@@ -66,10 +82,24 @@ def infer_podsets(
         where = describe_object(obj, namespace, index)
         for use in pod_templates(obj, where, namespace=namespace):
             try:
-                podsets.append(_from_template(use, _free_name(use.name, taken), index, limit_ranges, overheads or {}))
+                name = _free_name(use.name, taken)
+                podsets.append(_from_template(use, name, index, namespace, limit_ranges, overheads or {}))
             except BadInput as error:
                 raise BadInput(error.action, _field(use, error.target), error.cause) from error
     return podsets
+
+
+def infer_known(
+    objects: Sequence[Mapping[str, t.Any]], *, namespace: str, unknown: type[BadInput]
+) -> tuple[list[int], list[PodSet]]:
+    """The places of the objects whose pods can be inferred, and their podsets; unknown is the error of the others."""
+    known: list[int] = []
+    for index, obj in enumerate(objects):
+        with contextlib.suppress(unknown):
+            infer_podsets([obj], namespace=namespace)
+            known.append(index)
+    found = infer_podsets([objects[index] for index in known], namespace=namespace) if known else []
+    return known, [dataclasses.replace(item, source_index=known[item.source_index]) for item in found]
 
 
 def declared_podsets(items: Sequence[Mapping[str, t.Any]], *, namespace: str) -> list[PodSet]:
@@ -102,6 +132,7 @@ def _from_template(
     use: TemplateUse,
     name: str,
     index: int,
+    namespace: str,
     limit_ranges: Sequence[Mapping[str, t.Any]],
     overheads: Mapping[str, Mapping[str, str]],
 ) -> PodSet:
@@ -116,7 +147,7 @@ def _from_template(
         declared = {**limits, **_without_zeros(_scaled_list(use.requests, "requests"))}
         requests = {**_without_zeros(declared), "pods": 1}
     template = {**use.template, "spec": spec}
-    return PodSet(name, use.count, requests, limits, template, use.path, use.owner, index)
+    return PodSet(name, use.count, requests, limits, template, use.path, use.owner, index, namespace)
 
 
 def _from_declaration(item: Mapping[str, t.Any], index: int, taken: set[str], namespace: str) -> PodSet:
@@ -141,8 +172,8 @@ def _from_declaration(item: Mapping[str, t.Any], index: int, taken: set[str], na
     name = _free_name(str(item.get("name") or f"podset-{index}"), taken)
     template = {"metadata": {"labels": dict(labels)}, "spec": completed}
     merged = {**_without_zeros({**requests, **own_requests}), "pods": 1}
-    count = _count(item.get("count", 1))
-    return PodSet(name, count, merged, {**limits, **own_limits}, template, None, f"podset {namespace}/{name}", -1)
+    count, all_limits, source = _count(item.get("count", 1)), {**limits, **own_limits}, f"podset {namespace}/{name}"
+    return PodSet(name, count, merged, all_limits, template, None, source, -1, namespace)
 
 
 def _count(value: object) -> int:

@@ -201,11 +201,11 @@ def without_none(data: Mapping[str, t.Any]) -> Data:
 
 def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.Any:
     """A deep copy made of JSON's own types; what JSON cannot hold is refused with its path."""
-    target = f"{where}: {path}" if path else where
     if depth > _DEEPEST:
         raise BadInput("read", where, f"it is nested more than {_DEEPEST} levels deep")
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or (type(value) is str and value.isascii()):
         return value
+    target = f"{where}: {path}" if path else where
     if isinstance(value, str):
         return _plain_text(value, target)
     if isinstance(value, int) and abs(value) < _INT64:
@@ -214,7 +214,9 @@ def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.A
         return float(value)
     if isinstance(value, Mapping):
         return {
-            _plain_key(key, target): plain_value(item, where, f"{path}.{key}" if path else str(key), depth + 1)
+            key if type(key) is str and key.isascii() else _plain_key(key, target): plain_value(
+                item, where, f"{path}.{key}" if path else str(key), depth + 1
+            )
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):

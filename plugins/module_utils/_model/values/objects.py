@@ -14,6 +14,25 @@ from collections.abc import Iterator, Mapping
 Object = dict[str, t.Any]
 
 
+class ObjectKey(t.NamedTuple):
+    """Which object: the apiVersion it is written for, its kind, namespace and name."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def versioned_kind(self) -> tuple[str, str]:
+        """What discovery and lists ask for."""
+        return self.api_version, self.kind
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What is the same in all versions of its API: group, kind, namespace and name."""
+        return api_group(self.api_version), self.kind, self.namespace, self.name
+
+
 def describe_object(obj: t.Mapping[str, t.Any]) -> str:
     """Kind and name of an object for messages: "Pod ns/name"."""
     metadata = obj.get("metadata") or {}

@@ -97,6 +97,7 @@ def unscaled(resource: str, amount: int) -> int:
     return amount * (MILLI_IN_NANO if resource == "cpu" else NANO)
 
 
+@functools.lru_cache(maxsize=65536)
 def quantity_text(resource: str, amount: int) -> str:
     """The canonical quantity of a scaled amount; bytes get a binary suffix unless a decimal one is shorter (2G)."""
     nanos = unscaled(resource, amount)

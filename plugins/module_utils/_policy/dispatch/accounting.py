@@ -22,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ExpectedPods
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import expected_pods
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, infer_known
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
@@ -295,10 +295,8 @@ def _live_wants(podsets: Sequence[PodSet], namespace: str, items: Items, index: 
 
 def _declared_wants(declared: Sequence[PodSet], spec: GangSpec, items: Items) -> dict[str, ExpectedPods]:
     """What the objects want now, under the names the user declared."""
-    known = [index for index, obj in enumerate(spec.objects) if _is_known_kind(obj, spec.namespace)]
+    known, inferred = infer_known(spec.objects, namespace=spec.namespace, unknown=BadInput)
     silent = [index for index in range(len(spec.objects)) if index not in known]
-    inferred = infer_podsets([spec.objects[index] for index in known], namespace=spec.namespace) if known else []
-    inferred = [dataclasses.replace(item, source_index=known[item.source_index]) for item in inferred]
     wants: dict[str, ExpectedPods] = {}
     for index in sorted({item.source_index for item in inferred}):
         mine = [item for item in inferred if item.source_index == index]
@@ -313,15 +311,6 @@ def _declared_wants(declared: Sequence[PodSet], spec: GangSpec, items: Items) ->
         want = wants.get(sources[item.name], ExpectedPods(item.name, count, count))
         result[item.name] = dataclasses.replace(want, name=item.name)
     return result
-
-
-def _is_known_kind(obj: Raw, namespace: str) -> bool:
-    """Whether the pods of an object can be inferred."""
-    try:
-        infer_podsets([obj], namespace=namespace)
-    except BadInput:
-        return False
-    return True
 
 
 def _is_gone(items: Items, index: int) -> bool:

@@ -22,7 +22,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.start_size import reserved_sizes
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, named_templates
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import placement_fields
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -41,15 +40,14 @@ _SIZES = ("name", "count", "requests")
 def spec_of(record: Record) -> GangSpec:
     """The specification of a record; one that cannot be read is refused with what is wrong."""
     if record.spec is None:
-        raise BadInput("read", f"the gang {record.key}", record.spec_problem or "its record holds no gang")
+        raise BadInput("read", f"the gang {record.key}", record.unreadable)
     return record.spec
 
 
 def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
     """The gang as its specification and the cluster make it."""
     spec = spec_of(record)
-    podsets = sized_podsets(spec.objects, spec.podsets, spec.namespace, snapshot)
-    return Gang(record.name, spec.namespace, podsets, own_claims(spec.objects))
+    return Gang(record.name, spec.namespace, sized_podsets(spec, snapshot), own_claims(spec.objects))
 
 
 def demand_of(record: Record, gang: Gang) -> Gang:
@@ -78,7 +76,7 @@ def _promised(podset: PodSet, keys: LabelKeys) -> Data:
     """One podset, such that declared_podsets makes one of it that goes where it goes; other labels tell nothing."""
     requests = {name: amount for name, amount in podset.requests.items() if name != "pods"}
     promised: Data = {"name": podset.name, "count": podset.count, "requests": texts(requests)}
-    spec = placement_fields(podset.template)
+    spec = dict(podset.placement)
     labels = (podset.template.get("metadata") or {}).get("labels") or {}
     if spec:
         promised["spec"] = spec
@@ -91,9 +89,9 @@ def _promised(podset: PodSet, keys: LabelKeys) -> Data:
 
 def steered_plan(record: Record, plan: Plan, steering: Steering) -> Plan:
     """The objects of an attempt, confined to the nodes that the verdict names; the same for whoever carries it out."""
-    spec = spec_of(record)
     if not steering:
         return plan
+    spec = spec_of(record)
     named = Gang(record.name, spec.namespace, tuple(named_templates(spec)))
     objects = steer_objects([item.object for item in plan], named, steering)
     return tuple(dataclasses.replace(item, object=obj) for item, obj in zip(plan, objects, strict=True))

@@ -51,7 +51,6 @@ class _SpecNotes:
     alike: tuple[LabelKeys, Hashable] | None = None
     deadlines: tuple[float | None, ...] | None = None
     permitted: bool = False
-    digest: str | None = None
     refused: tuple[float, str, str] | None = None
 
 
@@ -71,16 +70,16 @@ class Memory:
         """The gang as far as it is known without a cluster, or what is wrong with it."""
         known = self._of(record)
         if known is None:
-            return None, record.spec_problem or "its record holds no gang"
+            return None, record.unreadable
         if known.gang is None and known.problem is None and known.unforeseen is None:
-            self._work_out(record, known, Snapshot(), None)
+            self._work_out(record, known, Snapshot(), _marks(record, Snapshot()))
         return known.gang, known.problem
 
     def size(self, record: Record, snapshot: Snapshot) -> tuple[Gang | None, str | None]:
         """The gang with what its namespace and RuntimeClasses add, or what is wrong with it."""
         known = self._of(record)
         if known is None:
-            return None, record.spec_problem or "its record holds no gang"
+            return None, record.unreadable
         marks = _marks(record, snapshot)
         if known.marks != marks:
             self._work_out(record, known, snapshot, marks)
@@ -113,7 +112,7 @@ class Memory:
         """The objects of the present attempt as they will be created; BadInput where the record cannot be read."""
         known = self._of(record)
         if known is None:
-            raise BadInput("read", f"the gang {record.key}", record.spec_problem or "its record holds no gang")
+            raise BadInput("read", f"the gang {record.key}", record.unreadable)
         return steered_plan(record, _planned(record, known), steering)
 
     def watched_items(self, record: Record) -> Watched:
@@ -129,12 +128,7 @@ class Memory:
 
     def digest(self, record: Record) -> str | None:
         """The fingerprint of what would be started; None when the record cannot be read."""
-        known = self._of(record)
-        if known is None:
-            return None
-        if known.digest is None:
-            known.digest = digest(known.spec)
-        return known.digest
+        return digest(record.spec) if record.spec is not None else None
 
     def is_permitted(self, record: Record) -> bool:
         """Whether a gang was found to be one that may be started."""
@@ -212,7 +206,7 @@ def _watched(record: Record, known: _SpecNotes) -> Watched:
     except BadInput:
         return {}
     return {
-        item.index: ((item.key[0], item.key[1]), item.key[3])
+        item.index: (item.key.versioned_kind, item.key.name)
         for item in plan
         if item.index in asked or kind_of(item.object).may_make_pods
     }

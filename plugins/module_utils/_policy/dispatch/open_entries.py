@@ -7,18 +7,25 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 from collections.abc import Collection, Hashable, Iterator, Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, keep_entries
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead, Entry, keep_entries
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     ACTIVE_PHASES,
+    STARTED_PHASES,
     STARTING_PHASES,
     GangState,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, declared_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight, World
 
@@ -27,6 +34,8 @@ Standing = t.Literal["not_begun", "open", "over"]
 # A promise to a gang that this run is not for is forgotten after so many times the start_timeout: whoever looks after
 # that gang has started it or taken it back by then.
 UNSEEN_PATIENCE = 2.0
+# What gangs are told that wait because of it.
+NEW_LEASE = ("new_lease", "a run that sees all namespaces ends the wait, or time does")
 START_TIMEOUT = DispatchOptions().start_timeout
 
 
@@ -53,6 +62,37 @@ def standing_of(entry: Entry, state: GangState | None) -> Standing:
 def usual_patience(options: DispatchOptions) -> float:
     """How long a start takes at most that somebody began of whom nothing is known."""
     return max(options.start_timeout, START_TIMEOUT)
+
+
+def unlisted_since(read: BatchRead, created: float, seen: float) -> float | None:
+    """Since when (on the server's clock) a Lease does not list what was promised; None when it does.
+
+    One without a batch is new. What a damaged batch listed is not known from the moment on that this was seen, by this
+    holder or by one before it that noted the moment. created is when the Lease was made.
+    """
+    noted = read.batch.unlisted_since if read.batch is not None else 0
+    if read == BatchRead():
+        return created
+    if read.problem is None and not noted:
+        return None
+    return min(noted, seen) if noted else seen
+
+
+def unknown_until(since: float | None, certain: float | None, options: DispatchOptions) -> float | None:
+    """Until when a run that does not see all records cannot tell what was promised elsewhere; None when it can.
+
+    since is when the Lease stopped to list it. Every start of before must have ended by then.
+    """
+    if since is None:
+        return None
+    end = since + UNSEEN_PATIENCE * usual_patience(options)
+    return end if certain is None or certain < end else None
+
+
+def unknown_words(lease: str, until: float) -> str:
+    """What the user of such a run is told."""
+    cause = f"{lease} is new, and what was promised in other namespaces cannot be seen"
+    return f"nothing is started or stopped until {time_text(until)}: {cause}"
 
 
 def began(record: Record) -> float:
@@ -138,3 +178,43 @@ class Evidence:
     def _end(self, since: float, patience: float) -> float:
         """Until when a start counts; patience is that of whoever began it, the usual one where nobody knows it."""
         return since + UNSEEN_PATIENCE * (patience or usual_patience(self.options))
+
+
+def promised_elsewhere(batch: Batch | None, records: Mapping[str, Record], world: World) -> dict[str, Outstanding]:
+    """What each gang with an open entry still gets whose record is not seen, or does not say that it was started.
+
+    Gangs whose records say so are counted by what their objects want.
+    """
+    promised: dict[str, Outstanding] = {}
+    for entry in batch.entries if batch is not None else ():
+        record = records.get(entry.uid)
+        if entry.op != "start" or (record is not None and record.phase in STARTED_PHASES and entry.uid in world.gangs):
+            continue
+        podsets = _podsets(batch, entry, world) if batch is not None else ()
+        promised[entry.uid] = _outstanding(entry, podsets, world)
+    return promised
+
+
+def _podsets(batch: Batch, entry: Entry, world: World) -> tuple[PodSet, ...]:
+    """What an entry promises; where that cannot be understood, what its record asks for."""
+    demand = batch.demand_of(entry)
+    try:
+        return tuple(declared_podsets(demand, namespace=entry.namespace)) if demand else ()
+    except BadInput:
+        known = world.gangs.get(entry.uid)
+        return known.podsets if known is not None else ()
+
+
+def _outstanding(entry: Entry, podsets: tuple[PodSet, ...], world: World) -> Outstanding:
+    """The pods an entry promises, less those that have a node."""
+    pods = world.pods.by_gang.get((entry.namespace, entry.uid), ())
+    bound = collections.Counter(pod.podset for pod in pods if pod.bound or pod.finished)
+    unbound = [pod for pod in pods if pod.live and not pod.bound]
+    exist = collections.Counter(pod.podset for pod in unbound)
+    counts = {item.name: max(0, item.count - bound[podset_label(item.name)]) for item in podsets}
+    return Outstanding(
+        Gang(entry.name, entry.namespace, podsets),
+        {name: count for name, count in counts.items() if count},
+        existing={name: min(count, exist[podset_label(name)]) for name, count in counts.items()},
+        waiting=frozenset((pod.namespace, pod.name) for pod in unbound),
+    )

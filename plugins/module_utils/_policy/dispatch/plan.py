@@ -112,6 +112,8 @@ class CyclePlan:
     unforeseen: Mapping[str, str]
     # When a rule about time may speak next, in seconds on the server's clock.
     next_check: float | None
+    # The records as they are when steps and refusals are carried out; without those that provoked errors of ours.
+    after: Mapping[str, Record]
 
     @property
     def starts(self) -> tuple[Choice, ...]:
@@ -146,7 +148,14 @@ def plan_cycle(situation: Situation, options: DispatchOptions, memory: Memory) -
         tuple(health.unjudged),
         {**troubles, **more},
         health.next_check,
+        known,
     )
+
+
+def without_failed(plan: CyclePlan, failed: Mapping[str, str], now: float) -> dict[str, Record]:
+    """The records after the plan's steps when these gangs were refused by the server for good."""
+    steps = {uid: Advance("failed", REFUSED, message) for uid, message in failed.items()}
+    return {uid: _advanced(item, now, steps[uid]) if uid in steps else item for uid, item in plan.after.items()}
 
 
 def walk_queue(
@@ -261,7 +270,9 @@ def _refuse(
         if record.phase != "queued" or not options.may_touch(uid) or uid in situation.resting:
             continue
         try:
-            problem = world.problems.get(uid) or memory.permitted(record, partial(why_never, record, world.scopes))
+            planned = partial(memory.plan, record, {})
+            ask = partial(why_never, record, world.scopes, planned)
+            problem = world.problems.get(uid) or memory.permitted(record, ask)
         except Exception as error:  # noqa: BLE001 - it harms no other gang
             troubles[uid] = unforeseen(error)
             continue

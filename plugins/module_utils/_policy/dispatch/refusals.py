@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.status_writers import (
     foreign_status_writer,
@@ -15,6 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.refusal import refuse_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.start_size import require_start_fits
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of
 
@@ -38,11 +39,11 @@ def foreign_message(writer: str) -> str:
     return f"{writer} writes its status; stop it or use adopt: true"
 
 
-def why_never(record: Record, scopes: Scopes) -> str | None:
+def why_never(record: Record, scopes: Scopes, plan: Callable[[], Plan]) -> str | None:
     """Why a gang may not be started whoever asks; records can be written without passing our modules."""
     try:
         refuse_objects(spec_of(record), store=record.store, namespaced=scopes)
-        require_start_fits(spec_of(record))
+        require_start_fits(spec_of(record), plan())
     except BadInput as error:
         return str(error)
     return None

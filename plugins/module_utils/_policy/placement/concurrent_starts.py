@@ -19,9 +19,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, confined
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
     Constraints,
-    placement_fields,
     read_claims,
-    read_constraints,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
@@ -56,7 +54,7 @@ def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
     for gang in gangs:
         for podset in gang.podsets:
             if _has_interpod_rules(podset):
-                wish = read_constraints(podset.template, gang.namespace)
+                wish = podset.constraints
                 selectors.update(term.selector for term in (*wish.affinity, *wish.anti_affinity))
                 selectors.update(spread.selector for spread in wish.spreads)
     if not selectors:
@@ -73,7 +71,7 @@ def pod_class(namespace: str, podset: PodSet, keys: LabelKeys) -> PodClass:
     template = podset.template
     labels = (template.get("metadata") or {}).get("labels") or {}
     compared = {key: str(value) for key, value in labels.items() if keys is not None and key in keys}
-    text = json.dumps([compared, placement_fields(template), podset.requests], sort_keys=True, default=str)
+    text = json.dumps([compared, podset.placement, podset.requests], sort_keys=True, default=str)
     apart = keys is not None or read_claims(template.get("spec") or {})
     return namespace if apart else None, text
 

@@ -21,7 +21,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
     DEFAULT_SCHEDULER,
     Constraints,
-    read_constraints,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
@@ -77,7 +76,7 @@ def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...
     """The constraints of each podset, with what its RuntimeClass adds on admission."""
     pairs = []
     for podset in gang.podsets:
-        wish = read_constraints(podset.template, gang.namespace)
+        wish = podset.constraints
         extra = room.snapshot.runtime_classes.get(wish.runtime_class or "")
         if extra:
             wish = dataclasses.replace(
@@ -459,7 +458,7 @@ def place_waiting_pods(
     for alike in _alike_pods(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
         first = alike[0]
         template = t.cast(t.Mapping[str, t.Any], first.waiting)
-        podset = PodSet(first.key, len(alike), first.requests, {}, template, None, first.key, -1)
+        podset = PodSet(first.key, len(alike), first.requests, {}, template, None, first.key, -1, first.namespace)
         case = open_case(Gang(first.key, first.namespace, (podset,)), room)
         places = [node for node, count in place_as_many(case.state, 0, emptiest).items() for _turn in range(count)]
         for pod, node in zip(alike, places, strict=False):

@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.ended_pods import (
     MOST_UIDS,
     read_ended_pods,
+    unlabeled_homes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
     LIVING_PODS,
@@ -37,17 +38,47 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     owner_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     index_pods,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory, VersionedKind
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, Tickets, World
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, Sight, Tickets, World
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 
 Object = dict[str, t.Any]
 
 _POD = ("v1", "Pod")
+
+
+def read_records(records: Records, terms: DispatchOptions, blind: str | None = None, *, finished: bool) -> Sight:
+    """Read the records of all namespaces, or, where this account may not, of those the run is for.
+
+    Finished ones are left out by the server unless they are asked for.
+
+    blind is what an earlier reading found out; an account does not get more rights during a run.
+    """
+    namespaces = terms.namespaces
+    found: list[Record] | None = None
+    if blind is None:
+        try:
+            found = records.list(None, finished=finished)
+        except Forbidden as error:
+            if namespaces is None:
+                raise
+            blind = str(error)
+    if found is None:
+        found = records.list(namespaces, finished=finished)
+    ours = [item for item in found if item.newer is None]
+    return Sight(
+        namespaces=namespaces,
+        mine=tuple(item for item in ours if namespaces is None or item.namespace in namespaces),
+        elsewhere=tuple(item for item in ours if namespaces is not None and item.namespace not in namespaces),
+        newer=tuple(item for item in found if item.newer is not None),
+        blind=blind,
+    )
 
 
 def read_world(
@@ -65,13 +96,17 @@ def read_world(
     """
     memory.keep_only({record.uid for record in records})
     rough = [gang for gang, _problem in map(memory.rough_size, records) if gang is not None]
+    started = [record for record in records if record.phase in _HAVE_PODS]
+    unlabeled = unlabeled_homes(started)
     gang_pods: list[GangPod] = []
 
-    def observe(raw: Object) -> None:
+    def observe(raw: Object, pod: Pod | None = None) -> None:
         """Keep more of pods that may belong to a gang."""
-        pod = gang_pod_from_api(raw)
-        if pod is not None:
-            gang_pods.append(pod)
+        metadata = raw["metadata"]
+        ours = metadata["namespace"] in unlabeled or GANG_LABEL in (metadata.get("labels") or ())
+        found = gang_pod_from_api(raw, pod) if ours else None
+        if found is not None:
+            gang_pods.append(found)
 
     snapshot = read_snapshot(client, needs_of(rough), observe).snapshot
     if terms.namespaces is None and not snapshot.nodes_visible:
@@ -83,7 +118,8 @@ def read_world(
         _observe_namespaces(client, mine, observe)
     started = [record for record in records if record.phase in ACTIVE_PHASES]
     ended = read_ended_pods(client, started, everywhere=not blind)
-    pods = _latest(gang_pods, ended)
+    # A pod that ended while pods were read is in both lists, and its end is the later word.
+    pods = list({pod.uid: pod for pod in (*gang_pods, *ended)}.values())
     items, kinds = _read_items(client, records, places, memory)
     sizes = {record.uid: memory.size(record, snapshot) for record in records}
     return World(
@@ -120,11 +156,6 @@ def _read_scopes(client: KubeClient, records: t.Iterable[Record]) -> dict[tuple[
             if info is not None:
                 found[kind] = info.namespaced
     return found
-
-
-def _latest(living: t.Iterable[GangPod], ended: t.Iterable[GangPod]) -> list[GangPod]:
-    """Each pod once; one that ended while pods were read is in both lists, and its end is the later word."""
-    return list({pod.uid: pod for pod in (*living, *ended)}.values())
 
 
 def _observe_namespaces(client: KubeClient, namespaces: t.Sequence[str], observe: t.Callable[[Object], None]) -> None:
@@ -172,8 +203,9 @@ def _read_items(
     """
     started = [record for record in records if record.phase in ACTIVE_PHASES]
     watched = {record.uid: memory.watched_items(record) for record in started}
-    kinds = sorted({kind for items in watched.values() for kind, _name in items.values()})
-    uids = {kind: [uid for uid, items in watched.items() if kind in _kinds(items)] for kind in kinds}
+    kinds_of = {uid: {kind for kind, _name in items.values()} for uid, items in watched.items()}
+    kinds = sorted(set().union(*kinds_of.values()))
+    uids = {kind: [uid for uid, mine in kinds_of.items() if kind in mine] for kind in kinds}
     readers = [_kind_reader(client, kind, places, uids[kind]) for kind in kinds]
     live: dict[VersionedKind, dict[tuple[str, str], Object]] = {}
     for kind, objects in zip(kinds, parallel(readers), strict=True):
@@ -198,11 +230,6 @@ def _own_object(record: Record, index: int, obj: Object | None) -> Object | None
     kept = is_kept(record.spec.objects[index])
     owner, _uid = owner_of(obj, record.state.ticket_uid, record.uid if kept else None)
     return obj if owner in ("ticket", "record") else None
-
-
-def _kinds(items: t.Mapping[int, tuple[VersionedKind, str]]) -> set[VersionedKind]:
-    """The kinds of a gang's watched items."""
-    return {kind for kind, _name in items.values()}
 
 
 def _gang_label(obj: Object) -> str:

@@ -88,8 +88,8 @@ def _started_as(client: KubeClient, memory: Memory, record: Record, state: GangS
     sized, _problem = memory.rough_size(record)
     objects, gone = _objects(client, record, ticket)
     # Without an object that may make pods it is unknown how the gang's work ended.
-    missed = [key for index, key in gone if index not in state.outcomes and kind_named(*key[:2]).may_make_pods]
-    lost = f"{missed[0][1]} {missed[0][3]}" if missed else None
+    missed = [key for index, key in gone if index not in state.outcomes and _may_make_pods(key)]
+    lost = f"{missed[0].kind} {missed[0].name}" if missed else None
     return StartedAs(record.resource_version, started_spec(record, state, objects, sized), lost)
 
 
@@ -151,13 +151,13 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
     live = _live(
         client,
         record,
-        {key[:2] for key in keys if _key_name(key) not in known and kind_named(*key[:2]).may_make_pods},
+        {key.versioned_kind for key in keys if _key_name(key) not in known and _may_make_pods(key)},
     )
     objects = [_nothing(index) for index in range(max((index for index, _key in places), default=-1) + 1)]
     gone: list[tuple[int, Key]] = []
     for index, key in places:
-        found = live.get(key[:2], {key[3]: _unseen(key)})
-        obj = known.get(_key_name(key)) or found.get(key[3])
+        found = live.get(key.versioned_kind, {key.name: _unseen(key)})
+        obj = known.get(_key_name(key)) or found.get(key.name)
         if obj is None:
             gone.append((index, key))
         else:
@@ -168,6 +168,11 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
 def _nothing(place: int) -> Object:
     """An object without pods, of a name that none can have."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"-{place}"}}
+
+
+def _may_make_pods(key: Key) -> bool:
+    """Whether objects of this kind make pods, or may."""
+    return kind_named(*key.versioned_kind).may_make_pods
 
 
 def _plan(record: Record) -> t.Iterable[t.Any]:
@@ -186,12 +191,12 @@ def _live(
     """The gang's objects of these kinds by their names, one list for each kind; without those that may not be seen."""
     found: dict[tuple[str, str], dict[str, Object]] = {}
     for kind in sorted(kinds):
-        info = find_resource(client, *kind)
-        if info is None:
-            found[kind] = {}
-            continue
-        path, selector = info.path(record.namespace), f"{GANG_LABEL}={record.uid}"
         with contextlib.suppress(Forbidden, NotFound, ServerFault):
+            info = find_resource(client, *kind)
+            if info is None:
+                found[kind] = {}
+                continue
+            path, selector = info.path(record.namespace), f"{GANG_LABEL}={record.uid}"
             listed = list_objects(client, path, keep=lambda raw: raw, label_selector=selector).items
             found[kind] = {obj["metadata"]["name"]: obj for obj in listed}
     return found
@@ -199,7 +204,7 @@ def _live(
 
 def _unseen(key: Key) -> Object:
     """What stands for an object that is not read: without pods of its own nothing but its name matters."""
-    return {"apiVersion": key[0], "kind": key[1], "metadata": {"name": key[3]}}
+    return {"apiVersion": key.api_version, "kind": key.kind, "metadata": {"name": key.name}}
 
 
 def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
@@ -209,4 +214,4 @@ def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
 
 def _key_name(key: Key) -> tuple[str, str, str]:
     """Group, kind and name in a ticket's list."""
-    return api_group(key[0]), key[1], key[3]
+    return api_group(key.api_version), key.kind, key.name

@@ -26,14 +26,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import HALFWAY_PHASES, TAKEN_OVER, UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch import open_entries
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import start_is_overdue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
-    UNSEEN_PATIENCE,
-    Evidence,
-    standing_of,
-    usual_patience,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import Evidence, standing_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
@@ -214,9 +210,6 @@ def unknown_until(cycle: Cycle) -> float | None:
     namespace a run depends on no promises of others.
     """
     session = cycle.session
-    since = session.unlisted_since()
-    if cycle.sight.blind is None or since is None or session.lease.terms != session.options.lease:
+    if cycle.sight.blind is None or session.lease.terms != session.options.lease:
         return None
-    end = since + UNSEEN_PATIENCE * usual_patience(session.options)
-    now = session.clock.sure()
-    return end if now is None or now < end else None
+    return open_entries.unknown_until(session.unlisted_since(), session.clock.sure(), session.options)

@@ -50,7 +50,7 @@ def publish_waiting(cycle: Cycle, choices: Iterable[Choice], started: t.Collecti
                 _decide(cycle, record, choice.verdict, None)
             continue
         known[record.uid] = LastVerdict(gist, now)
-        verdict = choice.verdict.as_dict()
+        verdict = choice.told
         if news:
             _decide(cycle, record, choice.verdict, verdict)
         if _worth_a_write(cycle, record, verdict, now):

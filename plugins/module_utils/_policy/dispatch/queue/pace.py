@@ -30,7 +30,7 @@ def pods_to_make(gang: Gang) -> int:
 
 
 def made_per_second(pods: Iterable[GangPod], tickets: frozenset[str], now: float) -> float:
-    """How many pods controllers made lately; those owned by nothing but tickets were made by a dispatcher."""
+    """How many of these pods controllers made lately; those owned by nothing but tickets were made by a dispatcher."""
     recent = {pod.uid for pod in pods if pod.created > now - RECENT_SECONDS and not tickets.issuperset(pod.owner_uids)}
     return len(recent) / RECENT_SECONDS
 

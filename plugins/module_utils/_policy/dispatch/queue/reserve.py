@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
+import itertools
 import math
 import re
 import typing as t
@@ -28,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import (
     Case,
@@ -299,7 +300,7 @@ class Reserver:
         names = frozenset(self.room.nodes[n].name for n in nodes)
         reservation = Reservation(item.uid, key, names, at, self._firm(nodes, at))
         self._held.append(_Held(reservation, nodes, node_class))
-        return f"{len(nodes)} node(s) are held for it; expected to start by {_clock(at)}"
+        return f"{len(nodes)} node(s) are held for it; expected to start by {time_text(at)}"
 
     def _earliest(self, gang: Gang, last: Case) -> tuple[float, Case, Placed] | None:
         """The first moment at which so many gangs have ended that this one fits, and how it stands then.
@@ -430,18 +431,12 @@ def place_outside(case: Case, closed: frozenset[int]) -> Placed | None:
         return None
     order = range(len(state.podsets))
     first = place_greedily(narrowed, order, tightest)
-    ways = packings(narrowed, budget) if first is None else _first_then(first, packings(narrowed, budget))
+    ways = itertools.chain([] if first is None else [first], packings(narrowed, budget))
     for _turn, placement in zip(range(MOST_WAYS_AROUND), ways, strict=False):
         narrowing = _narrowing(placement)
         if steerable(state, narrowing) and order_free(state.narrow(narrowing), budget):
             return Placed(narrowing, placement)
     return None
-
-
-def _first_then(first: Placement, others: t.Iterator[Placement]) -> t.Iterator[Placement]:
-    """One placement before the others."""
-    yield first
-    yield from others
 
 
 def _confined(state: PlacementState, strategy: Strategy) -> Placement | None:
@@ -461,10 +456,5 @@ def _narrowing(placement: Placement) -> Narrowing:
 
 def _told(reservation: Reservation, namespace: str) -> str:
     """A reservation in words, for a gang of a namespace that it stops."""
-    until = "" if reservation.starts_at is None else f" until {_clock(reservation.starts_at)}"
+    until = "" if reservation.starts_at is None else f" until {time_text(reservation.starts_at)}"
     return f"{len(reservation.nodes)} node(s) are held for {gang_for_reader(reservation.gang, namespace)}{until}"
-
-
-def _clock(at: float) -> str:
-    """Server time as people and the API write it."""
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

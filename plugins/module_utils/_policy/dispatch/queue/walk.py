@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import typing as t
@@ -17,7 +18,7 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, Key, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
     NamespaceFit,
     Verdict,
@@ -25,7 +26,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     Outstanding,
@@ -81,7 +81,7 @@ Name = tuple[str, str, str, str]
 _HELD_BACK = ("max_starts", "paced", "after_others")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Choice:
     """One waiting gang and the verdict on it; chosen ones are to be started."""
 
@@ -89,6 +89,15 @@ class Choice:
     gang: Gang
     verdict: Verdict
     chosen: bool
+
+    @functools.cached_property
+    def told(self) -> dict[str, t.Any]:
+        """The verdict as results and records carry it. Must not be modified."""
+        return self.verdict.as_dict()
+
+    def postponed(self, reason: str, detail: str) -> Choice:
+        """A chosen gang that has to wait after all."""
+        return dataclasses.replace(self, verdict=self.verdict.held_back(reason, detail), chosen=False)
 
 
 class Queue:
@@ -237,7 +246,7 @@ class Queue:
             self._taken[key] = self._taken.get(key, 0) + amount
 
     def _made_per_second(self) -> float:
-        """How fast controllers made pods lately."""
+        """How fast controllers made pods of gangs lately."""
         index = self._world.pods
         pods = itertools.chain.from_iterable([*index.by_gang.values(), *index.by_owner.values()])
         tickets = (str(ticket["metadata"].get("uid")) for found in self._world.tickets.values() for ticket in found)
@@ -249,7 +258,7 @@ class Queue:
             record = self._records.get(uid)
             for ticket in tickets:
                 for key in ticket_keys(ticket):
-                    yield _name(key), record.key if record is not None else uid
+                    yield key.identity, record.key if record is not None else uid
 
     # Run times.
 
@@ -380,11 +389,11 @@ class Queue:
         """The names of the gang's objects, or the first that is somebody else's, in words."""
         names: dict[Name, str] = {}
         for planned in self._memory.plan(record, {}):
-            name = _name(planned.key)
-            owner = self._names.get(name)
+            key = planned.key
+            owner = self._names.get(key.identity)
             if owner is not None and owner != record.key:
-                return f"{name[1]} {name[3]} belongs to the gang {owner}"
-            names[name] = record.key
+                return f"{key.kind} {key.name} belongs to the gang {owner}"
+            names[key.identity] = record.key
         return names
 
     def _behind(self, uid: str, blocker: str | None) -> Choice:
@@ -440,9 +449,6 @@ def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
     return dataclasses.replace(verdict, podsets=podsets)
 
 
-def _name(key: Key) -> Name:
-    """An object's name whatever version of its API is used."""
-    return api_group(key[0]), key[1], key[2], key[3]
 
 
 def _finished(records: Iterable[Record]) -> Iterator[tuple[str | None, str, float]]:

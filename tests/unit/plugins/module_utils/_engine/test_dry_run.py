@@ -9,6 +9,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun
+from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 
 CONFIGMAPS = "/api/v1/namespaces/team/configmaps"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -109,3 +111,14 @@ def test_server_that_does_not_answer_makes_the_gang_wait(bench: t.Any) -> None:
     assert (outcome.refusal.kind, outcome.refusal.reason, outcome.taken) == ("requeue", "ApiTrouble", None)
     assert outcome.refusal.message.startswith("Job team/b: ")
     assert bench.client.dry_runs == 1 + bench.client.retry.tries
+
+
+def test_what_is_refused_for_good_is_told_from_what_has_to_wait() -> None:
+    fine, never, later = (
+        DryRun(),
+        DryRun(Refusal("failed", "Refused", "no")),
+        DryRun(Refusal("requeue", "Quota", "full")),
+    )
+    assert [item.failure for item in (fine, never, later)] == [None, "no", None]
+    assert (fine.delay, later.delay) == (None, ("Quota", "full"))
+    assert DryRun(taken=("Job team/b", "Job x")).delay == ("name_taken", "Job team/b belongs to Job x")

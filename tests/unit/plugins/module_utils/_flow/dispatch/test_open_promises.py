@@ -19,10 +19,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     Evidence,
     began,
+    promised_elsewhere,
     usual_patience,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.promises import promised_elsewhere
 
 NOW = 10_000.0
 # How long a start takes at most in these terms, and how long others are given.

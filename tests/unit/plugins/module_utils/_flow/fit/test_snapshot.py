@@ -146,7 +146,7 @@ def test_rules_of_many_namespaces_are_read_in_two_lists():
 def test_an_observer_sees_finished_pods_too():
     seen = []
     with SmallApi(cluster()).client() as client:
-        snapshot = read_snapshot(client, needs_of([gang(job("j", 1))]), seen.append).snapshot
+        snapshot = read_snapshot(client, needs_of([gang(job("j", 1))]), lambda raw, _pod: seen.append(raw)).snapshot
     assert [item["metadata"]["name"] for item in seen] == ["runs", "done"]
     assert [item.name for item in snapshot.pods] == ["runs"]
 

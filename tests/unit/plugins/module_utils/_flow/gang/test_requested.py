@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -263,7 +264,7 @@ class TestCheckObjects:
 
 def _fields(spec):
     """A specification's fields."""
-    return {name: getattr(spec, name) for name in spec.__slots__}
+    return {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec)}
 
 
 def jobs(count, name="train-{:05d}".format):

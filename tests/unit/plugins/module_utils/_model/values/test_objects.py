@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    ObjectKey,
     condition_contains,
     condition_met,
     group_and_kind,
@@ -42,3 +43,10 @@ def test_conditions_are_met_by_type_and_status():
 
 def test_conditions_of_another_form_are_none():
     assert not condition_met(live(job("j", 1), status={"conditions": {"type": "Complete"}}), "Complete")
+
+
+def test_a_key_names_an_object_in_all_versions_of_its_api() -> None:
+    key = ObjectKey("batch/v1", "Job", "a", "j")
+    assert key.versioned_kind == ("batch/v1", "Job")
+    assert key.identity == key._replace(api_version="batch/v1beta1").identity == ("batch", "Job", "a", "j")
+    assert ObjectKey("v1", "Pod", "a", "p").identity == ("", "Pod", "a", "p")

@@ -6,12 +6,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import new_state
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import promise_of
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
+    PROMISE_BYTES,
+    demand_of,
+    promise_of,
+    reserved_of,
+    sized_gang,
+    spec_of,
+    steerable,
+)
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.memory_cluster import Denial
@@ -65,3 +78,54 @@ def test_a_promised_pod_repels_a_gang_that_keeps_away_from_its_label(app: str) -
         stage.dispatcher("two", ["b"]).cycle()
         started = [obj["metadata"]["name"] for obj in stage.cluster.all("jobs")]
         assert started == (["first-j"] if app == "x" else ["first-j", "second-j"])
+
+
+def record_of(*objects: cases.Object, **options: t.Any) -> Record:
+    """A record that holds these objects."""
+    raw = cases.gang_record("g", "a", objects, **options)
+    raw["metadata"]["uid"] = "u"
+    return record_from_api(raw)
+
+
+def test_what_a_record_keeps_of_a_demand_are_the_sizes() -> None:
+    gang = Gang("g", "a", tuple(infer_podsets([job("j", 2, requests={"cpu": "1"})], namespace="a")))
+    assert reserved_of(gang) == ({"name": "j", "count": 2, "requests": {"cpu": "1", "pods": "1"}},)
+
+
+def test_a_record_without_a_gang_says_why() -> None:
+    broken = dataclasses.replace(record_of(cases.job("j", None)), spec=None, spec_problem="it is no JSON")
+    with pytest.raises(BadInput, match="the gang a/g: it is no JSON"):
+        spec_of(broken)
+    with pytest.raises(BadInput, match="its record holds no gang"):
+        spec_of(dataclasses.replace(broken, spec_problem=None))
+
+
+def test_only_podsets_with_a_template_can_be_steered() -> None:
+    known = record_of(cases.job("j", None))
+    assert steerable(known, {})
+    assert steerable(known, {"j": ["n1"]})
+    assert not steerable(known, {"other": ["n1"]})
+    declared = record_of(cases.service("s"), podsets=[{"name": "w", "count": 1, "requests": {"cpu": "1"}}])
+    assert steerable(declared, {})
+    assert not steerable(declared, {"w": ["n1"]})
+
+
+def test_a_gang_is_no_smaller_than_it_turned_out_to_be() -> None:
+    known = record_of(cases.job("j", None, 1))
+    gang = sized_gang(known, Snapshot())
+    assert demand_of(known, gang) is gang
+    seen = dataclasses.replace(
+        new_state("", ""), observed=({"name": "j", "count": 3, "requests": {"cpu": "2", "pods": "1"}},)
+    )
+    (grown,) = demand_of(dataclasses.replace(known, state=seen), gang).podsets
+    assert (grown.count, grown.requests["cpu"]) == (3, 2000)
+
+
+def test_of_very_long_rules_a_batch_keeps_the_sizes_only() -> None:
+    (podset,) = infer_podsets(
+        [job("j", 1, requests={"cpu": "1"}, nodeSelector={"k": "x" * PROMISE_BYTES})], namespace="a"
+    )
+    (kept,) = promise_of(Gang("g", "a", (podset,)), {}, None)
+    assert set(kept) == {"name", "count", "requests"}
+    (podset,) = infer_podsets([job("j", 1, requests={"cpu": "1"}, nodeSelector={"k": "x"})], namespace="a")
+    assert promise_of(Gang("g", "a", (podset,)), {}, None)[0]["spec"] == {"nodeSelector": {"k": "x"}}

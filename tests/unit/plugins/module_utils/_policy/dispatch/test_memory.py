@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import build_record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest, read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import new_state
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch import memory as memory_module
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import REFUSED_SECONDS, Memory
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 
 LIMITS = {
@@ -139,3 +142,86 @@ def test_a_job_on_a_cluster_that_exists_is_watched_though_it_makes_no_pods():
     ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}, "spec": spec}
     watched = Memory().watched_items(record(job("j", 1), ray, SERVICE))
     assert watched == {0: (("batch/v1", "Job"), "j"), 1: (("ray.io/v1", "RayJob"), "r")}
+
+
+def test_a_record_that_cannot_be_read_says_why_wherever_it_is_asked():
+    unreadable = dataclasses.replace(record(), spec=None, spec_problem="it is no JSON")
+    memory = Memory()
+    assert memory.size(unreadable, snapshot()) == memory.rough_size(unreadable) == (None, "it is no JSON")
+    with pytest.raises(BadInput, match="it is no JSON"):
+        memory.plan(unreadable, {})
+    empty = dataclasses.replace(record(), spec=None)
+    assert memory.size(empty, snapshot()) == (None, "its record holds no gang")
+
+
+def test_only_what_was_asked_is_permitted():
+    memory, gang = Memory(), record()
+    assert not memory.is_permitted(gang)
+    memory.permitted(gang, lambda: "no")
+    assert not memory.is_permitted(gang)
+    memory.permitted(gang, lambda: None)
+    assert memory.is_permitted(gang)
+    assert not memory.is_permitted(dataclasses.replace(gang, spec=None))
+
+
+def test_the_class_of_a_gang_that_grew_is_that_of_its_size():
+    memory, gang = Memory(), record()
+    large = memory.size(gang, snapshot())[0].resized({"j": 9})
+    assert memory.demand_class(gang, large, None) == memory_module.demand_class(large, None)
+    unknown = dataclasses.replace(gang, spec=None)
+    assert memory.demand_class(unknown, large, None) == memory_module.demand_class(large, None)
+
+
+def test_a_refusal_of_the_server_holds_for_a_while():
+    memory, gang = Memory(), record()
+    assert memory.refused(gang, 0.0) is None
+    memory.note_refused(gang, 100.0, "quota", "full")
+    assert memory.refused(gang, 100.0 + REFUSED_SECONDS - 0.1) == ("quota", "full")
+    assert memory.refused(gang, 100.0 + REFUSED_SECONDS) is None
+    other = dataclasses.replace(gang, spec=None)
+    memory.note_refused(other, 100.0, "quota", "full")
+    assert memory.refused(other, 100.0) is None
+    assert memory.refused(record(job("k", 1)), 100.0) is None
+
+
+def test_a_fingerprint_is_that_of_the_specification():
+    memory, gang = Memory(), record()
+    assert memory.digest(gang) == digest(gang.spec)
+    assert memory.digest(dataclasses.replace(gang, spec=None)) is None
+
+
+def test_an_error_of_ours_is_told_apart_and_a_later_size_forgets_it(monkeypatch):
+    def fail(*_arguments):
+        raise ZeroDivisionError("boom")
+
+    memory, gang, real = Memory(), record(), memory_module.sized_gang
+    monkeypatch.setattr(memory_module, "sized_gang", fail)
+    assert memory.size(gang, snapshot()) == (None, None)
+    assert "ZeroDivisionError" in memory.unforeseen(gang)
+    assert memory.rough_size(gang) == (None, None)
+    monkeypatch.setattr(memory_module, "sized_gang", real)
+    assert memory.size(gang, snapshot(resourceVersion="2"))[0] is not None
+    assert memory.unforeseen(gang) is None
+    assert memory.unforeseen(dataclasses.replace(gang, spec=None)) is None
+
+
+def test_each_attempt_has_a_plan_of_its_own():
+    memory, gang = Memory(), record()
+    again = dataclasses.replace(gang, state=dataclasses.replace(new_state("", ""), attempt=2))
+    first = memory.plan(gang, {})
+    assert memory.plan(gang, {}) is first
+    labels = [memory.plan(item, {})[0].object["metadata"]["labels"]["muster.kube/attempt"] for item in (gang, again)]
+    assert labels == ["1", "2"]
+    assert memory.watched_items(gang) == memory.watched_items(again)
+
+
+def test_a_plan_is_steered_where_a_verdict_says_so():
+    memory, gang = Memory(), record()
+    (plain,), (steered,) = memory.plan(gang, {}), memory.plan(gang, {"j": ("n1",)})
+    assert "affinity" not in plain.object["spec"]["template"]["spec"]
+    assert "n1" in str(steered.object["spec"]["template"]["spec"]["affinity"])
+
+
+def test_names_that_are_given_twice_make_a_gang_nothing_is_watched_of():
+    twice = record(job("j", 1), job("j", 1))
+    assert Memory().watched_items(twice) == {}

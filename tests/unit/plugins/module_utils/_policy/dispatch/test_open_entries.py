@@ -9,9 +9,17 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead, Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import PHASES, advance, new_state
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import standing_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
+    START_TIMEOUT,
+    UNSEEN_PATIENCE,
+    standing_of,
+    unknown_until,
+    unknown_words,
+    unlisted_since,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -56,3 +64,34 @@ def test_a_stop_is_not_begun_while_the_gang_goes_on_untouched(op):
 
 def test_what_earlier_versions_abandoned_is_over():
     assert standing_of(dataclasses.replace(entry(), abandoned=True), None) == "over"
+
+
+def batch(noted=0):
+    return BatchRead(Batch("b", "e", (), {}, unlisted_since=noted))
+
+
+@pytest.mark.parametrize(
+    ("read", "since"),
+    [
+        (BatchRead(), 10.0),
+        (batch(), None),
+        (BatchRead(newer="written by a later version"), None),
+        (BatchRead(problem="it is no JSON"), 50.0),
+        (batch(noted=30), 30),
+        (batch(noted=70), 50.0),
+    ],
+)
+def test_since_when_a_lease_does_not_list_what_was_promised(read, since):
+    assert unlisted_since(read, created=10.0, seen=50.0) == since
+
+
+def test_what_was_promised_elsewhere_is_unknown_for_twice_the_longest_start():
+    options = DispatchOptions(start_timeout=20.0)
+    end = 100.0 + UNSEEN_PATIENCE * START_TIMEOUT
+    assert unknown_until(None, 0.0, options) is None
+    assert unknown_until(100.0, None, options) == end
+    assert unknown_until(100.0, end - 0.1, options) == end
+    assert unknown_until(100.0, end, options) is None
+    patient = DispatchOptions(start_timeout=START_TIMEOUT + 100)
+    assert unknown_until(100.0, end, patient) == end + 100 * UNSEEN_PATIENCE
+    assert "until 1970-01-01T00:11:40Z: Lease x is new" in unknown_words("Lease x", end)

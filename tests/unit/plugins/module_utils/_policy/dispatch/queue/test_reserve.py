@@ -286,6 +286,17 @@ def test_pods_that_others_must_join_are_looked_for_moment_by_moment():
     assert [(sorted(held.nodes), held.starts_at) for held in cycle.reservations] == [(["a"], NOW + HOUR)]
 
 
+def test_one_podset_that_must_join_others_is_enough_to_look_moment_by_moment():
+    term = {"labelSelector": {"matchLabels": {"app": "friend"}}, "topologyKey": "kubernetes.io/hostname"}
+    joining = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [running("a", "one", "3"), running("a", "two", "1", labels={"app": "friend"}), running("b", "three")]
+    ends = {"one": (HOUR, True), "two": (2 * HOUR, True), "three": (3 * HOUR, True)}
+    cycle = reserver(nodes_of("a", "b"), pods, ends)
+    plain, work = job("plain", 1, requests={"cpu": "1"}), job("work", 1, requests={"cpu": "2"}, affinity=joining)
+    cycle.judge(queued("big"), gang(plain, work, name="big"), Estimate())
+    assert [held.starts_at for held in cycle.reservations] == [NOW + HOUR]
+
+
 def test_nodes_held_serve_several_podsets_even_if_all_else_is_taken():
     pods = [running(name, f"g{name}") for name in "abc"]
     cycle = reserver(nodes_of("a", "b", "c"), pods, {"ga": (HOUR, True), "gb": (HOUR, True), "gc": (9 * HOUR, True)})

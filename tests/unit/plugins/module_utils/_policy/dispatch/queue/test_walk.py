@@ -622,3 +622,15 @@ def test_verdicts_that_are_reused_name_the_gang_they_are_told_of():
     assert [(item.verdict.gang, item.verdict.podsets[0].name) for item in found] == [
         (name, name) for name in ("one", "two", "three")
     ]
+
+
+@pytest.mark.parametrize(("phase", "known"), [("running", True), ("complete", False), ("queued", False)])
+def test_pods_of_gangs_that_are_not_started_end_at_no_known_time(phase, known):
+    """What is left of a gang that is over, or was taken back, is bound to no run time of it."""
+    changes = {"attempt": 2} if phase == "queued" else None
+    other = record("other", phase=phase, max_run_time=7200, changes=changes)
+    left = pod("left", on="n0", requests={"cpu": "4"}, labels={GANG_LABEL: "other", PODSET_LABEL: "other"})
+    left["metadata"]["uid"] = "p"
+    big = record("big", 4, objects=[job("big", 4, requests={"cpu": "1"})])
+    (found,) = [item for item in choose([other, big], pods=[left], reserve_after=10.0) if item.record.name == "big"]
+    assert ("expected to start by" in (found.verdict.detail or "")) is known
