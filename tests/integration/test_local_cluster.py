@@ -24,6 +24,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.muster.kube.plugins.module_utils._face.modules.local_cluster import FACE
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster as cluster_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import reconcile
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked, find_process
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
@@ -386,7 +387,7 @@ def through_proxy(name, tmp_path, monkeypatch):
     """Runs the use case in this process through a proxy that records and can be told to fail."""
     with ApiProxy(Layout(CACHE, name).kubeconfig, tmp_path) as proxy:
         client = connect({"kubeconfig": str(proxy.kubeconfig)})
-        monkeypatch.setattr(cluster_flow, "connect", lambda *_args, **_kwargs: client)
+        monkeypatch.setattr(reconcile, "connect", lambda *_args, **_kwargs: client)
 
         def run(nodes: tuple[NodeGroup, ...], check_mode: bool = False) -> dict[str, t.Any]:
             request = ClusterOptions(ClusterSpec(name, nodes), CACHE, FILES, 60.0, check_mode)

@@ -31,9 +31,9 @@ TOOLS = {"runc": "runc", "ctr": "containerd", "ip": "iproute2", "umount": "mount
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostPrograms:
-    """Where the programs of the distribution lie: components by their names, tools, and the network plugins."""
+    """Where the programs of the distribution lie: those of processes by their names, tools, and the network plugins."""
 
-    components: collections.abc.Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
+    processes: collections.abc.Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
     tools: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
     cni_plugins: str = ""
 
@@ -44,15 +44,15 @@ def find_host_programs(catalogue: Catalogue, spec: ClusterSpec) -> HostPrograms:
     if real:
         _check_machine()
     missing: list[str] = []
-    components: dict[str, pathlib.Path] = {}
-    for component in catalogue.on_demand(spec):
-        if not component.package:
+    processes: dict[str, pathlib.Path] = {}
+    for process in catalogue.on_demand(spec):
+        if not process.package:
             continue
-        path = _find_component(component)
+        path = _find_program(process)
         if path is None:
-            missing.append(f"{component.binary} (Debian package {component.package})")
+            missing.append(f"{process.binary} (Debian package {process.package})")
         else:
-            components[component.name] = path
+            processes[process.name] = path
     tools: dict[str, str] = {}
     for name, package in TOOLS.items() if real else ():
         found = find_tool(name)
@@ -66,7 +66,7 @@ def find_host_programs(catalogue: Catalogue, spec: ClusterSpec) -> HostPrograms:
     if missing:
         what = "a real node" if real else "a registry"
         raise MusterError("start", what, f"not installed: {'; '.join(missing)}")
-    return HostPrograms(components, tools, plugins or "")
+    return HostPrograms(processes, tools, plugins or "")
 
 
 def find_tool(name: str) -> str | None:
@@ -75,9 +75,9 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name, path=path)
 
 
-def _find_component(component: ProcessSpec) -> pathlib.Path | None:
-    """The program of a component, under any of the names distributions give it."""
-    found = (find_tool(name) for name in (component.binary, *component.alternatives))
+def _find_program(process: ProcessSpec) -> pathlib.Path | None:
+    """The program of a process, under any of the names distributions give it."""
+    found = (find_tool(name) for name in (process.binary, *process.alternatives))
     return next((pathlib.Path(path) for path in found if path is not None), None)
 
 

@@ -27,6 +27,17 @@ def write_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600, fold
     replace_file(path, content, mode)
 
 
+def ensure_file(path: pathlib.Path, content: bytes) -> None:
+    """Write a file only when it is missing or differs, so that no reader that watches it wakes up in vain."""
+    if not path.is_file() or path.read_bytes() != content:
+        write_file(path, content)
+
+
+def read_if_there(path: pathlib.Path) -> bytes:
+    """The content of a file; nothing when it does not exist."""
+    return path.read_bytes() if path.is_file() else b""
+
+
 def replace_file(path: pathlib.Path, content: str | bytes, mode: int) -> None:
     """Put a new file in place of an old one such that nobody ever reads half of it, even after a power failure."""
     data = content.encode() if isinstance(content, str) else content

@@ -23,7 +23,7 @@ import urllib.parse
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 CLUSTER_MARK = "MUSTER_LOCAL_CLUSTER"
-COMPONENT_MARK = "MUSTER_LOCAL_COMPONENT"
+NAME_MARK = "MUSTER_LOCAL_COMPONENT"
 # Below the range from which kernels take ports of outgoing connections: a remembered port stays ours while we are down.
 PORT_RANGE = (20000, 32000)
 POLL_SECONDS = 0.05
@@ -42,8 +42,8 @@ class Process:
     born: str
 
 
-class ComponentError(MusterError):
-    """A component did not become healthy; the cause ends with the last lines of its log."""
+class UnhealthyProcess(MusterError):
+    """A process did not become healthy; the cause ends with the last lines of its log."""
 
 
 def find_process(pid: int) -> Process | None:
@@ -103,7 +103,7 @@ def _collect_child(pid: int) -> None:
 
 
 def start_process(
-    command: list[str], environment: collections.abc.Mapping[str, str], log: pathlib.Path, cluster: str, component: str
+    command: list[str], environment: collections.abc.Mapping[str, str], log: pathlib.Path, cluster: str, name: str
 ) -> Process:
     """Start a process that outlives us, in a session of its own so that Ctrl-C does not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -112,7 +112,7 @@ def start_process(
         "HOME": str(log.parent),
         **environment,
         CLUSTER_MARK: cluster,
-        COMPONENT_MARK: component,
+        NAME_MARK: name,
     }
     try:
         with log.open("ab") as stream:
@@ -126,7 +126,7 @@ def start_process(
                 start_new_session=True,
             )
     except OSError as error:
-        raise MusterError("start", component, str(error)) from error
+        raise MusterError("start", name, str(error)) from error
     # The child is collected through is_alive; silence the complaint that it outlives its Popen object.
     child.returncode = 0
     process = find_process(child.pid)
@@ -134,9 +134,9 @@ def start_process(
 
 
 def find_marked(cluster: str) -> dict[Process, str]:
-    """Processes that carry the mark of a cluster, with the component they are."""
+    """Processes that carry the mark of a cluster, with the names they were started under."""
     mark = f"{CLUSTER_MARK}={cluster}".encode()
-    prefix = f"{COMPONENT_MARK}=".encode()
+    prefix = f"{NAME_MARK}=".encode()
     found: dict[Process, str] = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -147,13 +147,13 @@ def find_marked(cluster: str) -> dict[Process, str]:
             continue
         if mark in variables:
             process = find_process(int(entry.name))
-            component = next((item[len(prefix) :].decode() for item in variables if item.startswith(prefix)), "")
+            name = next((item[len(prefix) :].decode() for item in variables if item.startswith(prefix)), "")
             if process is not None:
-                found[process] = component
+                found[process] = name
     return found
 
 
-def is_component(process: Process) -> bool:
+def is_session_leader(process: Process) -> bool:
     """True for a process we started ourselves: each leads a session. Its children carry the mark too and do not."""
     try:
         return os.getsid(process.pid) == process.pid
@@ -252,27 +252,27 @@ def tail(path: pathlib.Path, lines: int = LOG_LINES) -> str:
 
 
 def wait_healthy(
-    component: str,
+    name: str,
     process: Process,
     probe: collections.abc.Callable[[], bool],
     log: pathlib.Path,
     deadline: float,
     report: collections.abc.Callable[[str], None],
 ) -> None:
-    """Poll until the component is healthy; an exited process is noticed at once."""
+    """Poll until the process is healthy; an exited process is noticed at once."""
     begin = time.monotonic()
     next_report = begin + 5
     pause = POLL_SECONDS
     while not probe():
         if not is_alive(process):
-            raise ComponentError("start", component, f"it exited. Last lines of {log}:\n{tail(log)}")
+            raise UnhealthyProcess("start", name, f"it exited. Last lines of {log}:\n{tail(log)}")
         now = time.monotonic()
         if now > deadline:
-            raise ComponentError(
-                "start", component, f"not healthy after {now - begin:.0f} s. Last lines of {log}:\n{tail(log)}"
+            raise UnhealthyProcess(
+                "start", name, f"not healthy after {now - begin:.0f} s. Last lines of {log}:\n{tail(log)}"
             )
         if now > next_report:
-            report(f"waiting for {component} to become healthy ({now - begin:.0f} s so far)")
+            report(f"waiting for {name} to become healthy ({now - begin:.0f} s so far)")
             next_report = now + 10
         # Most are healthy in a moment; those that are not should find their log readable.
         time.sleep(pause)

@@ -22,8 +22,7 @@ import tempfile
 import time
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import load_documents
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Report
-from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import Catalogue, Program
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
@@ -111,12 +110,12 @@ def find_go(wanted: tuple[int, ...]) -> Go:
 
 
 def resource_paths(catalogue: Catalogue, program: str) -> list[str]:
-    """Files and directories of the Go module that the components of a program need at run time."""
+    """Files and directories of the Go module that the processes of a program need at run time."""
     paths: set[str] = set()
-    for component in catalogue.all_components():
-        if component.program == program:
-            paths.update(component.crds)
-            paths.update(webhook.manifest for webhook in component.webhooks)
+    for process in catalogue.all_processes():
+        if process.program == program:
+            paths.update(process.crds)
+            paths.update(webhook.manifest for webhook in process.webhooks)
     return sorted(paths)
 
 

@@ -24,7 +24,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
     Layout,
-    Report,
     used_subnets,
     write_state,
 )
@@ -32,11 +31,15 @@ from ansible_collections.muster.kube.plugins.module_utils._host.distribution_pro
     HostPrograms,
     find_tool,
 )
-from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive, write_file
+from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive, write_file
 from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import Host
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked
 from ansible_collections.muster.kube.plugins.module_utils._model.image.image_archive import ArchiveFile, build_image
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    CONTAINERD,
+    KUBELET,
+    NodeGroup,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
     cgroup_directories,
     check_data_path,
@@ -51,8 +54,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
-CONTAINERD = "containerd"
-KUBELET = "kubelet"
 REMOVE_SECONDS = 20.0
 POLL_SECONDS = 0.02
 # What each v2 group must hand down before a pod can be limited; those a kernel lacks are left out.
@@ -109,21 +110,22 @@ class RealNode:
             self.state.subnet = choose_subnet(taken, parse_routes(_read("/proc/net/route")))
             write_state(self.layout, self.state)
 
-    def prepare(self) -> bool:
-        """Make what must be there before the processes start; True when the bridge had to be made."""
+    def prepare(self) -> None:
+        """Make what must be there before the processes start."""
         Host().enter(self.layout.directory)
         address = node_address(self.state.subnet)
         ensure_node_certificate(self.layout, self.group.node_name(0), address)
         for folder in NODE_FOLDERS:
             (self.layout.data / folder).mkdir(parents=True, exist_ok=True, mode=0o700)
         ensure_cgroup(self.network)
-        if self.has_bridge():
-            return False
+
+    def create_bridge(self) -> None:
+        """Create the bridge to which the pods are connected; it has the address of the node."""
+        address = node_address(self.state.subnet)
         prefix = ipaddress.IPv4Network(self.state.subnet).prefixlen
         self._ip("link", "add", self.network, "type", "bridge")
         self._ip("address", "add", f"{address}/{prefix}", "dev", self.network)
         self._ip("link", "set", self.network, "up")
-        return True
 
     def has_bridge(self) -> bool:
         """True when the bridge is there."""
