@@ -23,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 CATALOGUE_FILE = "programs.yml"
 _PROCESS_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
-    | {"crds", "certificates", "objects", "webhooks", "markers", "package", "alternatives"}
+    | {"crds", "certificates", "objects", "webhooks", "markers", "package", "alternatives", "clears"}
 )
 
 
@@ -98,6 +98,7 @@ def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         markers=tuple(entry.get("markers", ())),
         package=entry.get("package", ""),
         alternatives=tuple(entry.get("alternatives", ())),
+        clears=tuple(entry.get("clears", ())),
     )
 
 

@@ -222,7 +222,7 @@ class ClusterRun:
 
     def _carry_out_each(self, actions: collections.abc.Iterable[Action]) -> None:
         """Carry actions out in their order; neighbors of one sort are done together."""
-        for _sort, group in itertools.groupby(actions, key=_together):
+        for _sort, group in itertools.groupby(actions, key=self._together):
             batch = list(group)
             match batch[0]:
                 case Build():
@@ -232,7 +232,7 @@ class ClusterRun:
                 case RemoveRealNode():
                     remove_real_node(self.layout, self.state)
                 case StartProcess():
-                    self._start([action.name for action in batch if isinstance(action, StartProcess)])
+                    self._start([action for action in batch if isinstance(action, StartProcess)])
                 case DropOperator(name):
                     self.processes.stop(name)
                     delete_webhooks(self._client(), self.catalogue.operators[name])
@@ -243,6 +243,14 @@ class ClusterRun:
                     t.cast("RealNode", self.real_node).create_bridge()
                 case WriteNodes() as nodes:
                     write_nodes(self._client(), nodes, self.nodes, self.report)
+
+    def _together(self, action: Action) -> object:
+        """Actions of equal keys are one step: builds, servers, and their clients, but for those of the real node."""
+        if isinstance(action, Build):
+            return Build
+        if isinstance(action, StartProcess) and action.name not in (CONTAINERD, KUBELET):
+            return self.wanted[action.name].is_client
+        return action
 
     def _build(self) -> None:
         """Build the programs that the cache does not hold yet."""
@@ -268,12 +276,17 @@ class ClusterRun:
                 write_state(self.layout, self.state)
             self.real_node.prepare()
 
-    def _start(self, names: collections.abc.Sequence[str]) -> None:
+    def _start(self, actions: collections.abc.Iterable[StartProcess]) -> None:
         """Start processes; the kubelet needs the image of which every pod's first container is made."""
-        if names == [KUBELET]:
-            t.cast("RealNode", self.real_node).ensure_sandbox_image(self.deadline)
-        wanted = [self.wanted[name] for name in names]
-        prepared = [self.processes.prepare(process, self._directory(process)) for process in wanted]
+        prepared = []
+        for action in actions:
+            process = self.wanted[action.name]
+            if action.name == KUBELET:
+                t.cast("RealNode", self.real_node).ensure_sandbox_image(self.deadline)
+            for path in process.clears if action.reason != "absent" else ():
+                seconds = max(self.deadline - time.monotonic(), 1.0)
+                self._client().request("DELETE", path, timeout=seconds)
+            prepared.append(self.processes.prepare(process, self._directory(process)))
         self.processes.start_all(prepared, self.deadline)
 
     def _write_objects(self) -> None:
@@ -308,12 +321,3 @@ def connect_admin(layout: Layout, state: ClusterState) -> KubeClient:
     files = {"ca_cert": "ca.crt", "client_cert": "admin.crt", "client_key": "admin.key"}
     paths = {option: str(layout.certificates / name) for option, name in files.items()}
     return connect({"host": state.server(), **paths}, environ={})
-
-
-def _together(action: Action) -> object:
-    """What may be carried out in one step has the same key: builds, and starts but for those of the real node."""
-    if isinstance(action, Build):
-        return Build
-    if isinstance(action, StartProcess) and action.name not in (CONTAINERD, KUBELET):
-        return StartProcess
-    return action

@@ -157,6 +157,7 @@ class ProcessSpec:
     markers: tuple[str, ...] = ()
     package: str = ""
     alternatives: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
 
     @property
     def is_client(self) -> bool:

@@ -162,6 +162,27 @@ def test_a_component_that_ended_is_restarted_with_the_same_ports(bench):
     assert bench.run()["changed"] is False
 
 
+def test_what_a_dead_process_holds_is_deleted_before_the_next_one_starts(bench, api, monkeypatch):
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    scheduler = bench.data["control_plane"][2]
+    scheduler["clears"] = [leases]
+    bench.run()
+    assert ("DELETE", leases) not in api.writes
+    api.objects[f"{leases}/node-0"] = {"metadata": {"name": "node-0"}}
+    started = []
+    start = Processes.start
+
+    def recorded(self, prepared):
+        started.append((prepared.spec.name, f"{leases}/node-0" in api.objects))
+        start(self, prepared)
+
+    monkeypatch.setattr(Processes, "start", recorded)
+    for name in ("kube-apiserver", "kube-scheduler"):
+        stop_processes([find_process(bench.pid(name))], 5)
+    bench.run()
+    assert started == [("kube-apiserver", True), ("kube-scheduler", False)]
+
+
 def test_check_mode_sees_an_ended_component(bench):
     bench.run()
     process = find_process(bench.pid("etcd"))
