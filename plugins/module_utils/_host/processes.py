@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import dataclasses
 import http.client
+import itertools
 import os
 import pathlib
 import random
@@ -40,10 +42,6 @@ class Process:
 
     pid: int
     born: str
-
-
-class UnhealthyProcess(MusterError):
-    """A process did not become healthy; the cause ends with the last lines of its log."""
 
 
 def find_process(pid: int) -> Process | None:
@@ -96,10 +94,8 @@ def _is_ending(pid: int) -> bool:
 
 def _collect_child(pid: int) -> None:
     """Take the exit code of a child of ours, which would otherwise linger; other processes are left alone."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
 
 
 def start_process(
@@ -179,24 +175,17 @@ def stop_processes(processes: collections.abc.Iterable[Process], grace: float) -
 def _send_signal(process: Process, number: signal.Signals) -> None:
     """Signal a process if it is still the one we mean; one that ended meanwhile is fine."""
     if find_process(process.pid) == process:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
-        except ProcessLookupError:
-            return
 
 
 def choose_ports(count: int, taken: collections.abc.Collection[int]) -> list[int]:
     """Free loopback ports, none of them remembered by another cluster."""
-    chosen: list[int] = []
     candidates = random.sample(range(*PORT_RANGE), PORT_RANGE[1] - PORT_RANGE[0])
-    for port in candidates:
-        if len(chosen) == count:
-            return chosen
-        if port not in taken and is_free(port):
-            chosen.append(port)
-    if len(chosen) == count:
-        return chosen
-    raise MusterError("choose", f"{count} ports", f"no more free ones between {PORT_RANGE[0]} and {PORT_RANGE[1]}")
+    chosen = list(itertools.islice((port for port in candidates if port not in taken and is_free(port)), count))
+    if len(chosen) < count:
+        raise MusterError("choose", f"{count} ports", f"no more free ones between {PORT_RANGE[0]} and {PORT_RANGE[1]}")
+    return chosen
 
 
 def wait_free(port: int, seconds: float) -> bool:
@@ -265,12 +254,11 @@ def wait_healthy(
     pause = POLL_SECONDS
     while not probe():
         if not is_alive(process):
-            raise UnhealthyProcess("start", name, f"it exited. Last lines of {log}:\n{tail(log)}")
+            raise MusterError("start", name, f"it exited. Last lines of {log}:\n{tail(log)}")
         now = time.monotonic()
         if now > deadline:
-            raise UnhealthyProcess(
-                "start", name, f"not healthy after {now - begin:.0f} s. Last lines of {log}:\n{tail(log)}"
-            )
+            cause = f"not healthy after {now - begin:.0f} s. Last lines of {log}:\n{tail(log)}"
+            raise MusterError("start", name, cause)
         if now > next_report:
             report(f"waiting for {name} to become healthy ({now - begin:.0f} s so far)")
             next_report = now + 10

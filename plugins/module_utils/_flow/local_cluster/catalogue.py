@@ -91,14 +91,10 @@ def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         copies=tuple(entry.get("copy", ())),
         user=identity.get("user", ""),
         groups=tuple(identity.get("groups", ())),
-        crds=tuple(entry.get("crds", ())),
         certificate=_build_certificate(entry.get("certificates")),
-        objects=tuple(entry.get("objects", ())),
-        webhooks=tuple(_build_webhook(webhook) for webhook in entry.get("webhooks", ())),
-        markers=tuple(entry.get("markers", ())),
+        webhooks=tuple(map(_build_webhook, entry.get("webhooks", ()))),
         package=entry.get("package", ""),
-        alternatives=tuple(entry.get("alternatives", ())),
-        clears=tuple(entry.get("clears", ())),
+        **{key: tuple(entry.get(key, ())) for key in ("crds", "objects", "markers", "alternatives", "clears")},
     )
 
 

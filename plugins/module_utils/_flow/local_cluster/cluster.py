@@ -84,7 +84,7 @@ def run(options: ClusterOptions, report: Report) -> Result:
     """Do what is asked for; the result has the same keys whatever that was."""
     check_libraries()
     if options.provider == "existing":
-        return check_existing(options.spec.name, options.auth)
+        return check_existing(options)
     return ensure_absent(options, report) if options.state == "absent" else ensure_present(options, report)
 
 
@@ -167,27 +167,20 @@ def _recorded_processes(layout: Layout, state: ClusterState) -> Processes:
     return Processes(layout, state, ClusterSpec(layout.name), pathlib.Path(), lambda _text: None)
 
 
-def check_existing(name: str, auth: collections.abc.Mapping[str, t.Any]) -> Result:
-    """A cluster that somebody else runs: only look whether it answers; the result has the same keys."""
-    client = connect(auth)
+def check_existing(options: ClusterOptions) -> Result:
+    """A cluster that somebody else runs: only look whether it answers."""
+    client = connect(options.auth)
     version = client.request("GET", "/version").json()
     nodes = list_objects(client, "/api/v1/nodes", keep=lambda node: node).items
-    kubeconfig = auth.get("kubeconfig")
+    kubeconfig = options.auth.get("kubeconfig")
     return {
-        "changed": False,
-        "actions": [],
-        "name": name,
+        **_nothing(Layout(options.cache, options.spec.name)),
+        **_shown(()),
         "kubeconfig": kubeconfig if isinstance(kubeconfig, str) else None,
         "server": client.host,
         "version": version["gitVersion"],
-        "components": {},
         "nodes": summarize(nodes),
-        "operators": [],
-        "directory": None,
         "kubectl": shutil.which("kubectl"),
-        "registry": None,
-        "real_node": None,
-        "programs": {},
     }
 
 

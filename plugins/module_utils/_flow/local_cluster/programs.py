@@ -22,6 +22,7 @@ import tempfile
 import time
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import load_documents
+from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
 from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import Catalogue, Program
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
@@ -89,15 +90,7 @@ def find_go(wanted: tuple[int, ...]) -> Go:
     seen: list[str] = []
     for path in dict.fromkeys(candidate for candidate in candidates if candidate and os.access(candidate, os.X_OK)):
         environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-        answer = subprocess.run(
-            [path, "env", "GOVERSION"],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd="/",
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        answer = run_command([path, "env", "GOVERSION"], environment, pathlib.Path("/"))
         version = answer.stdout.strip()
         if answer.returncode == 0 and version_numbers(version) >= wanted:
             return Go(path, version)
@@ -263,15 +256,8 @@ class Builder:
 
     def _module_directory(self, program: Program) -> pathlib.Path:
         """Where the sources of a module lie in the Go module cache."""
-        answer = subprocess.run(
-            [self.go.path, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", program.module],
-            cwd=self.files / "go" / program.source_name,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        command = [self.go.path, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", program.module]
+        answer = run_command(command, self.environment(), self.files / "go" / program.source_name)
         if answer.returncode != 0 or not answer.stdout.strip():
             raise MusterError("find", f"Go module {program.module}", answer.stderr.strip() or "it has no directory")
         return pathlib.Path(answer.stdout.strip())

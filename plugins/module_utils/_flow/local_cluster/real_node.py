@@ -27,10 +27,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
     used_subnets,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import (
-    HostPrograms,
-    find_tool,
-)
+from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
+from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import HostPrograms, find_tool
 from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive, write_file
 from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import Host
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked
@@ -81,11 +79,6 @@ class RealNode:
         """The bridge, which is also the name of the pod network and of the cgroup."""
         return network_name(self.state.uid)
 
-    @property
-    def socket(self) -> pathlib.Path:
-        """Where containerd listens."""
-        return containerd_socket(self.layout)
-
     def placeholders(self) -> dict[str, str]:
         """What the placeholders of containerd and kubelet stand for."""
         return {
@@ -131,18 +124,15 @@ class RealNode:
         """True when the bridge is there."""
         return pathlib.Path("/sys/class/net", self.network).exists()
 
-    def ensure_sandbox_image(self, deadline: float) -> bool:
-        """Give containerd the image of pause unless it has it; True when it was imported."""
+    def ensure_sandbox_image(self, deadline: float) -> None:
+        """Give containerd the image of pause unless it has it."""
         name = sandbox_image(self.pause)
-        while True:
-            listed = self._ctr("images", "list", "--quiet", f"name=={name}")
-            if listed.returncode == 0:
-                break
+        while (listed := self._ctr("images", "list", "--quiet", f"name=={name}")).returncode != 0:
             if time.monotonic() > deadline:
                 raise MusterError("ask", CONTAINERD, listed.stderr.strip())
             time.sleep(0.1)
         if name in listed.stdout.split():
-            return False
+            return
         archive = self.layout.data / "containerd" / "pause.tar"
         content = ArchiveFile("pause", (self.pause / "pause").read_bytes(), 0o755)
         write_file(archive, build_image(name, [content], platform.machine(), ["/pause"]))
@@ -150,15 +140,15 @@ class RealNode:
         archive.unlink(missing_ok=True)
         if imported.returncode != 0:
             raise MusterError("import", f"image {name}", imported.stderr.strip())
-        return True
 
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Ask containerd."""
-        return _run([self.host.tools["ctr"], "--address", str(self.socket), "--namespace", "k8s.io", *arguments])
+        address = str(containerd_socket(self.layout))
+        return run_command([self.host.tools["ctr"], "--address", address, "--namespace", "k8s.io", *arguments])
 
     def _ip(self, *arguments: str) -> None:
         """Change an interface."""
-        answer = _run([self.host.tools["ip"], *arguments])
+        answer = run_command([self.host.tools["ip"], *arguments])
         if answer.returncode != 0:
             raise MusterError("create", f"network interface {self.network}", answer.stderr.strip())
 
@@ -257,7 +247,7 @@ def unmount_below(directory: pathlib.Path) -> None:
     points = mounts_below(parse_mounts(_read("/proc/self/mountinfo")), directory.resolve())
     umount = find_tool("umount")
     for point in points:
-        answer = _run([umount or "umount", "--lazy", point])
+        answer = run_command([umount or "umount", "--lazy", point])
         if answer.returncode != 0 and os.path.ismount(point):
             raise MusterError("unmount", point, answer.stderr.strip())
 
@@ -268,7 +258,7 @@ def _remove_links(network: str) -> None:
     bridge = pathlib.Path("/sys/class/net", network)
     ports = sorted(os.listdir(bridge / "brif")) if bridge.exists() else []
     for link in [*ports, *([network] if bridge.exists() else [])]:
-        answer = _run([ip, "link", "delete", link])
+        answer = run_command([ip, "link", "delete", link])
         # The end of a pod that is just vanishing may be gone by now.
         if answer.returncode != 0 and pathlib.Path("/sys/class/net", link).exists():
             raise MusterError("delete", f"network interface {link}", answer.stderr.strip())
@@ -303,8 +293,3 @@ def _remove_log_links(layout: Layout) -> None:
 def _read(path: str) -> str:
     """One of the kernel's tables."""
     return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """A short program; the caller looks at its exit code."""
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

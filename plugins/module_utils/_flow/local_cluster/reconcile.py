@@ -15,6 +15,7 @@ import pathlib
 import time
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import operators
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import (
     ensure_certificates,
     ensure_kubeconfig,
@@ -28,16 +29,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.no
     settle_real,
     wait_ready,
     write_nodes,
-)
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.operators import (
-    delete_webhooks,
-    ensure_crds,
-    ensure_objects,
-    find_differing,
-    live_crds,
-    outdated_crds,
-    wanted_crds,
-    wanted_objects,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import (
     ensure_programs,
@@ -85,6 +76,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 # A client may not survive the restart of its server, and an API server that did not run could not be asked.
 LOOKS = 2
+# How long a server that runs may take until it can be asked; it may have been started a moment ago.
+HEALTH_SECONDS = 10.0
 
 
 class ClusterRun:
@@ -151,27 +144,32 @@ class ClusterRun:
         )
 
     def _can_be_asked(self) -> bool:
-        """Whether API server and store run and are healthy, and the administrator's certificate was not deleted."""
+        """Whether API server and store run and are healthy soon, and the administrator's certificate is there."""
         servers = [process for process in self.catalogue.control_plane if not process.is_client]
-        return (self.layout.certificates / "admin.key").is_file() and all(
-            self.processes.process(process.name) is not None
-            and self.processes.is_healthy(self.processes.prepare(process, self._directory(process)))
-            for process in servers
-        )
+        running = all(self.processes.process(process.name) is not None for process in servers)
+        if not running or not (self.layout.certificates / "admin.key").is_file():
+            return False
+        prepared = [self.processes.prepare(process, self._directory(process)) for process in servers]
+        deadline = time.monotonic() + HEALTH_SECONDS
+        while not all(map(self.processes.is_healthy, prepared)):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
 
     def _differing(self, client: KubeClient | None) -> collections.abc.Iterator[str]:
         """Objects of the operators that must be written. Those of a program that is not built yet are not known."""
-        operators = self._operators()
-        built = [operator for operator in operators if self._directory(operator).is_dir()]
-        yield from (f"the objects of {operator.name}" for operator in operators if operator not in built)
+        wanted = self._operators()
+        built = [operator for operator in wanted if self._directory(operator).is_dir()]
+        yield from (f"the objects of {operator.name}" for operator in wanted if operator not in built)
         if client is None:
             built = [operator for operator in built if operator.name not in self.state.operators]
-        crds = wanted_crds(built, self._directories()) if built else {}
-        outdated = outdated_crds(crds, live_crds(client)) if client is not None and crds else list(crds)
+        crds = operators.wanted_crds(built, self._directories())
+        outdated = operators.outdated_crds(crds, operators.live_crds(client)) if client and crds else list(crds)
         yield from (f"CustomResourceDefinition {name}" for name in outdated)
         for operator in built:
             objects = self._objects(operator)
-            yield from map(describe_object, find_differing(client, objects) if client is not None else objects)
+            yield from map(describe_object, operators.find_differing(client, objects) if client else objects)
 
     def reconcile(self) -> tuple[list[Action], dict[str, Object]]:
         """Make the cluster as wanted; returns what was done, and the live nodes."""
@@ -227,16 +225,12 @@ class ClusterRun:
             match batch[0]:
                 case Build():
                     self._build()
-                case StopProcess(name):
-                    self.processes.stop(name)
+                case StopProcess(name) | DropOperator(name):
+                    self._stop(name)
                 case RemoveRealNode():
                     remove_real_node(self.layout, self.state)
                 case StartProcess():
                     self._start([action for action in batch if isinstance(action, StartProcess)])
-                case DropOperator(name):
-                    self.processes.stop(name)
-                    delete_webhooks(self._client(), self.catalogue.operators[name])
-                    self.state.operators = [other for other in self.state.operators if other != name]
                 case WriteObjects():
                     self._write_objects()
                 case CreateBridge():
@@ -276,6 +270,13 @@ class ClusterRun:
                 write_state(self.layout, self.state)
             self.real_node.prepare()
 
+    def _stop(self, name: str) -> None:
+        """Stop a process that is not wanted; webhooks without their operator would refuse everything."""
+        self.processes.stop(name)
+        if name in self.catalogue.operators:
+            operators.delete_webhooks(self._client(), self.catalogue.operators[name])
+        self.state.operators = [other for other in self.state.operators if other != name]
+
     def _start(self, actions: collections.abc.Iterable[StartProcess]) -> None:
         """Start processes; the kubelet needs the image of which every pod's first container is made."""
         prepared = []
@@ -283,22 +284,24 @@ class ClusterRun:
             process = self.wanted[action.name]
             if action.name == KUBELET:
                 t.cast("RealNode", self.real_node).ensure_sandbox_image(self.deadline)
-            for path in process.clears if action.reason != "absent" else ():
-                seconds = max(self.deadline - time.monotonic(), 1.0)
-                self._client().request("DELETE", path, timeout=seconds)
+            if process.clears and action.reason != "absent":
+                self.processes.stop(action.name)
+                for path in process.clears:
+                    seconds = max(self.deadline - time.monotonic(), 1.0)
+                    self._client().request("DELETE", path, timeout=seconds)
             prepared.append(self.processes.prepare(process, self._directory(process)))
         self.processes.start_all(prepared, self.deadline)
 
     def _write_objects(self) -> None:
         """CustomResourceDefinitions first, then the objects in the order of the catalogue."""
-        client, operators = self._client(), self._operators()
-        ensure_crds(client, wanted_crds(operators, self._directories()), self.deadline)
-        for operator in operators:
-            ensure_objects(client, self._objects(operator))
+        client, wanted = self._client(), self._operators()
+        operators.ensure_crds(client, operators.wanted_crds(wanted, self._directories()), self.deadline)
+        for operator in wanted:
+            operators.ensure_objects(client, self._objects(operator))
 
     def _objects(self, operator: ProcessSpec) -> list[Object]:
         """The objects that an operator needs."""
-        return wanted_objects(operator, self._directory(operator), self.processes.placeholders(operator))
+        return operators.wanted_objects(operator, self._directory(operator), self.processes.placeholders(operator))
 
     def _operators(self) -> list[ProcessSpec]:
         return [self.wanted[name] for name in self.spec.operators]

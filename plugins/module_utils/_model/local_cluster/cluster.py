@@ -218,17 +218,15 @@ class Placeholders:
 def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[str]) -> None:
     """Refuse what an argument spec cannot: bad names, equal groups, negative counts, unknown operators."""
     if not DNS_NAME.match(spec.name):
-        raise BadInput(
-            "use", "name", f"{spec.name!r} is not made of lower case letters, digits and dashes (at most 42)"
-        )
+        cause = f"{spec.name!r} is not made of lower case letters, digits and dashes (at most 42)"
+        raise BadInput("use", "name", cause)
     seen: set[str] = set()
     for index, group in enumerate(spec.nodes):
         if not DNS_NAME.match(group.name):
             raise BadInput("use", f"nodes[{index}].name", f"{group.name!r} is not a lower case DNS label")
         if group.name in seen:
-            raise BadInput(
-                "use", f"nodes[{index}].name", f"{group.name!r} names two groups; give each group its own name"
-            )
+            cause = f"{group.name!r} names two groups; give each group its own name"
+            raise BadInput("use", f"nodes[{index}].name", cause)
         if group.count < 0:
             raise BadInput("use", f"nodes[{index}].count", f"{group.count} is negative")
         _check_real(spec, index)
@@ -249,9 +247,8 @@ def check_flags(spec: ClusterSpec, processes: collections.abc.Iterable[ProcessSp
     known = {process.name for process in processes}
     for name, flags in spec.component_flags:
         if name not in known:
-            raise BadInput(
-                "use", f"component_flags.{name}", f"this cluster has no such component, but {', '.join(sorted(known))}"
-            )
+            cause = f"this cluster has no such component, but {', '.join(sorted(known))}"
+            raise BadInput("use", f"component_flags.{name}", cause)
         for flag, _value in flags:
             if not FLAG_NAME.match(flag):
                 raise BadInput("use", f"component_flags.{name}", f"{flag!r} is not the name of a flag without dashes")
@@ -263,9 +260,8 @@ def _check_real(spec: ClusterSpec, index: int) -> None:
     if not group.real:
         return
     if group.count != 1:
-        raise BadInput(
-            "use", f"nodes[{index}].count", f"a real node is this machine, so there is one, not {group.count}"
-        )
+        cause = f"a real node is this machine, so there is one, not {group.count}"
+        raise BadInput("use", f"nodes[{index}].count", cause)
     if any(other.real for other in spec.nodes[:index]):
         raise BadInput("use", f"nodes[{index}].real", "a cluster can have one real node, and another group is real too")
     if group.cpu or group.memory:

@@ -19,7 +19,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     KUBELET,
     Catalogue,
     ClusterSpec,
-    ProcessSpec,
     Program,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.nodes import (
@@ -30,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.n
 
 Condition = t.Literal["running", "outdated", "stopped", "absent"]
 # A kubelet whose node was deleted is lost: it registers the node only when it starts.
-StartReason = Condition | t.Literal["lost"]
+StartReason = t.Literal[Condition, "lost"]
 START_SENTENCES: dict[StartReason, str] = {
     "absent": "start {}",
     "outdated": "restart {} with changed settings",
@@ -171,38 +170,32 @@ def _node_names(names: tuple[str, ...]) -> str:
 def plan_cluster(catalogue: Catalogue, spec: ClusterSpec, found: FoundCluster) -> list[Action]:
     """What is left to do until the cluster is as wanted, in the order in which it must be done."""
     nodes = plan_nodes(build_nodes(spec.nodes), found.nodes)
+    wanted = [process.name for process in catalogue.processes(spec)]
+    control_plane = {process.name for process in catalogue.control_plane}
+    real_processes = {process.name for process in catalogue.real_node}
     real = spec.real_group.node_name(0) if spec.real_group is not None else ""
     # A real node of another name is another node.
     replaced = found.real_node not in ("", real)
-    wanted = {process.name for process in catalogue.processes(spec)}
-    real_processes = {process.name for process in catalogue.real_node}
     unwanted = [name for name in found.recorded if name not in wanted and not (replaced and name in real_processes)]
 
-    def starts(processes: collections.abc.Iterable[ProcessSpec]) -> list[Action]:
-        """The starts of those that do not run as wanted."""
-        actions: list[Action] = []
-        for process in processes:
-            reason: StartReason = found.conditions[process.name]
-            if replaced and process.name in real_processes:
-                reason = "absent"
-            elif process.name == KUBELET and reason == "running" and real in nodes.create:
-                reason = "lost"
-            if reason != "running":
-                actions.append(StartProcess(process.name, reason))
-        return actions
+    def reason(name: str) -> StartReason:
+        """How a process is found when its turn comes."""
+        if replaced and name in real_processes:
+            return "absent"
+        lost = name == KUBELET and found.conditions[name] == "running" and real in nodes.create
+        return "lost" if lost else found.conditions[name]
 
-    on_demand = catalogue.on_demand(spec)
+    starts = [StartProcess(name, reason(name)) for name in wanted if reason(name) != "running"]
     return [
         *map(Build, found.unbuilt),
         *(StopProcess(name) for name in unwanted if name not in catalogue.operators),
         *([RemoveRealNode()] if replaced else ()),
-        *starts(catalogue.control_plane),
+        *(start for start in starts if start.name in control_plane),
         *(DropOperator(name) for name in unwanted if name in catalogue.operators),
         *([WriteObjects(found.differing)] if found.differing else ()),
-        *starts(catalogue.operators[name] for name in spec.operators),
-        *starts(process for process in on_demand if process.name not in real_processes),
+        *(start for start in starts if start.name not in control_plane | real_processes),
         *([CreateBridge()] if real and (replaced or not found.has_bridge) else ()),
-        *starts(process for process in on_demand if process.name in real_processes),
+        *(start for start in starts if start.name in real_processes),
         *([nodes] if nodes != WriteNodes() else ()),
     ]
 

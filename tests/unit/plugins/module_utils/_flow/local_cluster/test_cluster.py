@@ -300,6 +300,14 @@ def test_an_operator_that_is_no_longer_wanted_is_stopped(bench, api):
     assert bench.run()["changed"] is False
 
 
+def test_an_operator_that_the_catalogue_no_longer_has_is_stopped(bench):
+    bench.run(operators=("ray",))
+    del bench.data["operators"]["ray"]
+    assert bench.run(check_mode=True)["actions"] == ["stop ray"]
+    assert bench.run()["actions"] == ["stop ray"]
+    assert bench.run()["changed"] is False
+
+
 def test_a_second_run_at_the_same_time_says_who_is_first(bench):
     with (
         exclusive(bench.layout().lock, "cluster c", 1.0, bench.told.append),

@@ -137,6 +137,6 @@ def test_nothing_is_unmounted_outside_of_the_directory(tmp_path, monkeypatch):
         called.append(command[-1])
         return real_node.subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(real_node, "_run", run)
+    monkeypatch.setattr(real_node, "run_command", run)
     real_node.unmount_below(tmp_path)
     assert called == [f"{tmp_path}/a/b", f"{tmp_path}/a"]
