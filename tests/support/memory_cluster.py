@@ -27,6 +27,7 @@ Listener = t.Callable[["Change"], None]
 
 BEGINNING = datetime.datetime(2026, 11, 16, 4, 0, 0, tzinfo=datetime.UTC)
 ADMIN = "admin"
+APPLY = "application/apply-patch+yaml"
 
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
 _PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/(?P<rest>.+))?")
@@ -67,6 +68,7 @@ KINDS = (
     Kind("v1", "Secret", "secrets", fields=("type",)),
     Kind("v1", "Service", "services", has_status=True),
     Kind("v1", "ServiceAccount", "serviceaccounts"),
+    Kind("apps/v1", "Deployment", "deployments", has_status=True),
     Kind("batch/v1", "Job", "jobs", has_status=True, fields=("status.successful",)),
     Kind("coordination.k8s.io/v1", "Lease", "leases", needs_version=True, created_by_put=True),
     Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False),
@@ -80,6 +82,8 @@ KINDS = (
         namespaced=False,
     ),
     Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False),
+    Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False),
+    Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
 )
 WRAPPERS = Kind("workload.codeflare.dev/v1beta1", "AppWrapper", "appwrappers", has_status=True, needs_version=True)
 
@@ -108,6 +112,7 @@ class Request:
     namespace: str
     name: str
     subresource: str
+    content_type: str = ""
 
     @property
     def verb(self) -> str:
@@ -219,13 +224,19 @@ class MemoryCluster:
         self._tokens = 0
         self._served: dict[str, tuple[Kind, str, str, str]] = {}
         self._shown: tuple[int, str] = (-1, "")
+        # What each field manager applied last, by the uid of the object.
+        self._applied: dict[tuple[str, str], Object] = {}
 
     # What tests and controllers use: the same rules, without a request.
 
+    def serve(self, kind: Kind) -> None:
+        """Have the server know one more kind."""
+        self.kinds[kind.plural] = kind
+        self._tables.setdefault(kind.plural, {})
+
     def serve_wrappers(self, *, ours: bool = True) -> None:
         """Have the server know AppWrappers, installed by this collection or by somebody else."""
-        self.kinds[WRAPPERS.plural] = WRAPPERS
-        self._tables.setdefault(WRAPPERS.plural, {})
+        self.serve(WRAPPERS)
         labels = {"muster.kube/managed": "true"} if ours else {}
         crd = {"metadata": {"name": "appwrappers.workload.codeflare.dev", "labels": labels}}
         self.add("customresourcedefinitions", crd)
@@ -286,12 +297,12 @@ class MemoryCluster:
 
     # One request.
 
-    def answer(self, method: str, url: str, body: t.Any, user: str = ADMIN) -> tuple[int, str]:
+    def answer(self, method: str, url: str, body: t.Any, user: str = ADMIN, content_type: str = "") -> tuple[int, str]:
         """Status and body of the answer to a request that has arrived."""
         address = urlsplit(url)
         query = {name: values[-1] for name, values in parse_qs(address.query).items()} if address.query else {}
         try:
-            request = self._understand(method, address.path, query, body, user)
+            request = self._understand(method, address.path, query, body, user, content_type)
             if isinstance(request, str):
                 return 200, request
             self._authorize(request)
@@ -299,14 +310,16 @@ class MemoryCluster:
         except Refused as refused:
             return refused.status, refused.text
 
-    def _understand(self, method: str, path: str, query: t.Mapping[str, str], body: t.Any, user: str) -> Request | str:
+    def _understand(
+        self, method: str, path: str, query: t.Mapping[str, str], body: t.Any, user: str, content_type: str
+    ) -> Request | str:
         """The request of a path, or at once the answer to a question about what is served."""
         if path not in self._served:
             found = self._find(path)
             if isinstance(found, str):
                 return found
             self._served[path] = found
-        return Request(method, path, query, body, user, *self._served[path])
+        return Request(method, path, query, body, user, *self._served[path], content_type)
 
     def _find(self, path: str) -> tuple[Kind, str, str, str] | str:
         """Kind, namespace, name and subresource of a path, or the description of a group."""
@@ -382,6 +395,8 @@ class MemoryCluster:
             return 201, _JSON(self._create(kind, body, dry=request.dry))
         if method == "PUT":
             return self._put(request)
+        if request.content_type == APPLY:
+            return self._apply(request)
         found = self._require(request).object
         if method == "PATCH":
             merged = _merge(json.loads(_JSON(found)), request.body or {})
@@ -491,6 +506,27 @@ class MemoryCluster:
             raise _conflict(request.kind, request.name, _precondition(body["metadata"]["uid"], ""))
         body["metadata"].pop("resourceVersion", None)
         return 201, _JSON(self._create(request.kind, body, dry=request.dry))
+
+    def _apply(self, request: Request) -> tuple[int, str]:
+        """A server-side apply by force; what its manager has applied before and does not any more goes."""
+        body = _complete(request)
+        if not body.get("kind") or not body.get("apiVersion"):
+            raise Refused(400, "BadRequest", "Object 'Kind' is missing")
+        manager = request.query.get("fieldManager") or ""
+        found = self._tables[request.kind.plural].get((request.namespace, request.name))
+        if found is None:
+            self._admit(request)
+            made = self._create(request.kind, json.loads(_JSON(body)), dry=request.dry)
+        else:
+            uid = found.object["metadata"]["uid"]
+            dropped = _dropped(self._applied.get((uid, manager)) or {}, body)
+            merged = _merge(_merge(json.loads(_JSON(found.object)), dropped), json.loads(_JSON(body)))
+            merged["metadata"].pop("resourceVersion", None)
+            versioned = {**merged["metadata"], "resourceVersion": found.object["metadata"]["resourceVersion"]}
+            made = self._replace(request, {**merged, "metadata": versioned}, found.object)
+        if not request.dry:
+            self._applied[made["metadata"]["uid"], manager] = body
+        return 201 if found is None else 200, _JSON(made)
 
     def _replace(self, request: Request, body: Object, found: Object) -> Object:
         """What an object becomes by a PUT or PATCH; uid and version must be those it has."""
@@ -622,6 +658,17 @@ def _merge(target: Object, patch: t.Mapping[str, t.Any]) -> Object:
         else:
             target[name] = value
     return target
+
+
+def _dropped(before: Object, after: Object) -> Object:
+    """A merge patch that takes away what an object had and has no more."""
+    gone: Object = {}
+    for name, value in before.items():
+        if name not in after:
+            gone[name] = None
+        elif isinstance(value, dict) and isinstance(after[name], dict):
+            gone[name] = _dropped(value, after[name])
+    return gone
 
 
 def _details(kind: Kind, name: str) -> Object:

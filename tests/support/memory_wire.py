@@ -82,7 +82,9 @@ class Line:
         """What was asked for that changes something."""
         return [(method, path) for method, path, dry in self.sent if method != "GET" and not dry]
 
-    def send(self, method: str, url: str, body: bytes | None, user: str, timeout: float) -> Answer:
+    def send(
+        self, method: str, url: str, body: bytes | None, user: str, timeout: float, content_type: str = ""
+    ) -> Answer:
         """One request, with what goes wrong with it."""
         path = urlsplit(url).path
         self.before(method, path)
@@ -93,7 +95,7 @@ class Line:
 
         def arrive() -> Answer:
             """The server gets the request."""
-            status, text = self.cluster.answer(method, url, json.loads(body) if body else None, user)
+            status, text = self.cluster.answer(method, url, json.loads(body) if body else None, user, content_type)
             return status, {"Date": self.cluster.date()}, text.encode()
 
         return arrive() if fault is None else self._suffer(fault, arrive, timeout)
@@ -146,7 +148,7 @@ class _Wire:
         self, method: str, url: str, headers: t.Mapping[str, str], body: bytes | None, timeouts: tuple[float, float]
     ) -> Answer:
         """One request."""
-        return self._line.send(method, url, body, self._user, timeouts[1])
+        return self._line.send(method, url, body, self._user, timeouts[1], headers.get("Content-Type", ""))
 
     def acting_as(self, user: str, groups: t.Sequence[str]) -> _Wire:
         """The same line in somebody else's name."""

@@ -147,7 +147,9 @@ class ProxiedLine(Line):
         self.dead = False
         self.dies: When | None = None
 
-    def send(self, method: str, url: str, body: bytes | None, user: str, timeout: float) -> Answer:
+    def send(
+        self, method: str, url: str, body: bytes | None, user: str, timeout: float, content_type: str = ""
+    ) -> Answer:
         """One request, and what the first rule says that is for it."""
         if self.dead:
             raise TransportFault("the process is dead", False)
@@ -162,7 +164,7 @@ class ProxiedLine(Line):
             raise TransportFault("cut by the test before it arrived", True)
         answer = self._refusal(rule) if rule is not None and rule.status is not None else None
         if answer is None:
-            answer = super().send(method, url, body, user, timeout)
+            answer = super().send(method, url, body, user, timeout, content_type)
         if rule is not None and rule.ahead is not None:
             answer = answer[0], {**answer[1], "Date": self.cluster.date(rule.ahead)}, answer[2]
         if rule is not None and rule.cut is not None:

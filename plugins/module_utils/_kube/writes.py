@@ -50,13 +50,19 @@ def patch(
     field_manager: str = FIELD_MANAGER,
     force: bool = False,
     dry_run: bool = False,
+    target: str | None = None,
 ) -> Object:
-    """Change parts of the object at path; type apply is server-side apply, with force taking fields from others."""
+    """Change parts of the object at path; type apply is server-side apply, with force taking fields from others.
+
+    Errors name the target, or without one what stands in the path.
+    """
     query = _query(dry_run, field_manager)
     if patch_type == "apply":
         query["force"] = force
-    answer = client.request("PATCH", path, query=query, body=change, content_type=_PATCH_CONTENT[patch_type])
-    return _answer(answer.json())
+    content_type = _PATCH_CONTENT[patch_type]
+    return _answer(
+        client.request("PATCH", path, query=query, body=change, content_type=content_type, target=target).json()
+    )
 
 
 def delete(

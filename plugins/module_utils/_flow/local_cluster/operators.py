@@ -11,19 +11,23 @@ import collections.abc
 import hashlib
 import json
 import pathlib
-import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import read_resources
-from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
+    Action,
+    ObjectChange,
+    compare,
+    write_changes,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, replace
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     Placeholders,
     ProcessSpec,
-    covers,
     expand_object,
     rewrite_webhooks,
 )
@@ -33,7 +37,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DIGEST_ANNOTATION = "muster.kube/digest"
 MANAGED_LABEL = "muster.kube/managed"
-SERVED_SECONDS = 0.2
 WEBHOOK_API = "admissionregistration.k8s.io/v1"
 WEBHOOK_PLURALS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
@@ -60,18 +63,17 @@ def wanted_crds(
 
 
 def live_crds(client: KubeClient) -> dict[str, Object]:
-    """Name, version, digest and owner of all CRDs there are."""
+    """Digest and owner of all CRDs there are, by name."""
 
     def keep(crd: Object) -> tuple[str, Object]:
         """The few parts that matter."""
         metadata = crd["metadata"]
         return metadata["name"], {
-            "resourceVersion": metadata["resourceVersion"],
             "digest": (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION),
             "managed": (metadata.get("labels") or {}).get(MANAGED_LABEL) == "true",
         }
 
-    return dict(list_objects(client, CRDS, keep=keep, limit=50).items)
+    return dict(list_metadata(client, CRDS, keep=keep, label_selector=None).items)
 
 
 def outdated_crds(
@@ -91,40 +93,11 @@ def outdated_crds(
 
 
 def ensure_crds(client: KubeClient, wanted: collections.abc.Mapping[str, Object], deadline: float) -> list[str]:
-    """Create or replace what differs and wait until all are served; returns the names that were written."""
-    live = live_crds(client)
-    outdated = outdated_crds(wanted, live)
-
-    def write(name: str) -> None:
-        """One CRD."""
-        if name in live:
-            crd = wanted[name]
-            metadata = {**crd["metadata"], "resourceVersion": live[name]["resourceVersion"]}
-            replace(client, f"{CRDS}/{name}", {**crd, "metadata": metadata})
-        else:
-            create(client, CRDS, wanted[name])
-
-    parallel([_bind(write, name) for name in outdated], width=4)
-    for name in wanted if outdated else ():
-        while not is_served(client, wanted[name]):
-            if time.monotonic() > deadline:
-                raise MusterError(
-                    "wait for", f"CustomResourceDefinition {name}", "the API server does not serve it in time"
-                )
-            time.sleep(SERVED_SECONDS)
+    """Write what differs and wait until all are served; returns the names that were written."""
+    outdated = outdated_crds(wanted, live_crds(client))
+    actions: dict[bool, Action] = {True: "changed", False: "unchanged"}
+    write_changes(client, [ObjectChange(crd, actions[name in outdated]) for name, crd in wanted.items()], deadline)
     return outdated
-
-
-def is_served(client: KubeClient, crd: Object) -> bool:
-    """True when discovery shows the kind in all its versions; asking there is far cheaper than reading CRDs."""
-    spec = crd["spec"]
-    versions = [f"{spec['group']}/{version['name']}" for version in spec["versions"] if version.get("served")]
-    return all(find_resource(client, version, spec["names"]["kind"]) is not None for version in versions)
-
-
-def _bind(call: collections.abc.Callable[[str], None], name: str) -> collections.abc.Callable[[], None]:
-    """A call without arguments."""
-    return lambda: call(name)
 
 
 def wanted_objects(operator: ProcessSpec, directory: pathlib.Path, values: Placeholders) -> list[Object]:
@@ -139,35 +112,16 @@ def wanted_objects(operator: ProcessSpec, directory: pathlib.Path, values: Place
     return objects
 
 
-def object_path(client: KubeClient, obj: Object) -> tuple[str, str]:
-    """The paths of the collection and of the object."""
-    info = find_resource(client, obj["apiVersion"], obj["kind"])
-    if info is None:
-        raise MusterError("create", describe_object(obj), "the API server does not serve this kind")
-    namespace = obj["metadata"].get("namespace")
-    return info.path(namespace), info.path(namespace, obj["metadata"]["name"])
-
-
 def find_differing(client: KubeClient, objects: collections.abc.Iterable[Object]) -> list[Object]:
-    """The objects that are missing or lack something we want."""
-    return [obj for obj in objects if not covers(get_object(client, object_path(client, obj)[1]), obj)]
+    """The objects that are missing or not as described."""
+    return [change.obj for change in compare(client, objects) if change.action != "unchanged"]
 
 
 def ensure_objects(client: KubeClient, objects: collections.abc.Iterable[Object]) -> list[str]:
-    """Create or replace what differs; returns what was written, in words."""
-    written = []
-    for obj in find_differing(client, objects):
-        collection, path = object_path(client, obj)
-        try:
-            create(client, collection, obj)
-        except Conflict as error:
-            if not error.already_exists:
-                raise
-            live = get_object(client, path) or {}
-            version = live.get("metadata", {}).get("resourceVersion")
-            replace(client, path, {**live, **obj, "metadata": {**obj["metadata"], "resourceVersion": version}})
-        written.append(describe_object(obj))
-    return written
+    """Write what differs; returns what was written, in words."""
+    changes = [change for change in compare(client, objects) if change.action != "unchanged"]
+    write_changes(client, changes, client.clock())
+    return [describe_object(change.obj) for change in changes]
 
 
 def delete_webhooks(client: KubeClient, operator: ProcessSpec) -> None:

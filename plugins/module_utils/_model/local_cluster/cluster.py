@@ -304,15 +304,6 @@ def build_command(
     return command + [f"--{name}={value}" for name, value in sorted(flags.items())]
 
 
-def covers(live: t.Any, wanted: t.Any) -> bool:
-    """True when live holds everything that wanted says; the API server may have added more."""
-    if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(key in live and covers(live[key], item) for key, item in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(live, list) and len(live) == len(wanted) and all(map(covers, live, wanted))
-    return bool(live == wanted)
-
-
 def rewrite_webhooks(manifest: dict[str, t.Any], webhook: Webhook, port: int, ca_bundle: str) -> dict[str, t.Any]:
     """An upstream webhook configuration that calls a local process by url instead of a service in the cluster."""
     selectors = dict(webhook.object_selectors)

@@ -124,6 +124,7 @@ DISCOVERY = {
     "/apis/admissionregistration.k8s.io/v1": [
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False)
     ],
+    "/apis/apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],
     "/apis/ray.io/v1": [("rayclusters", "RayCluster", True)],
 }
 COLLECTION = re.compile(
@@ -149,7 +150,7 @@ class FakeApi:
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query))
         data = json.loads(body) if body else None
-        if method != "GET":
+        if method != "GET" and "dryRun" not in query:
             self.writes.append((method, parts.path))
         status, answer = getattr(self, f"_{method.lower()}")(parts.path, query, data)
         return status, {}, json.dumps(answer).encode()
@@ -181,12 +182,19 @@ class FakeApi:
     def _put(self, path, _query, data):
         return 200, self._store(path, data)
 
-    def _patch(self, path, _query, data):
+    def _patch(self, path, query, data):
         name = path.removesuffix("/status")
+        if "force" in query:
+            return 200, self._applied(path, data, dry="dryRun" in query)
         if name in self.conflicts:
             self.conflicts.remove(name)
             return 409, {"kind": "Status", "reason": "Conflict", "message": "changed meanwhile"}
         return 200, self._store(name, merge(self.objects[name], data))
+
+    def _applied(self, path, data, *, dry):
+        """A server-side apply; what was applied before is not remembered."""
+        result = merge(self.objects.get(path), data)
+        return result if dry else self._store(path, result)
 
     def _delete(self, path, _query, _data):
         if COLLECTION.match(path):

@@ -46,7 +46,7 @@ def test_crds_are_created_once(api, client, operator, program_directory):
     wanted = crds(operator, program_directory)
     assert operators.ensure_crds(client, wanted, deadline) == ["rayclusters.ray.io"]
     assert operators.ensure_crds(client, wanted, deadline) == []
-    assert api.writes == [("POST", CRD.rpartition("/")[0])]
+    assert api.writes == [("PATCH", CRD)]
 
 
 def test_a_crd_of_another_version_is_replaced(api, client, operator, program_directory):
@@ -54,14 +54,14 @@ def test_a_crd_of_another_version_is_replaced(api, client, operator, program_dir
     changed = crds(operator, program_directory)
     changed["rayclusters.ray.io"]["metadata"]["annotations"][operators.DIGEST_ANNOTATION] = "new"
     assert operators.ensure_crds(client, changed, time.monotonic() + 10) == ["rayclusters.ray.io"]
-    assert api.writes[-1] == ("PUT", CRD)
+    assert api.writes == [("PATCH", CRD)] * 2
+    assert api.objects[CRD]["metadata"]["annotations"][operators.DIGEST_ANNOTATION] == "new"
 
 
 def test_a_crd_of_the_role_dispatcher_is_never_replaced(api, client, operator, program_directory):
     theirs = crds(operator, program_directory)["rayclusters.ray.io"]
     theirs["metadata"] = {"name": "rayclusters.ray.io", "labels": {operators.MANAGED_LABEL: "true"}}
-    operators.create(client, operators.CRDS, theirs)
-    api.writes.clear()
+    api.objects[CRD] = theirs
     with pytest.raises(MusterError, match=r"Cannot install CustomResourceDefinition rayclusters\.ray\.io: the role"):
         operators.ensure_crds(client, crds(operator, program_directory), time.monotonic() + 10)
     assert api.writes == []

@@ -18,7 +18,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     build_command,
     check_flags,
     check_spec,
-    covers,
     expand,
     expand_object,
     rewrite_webhooks,
@@ -109,20 +108,6 @@ def test_flags_of_nobody_and_bad_flags_are_refused(component, flag, word):
         check_flags(ClusterSpec("c", component_flags=((component, ((flag, "1"),)),)), [known])
     assert refused.value.target == f"component_flags.{component}"
     assert word in refused.value.cause
-
-
-@pytest.mark.parametrize(
-    ("present", "wanted", "expected"),
-    [
-        ({"a": 1, "b": 2}, {"a": 1}, True),
-        ({"a": 1}, {"a": 1, "b": 2}, False),
-        ({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, True),
-        ({"a": [1, 2]}, {"a": [1]}, False),
-        (None, {"a": 1}, False),
-    ],
-)
-def test_an_object_covers_another_that_asks_for_less(present, wanted, expected):
-    assert covers(present, wanted) is expected
 
 
 def test_webhooks_are_reached_by_url():
@@ -216,20 +201,3 @@ def test_a_real_node_has_its_own_memory_as_well():
 def test_an_argument_with_one_of_two_values_stays():
     both = ProcessSpec("me", "p", "run", (), ("--x={kubeconfig},{feature_gates}",), "")
     assert build_command(both, "/bin", placeholders(), {}) == ["/bin/run", "--x=/k,"]
-
-
-@pytest.mark.parametrize(
-    ("present", "wanted", "expected"),
-    [
-        ([1, 2], [1, 2], True),
-        ([1, 2], [1, 3], False),
-        ([1, 2], [2, 1], False),
-        ({"a": 1}, [1], False),
-        ([1], {"a": 1}, False),
-        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
-        (1, 1, True),
-        (1, 2, False),
-    ],
-)
-def test_every_part_has_to_be_covered(present, wanted, expected):
-    assert covers(present, wanted) is expected
