@@ -43,30 +43,22 @@ def find_host_programs(catalogue: Catalogue, spec: ClusterSpec) -> HostPrograms:
     real = spec.real_group is not None
     if real:
         _check_machine()
-    missing: list[str] = []
-    processes: dict[str, pathlib.Path] = {}
-    for process in catalogue.on_demand(spec):
-        if not process.package:
-            continue
-        path = _find_program(process)
-        if path is None:
-            missing.append(f"{process.binary} (Debian package {process.package})")
-        else:
-            processes[process.name] = path
-    tools: dict[str, str] = {}
-    for name, package in TOOLS.items() if real else ():
-        found = find_tool(name)
-        if found is None:
-            missing.append(f"{name} (Debian package {package})")
-        else:
-            tools[name] = found
+    shipped = [process for process in catalogue.on_demand(spec) if process.package]
+    processes = {process.name: _find_program(process) for process in shipped}
+    tools = {name: find_tool(name) for name in TOOLS} if real else {}
     plugins = _find_cni_plugins() if real else ""
+    missing = [f"{item.binary} (Debian package {item.package})" for item in shipped if processes[item.name] is None]
+    missing += [f"{name} (Debian package {TOOLS[name]})" for name, path in tools.items() if path is None]
     if plugins is None:
         missing.append(f"the network plugins {', '.join(CNI_PLUGINS)} (Debian package {CNI_PACKAGE})")
     if missing:
         what = "a real node" if real else "a registry"
         raise MusterError("start", what, f"not installed: {'; '.join(missing)}")
-    return HostPrograms(processes, tools, plugins or "")
+    return HostPrograms(
+        {name: path for name, path in processes.items() if path},
+        {name: path for name, path in tools.items() if path},
+        plugins or "",
+    )
 
 
 def find_tool(name: str) -> str | None:

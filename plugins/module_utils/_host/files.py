@@ -22,7 +22,7 @@ Report = collections.abc.Callable[[str], None]
 
 
 def write_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600, folder_mode: int = 0o700) -> None:
-    """Write a file in one step; its folder is made if need be, and private unless said otherwise."""
+    """Write a file in one step; its folder is made if it is missing, private by default."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
     replace_file(path, content, mode)
 

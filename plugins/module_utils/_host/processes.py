@@ -38,14 +38,14 @@ LOG_LINES = 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Process:
-    """A process told apart from a later one with the same id by the moment it was born."""
+    """A process told apart from a later one with the same id by the time at which it was started."""
 
     pid: int
     born: str
 
 
 def find_process(pid: int) -> Process | None:
-    """The process that has this id now; None when there is none or only its remains wait to be collected."""
+    """The process that has this id now; None when there is none, or it ended and its exit code was not read yet."""
     try:
         fields = _stat_fields(pid)
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
@@ -72,7 +72,7 @@ def is_alive(process: Process) -> bool:
 
 
 def is_running(process: Process) -> bool:
-    """True when that very process still works; one on its way out is waited for: it holds its ports to the end."""
+    """True when that very process still runs; one that is ending is waited for, since it holds its ports until then."""
     deadline = time.monotonic() + END_SECONDS
     while is_alive(process):
         if not _is_ending(process.pid):
@@ -84,7 +84,7 @@ def is_running(process: Process) -> bool:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether the kernel takes a process apart: that of a large one takes a moment in which it looks alive."""
+    """Whether a process is ending; that of a large one takes a moment in which it still has a state."""
     try:
         fields = _stat_fields(pid)
     except OSError:
@@ -93,7 +93,7 @@ def _is_ending(pid: int) -> bool:
 
 
 def _collect_child(pid: int) -> None:
-    """Take the exit code of a child of ours, which would otherwise linger; other processes are left alone."""
+    """Read the exit code of a child of ours, which would otherwise stay a zombie; other processes are left alone."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
@@ -123,7 +123,7 @@ def start_process(
             )
     except OSError as error:
         raise MusterError("start", name, str(error)) from error
-    # The child is collected through is_alive; silence the complaint that it outlives its Popen object.
+    # The child is collected through is_alive; without this, Popen warns that its process still runs.
     child.returncode = 0
     process = find_process(child.pid)
     return process if process is not None else Process(child.pid, "")
@@ -173,7 +173,7 @@ def stop_processes(processes: collections.abc.Iterable[Process], grace: float) -
 
 
 def _send_signal(process: Process, number: signal.Signals) -> None:
-    """Signal a process if it is still the one we mean; one that ended meanwhile is fine."""
+    """Signal a process if it is still the one we mean; one that ended meanwhile needs none."""
     if find_process(process.pid) == process:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
@@ -262,6 +262,6 @@ def wait_healthy(
         if now > next_report:
             report(f"waiting for {name} to become healthy ({now - begin:.0f} s so far)")
             next_report = now + 10
-        # Most are healthy in a moment; those that are not should find their log readable.
+        # Most are healthy in a moment; the logs of the others should not be full of our questions.
         time.sleep(pause)
         pause = min(pause * 1.2, 0.5)

@@ -49,7 +49,7 @@ def read_catalogue(files: pathlib.Path) -> Catalogue:
 
 
 def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
-    """The catalogue as typed values; names that point nowhere are refused here, not at run time."""
+    """The catalogue as typed values; unknown names are refused here, not at run time."""
     programs = {
         name: Program(
             name, entry["module"], entry["version"], tuple(entry["binaries"].items()), entry.get("source", "")

@@ -170,7 +170,7 @@ def _builder(
     key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
     alternative_names: collections.abc.Sequence[str],
 ) -> x509.CertificateBuilder:
-    """What all our certificates have in common. They are valid from yesterday on, for clocks that are a little off."""
+    """What all our certificates have in common. They are valid from yesterday on, since clocks differ a little."""
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -189,7 +189,7 @@ def _builder(
 
 
 def _general_name(name: str) -> x509.GeneralName:
-    """An address or a DNS name in the form certificates want."""
+    """An address or a DNS name in the form of certificates."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -212,7 +212,7 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _key_text(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
-    """A private key as PEM, in the older form that all our readers understand."""
+    """A private key as PEM, in the older form that all our programs can read."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )

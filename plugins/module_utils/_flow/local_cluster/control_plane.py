@@ -76,19 +76,17 @@ class PreparedProcess:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+@dataclasses.dataclass(slots=True)
 class Processes:
     """The processes of one cluster."""
 
-    def __init__(
-        self, layout: Layout, state: ClusterState, spec: ClusterSpec, files: pathlib.Path, report: Report
-    ) -> None:
-        """The values of the real node are asked for when they are needed; they change once its network is chosen."""
-        self.layout = layout
-        self.state = state
-        self.spec = spec
-        self.files = files
-        self.report = report
-        self.node_values: collections.abc.Callable[[], dict[str, str]] = dict
+    layout: Layout
+    state: ClusterState
+    spec: ClusterSpec
+    files: pathlib.Path
+    report: Report
+    # The values of the real node are asked for when they are needed; they change once its network is chosen.
+    node_values: collections.abc.Callable[[], dict[str, str]] = dict
 
     def assign_ports(self, wanted: collections.abc.Iterable[ProcessSpec]) -> None:
         """Choose the ports that are not chosen yet, and remember them."""

@@ -34,7 +34,7 @@ CONFLICT_TRIES = 5
 
 
 def list_nodes(client: KubeClient) -> dict[str, Object]:
-    """Our live nodes by name: those with our group label that kwok plays, and the real one."""
+    """Our live nodes by name: those with our group label that kwok simulates, and the real one."""
     listing = list_objects(client, NODES, keep=_keep, label_selector=NODE_GROUP_LABEL)
     return {node["metadata"]["name"]: node for node in listing.items}
 
@@ -75,7 +75,7 @@ def _in_batches(
 
 
 def _create(client: KubeClient, node: Object) -> None:
-    """Create a node; one that an interrupted run made is fine."""
+    """Create a node unless an interrupted run did."""
     try:
         create(client, NODES, node)
     except Conflict as error:
@@ -113,7 +113,7 @@ def settle_real(client: KubeClient, wanted: Object, deadline: float) -> None:
 
 
 def _delete(client: KubeClient, name: str) -> None:
-    """Delete a node; one that is gone already is fine."""
+    """Delete a node unless it is gone already."""
     try:
         delete(client, f"{NODES}/{name}")
     except NotFound:

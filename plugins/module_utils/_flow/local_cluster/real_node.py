@@ -3,12 +3,13 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The real node of a local cluster: what its kubelet and containerd find prepared, and taking it all away again."""
+"""The real node of a local cluster: what its kubelet and containerd need on this machine, and the removal of it."""
 
 from __future__ import annotations
 
 import collections.abc
 import contextlib
+import dataclasses
 import ipaddress
 import os
 import pathlib
@@ -30,7 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
 from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
 from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import HostPrograms, find_tool
 from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive, write_file
-from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import Host
+from ansible_collections.muster.kube.plugins.module_utils._host.machine_settings import MachineSettings
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked
 from ansible_collections.muster.kube.plugins.module_utils._model.image.image_archive import ArchiveFile, build_image
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
@@ -54,25 +55,22 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 
 REMOVE_SECONDS = 20.0
 POLL_SECONDS = 0.02
-# What each v2 group must hand down before a pod can be limited; those a kernel lacks are left out.
+# The controllers that each v2 group must enable for the groups below it, so that pods can be limited.
 CONTROLLERS = ("cpu", "cpuset", "memory", "hugetlb", "pids", "io")
 CNI_CACHE = pathlib.Path("/var/lib/cni/results")
 CONTAINER_LOGS = pathlib.Path("/var/log/containers")
 NODE_FOLDERS = ("containerd", "kubelet", "cni", "pod-logs")
 
 
+@dataclasses.dataclass(slots=True)
 class RealNode:
-    """The machine as a node of one cluster."""
+    """The machine as a node of one cluster; `pause` is the directory of that program."""
 
-    def __init__(
-        self, layout: Layout, state: ClusterState, group: NodeGroup, host: HostPrograms, pause: pathlib.Path
-    ) -> None:
-        """Nothing is touched yet; `pause` is the directory of that program."""
-        self.layout = layout
-        self.state = state
-        self.group = group
-        self.host = host
-        self.pause = pause
+    layout: Layout
+    state: ClusterState
+    group: NodeGroup
+    host: HostPrograms
+    pause: pathlib.Path
 
     @property
     def network(self) -> str:
@@ -105,7 +103,7 @@ class RealNode:
 
     def prepare(self) -> None:
         """Make what must be there before the processes start."""
-        Host().enter(self.layout.directory)
+        MachineSettings().save(self.layout.directory)
         address = node_address(self.state.subnet)
         ensure_node_certificate(self.layout, self.group.node_name(0), address)
         for folder in NODE_FOLDERS:
@@ -168,13 +166,13 @@ def ensure_cgroup(name: str) -> None:
         try:
             path.mkdir(exist_ok=True)
             if not directories:
-                _hand_down(path.parent)
+                _enable_controllers(path.parent)
         except OSError as error:
             raise MusterError("create", f"cgroup {directory}", str(error)) from error
 
 
-def _hand_down(group: pathlib.Path) -> None:
-    """Let the groups below a v2 group use all controllers we may need."""
+def _enable_controllers(group: pathlib.Path) -> None:
+    """Let the groups below a v2 group use all controllers we may need; a kernel may lack some."""
     offered = (group / "cgroup.controllers").read_text(encoding="utf-8").split()
     for controller in CONTROLLERS:
         if controller in offered:
@@ -182,9 +180,9 @@ def _hand_down(group: pathlib.Path) -> None:
 
 
 def remove_real_node(layout: Layout, state: ClusterState) -> None:
-    """Take the node away: processes, cgroups, mounts, interfaces and files, whatever state they were left in.
+    """Remove the node: processes, cgroups, mounts, interfaces and files, whatever state they were left in.
 
-    Everything goes by force, since nothing of it is kept. The API server may be gone already.
+    Processes are killed, since nothing of them is kept. The API server may be gone already.
     """
     network = network_name(state.uid)
     cgroups = cgroup_directories(parse_mounts(_read("/proc/self/mountinfo")), network, ("cgroup", "cgroup2"))
@@ -201,7 +199,7 @@ def remove_real_node(layout: Layout, state: ClusterState) -> None:
     for name in ("kubelet-serving", f"clients/{KUBELET}"):
         for suffix in (".crt", ".key"):
             (layout.certificates / f"{name}{suffix}").unlink(missing_ok=True)
-    Host().leave(layout.directory)
+    MachineSettings().restore(layout.directory)
     state.real_node = ""
 
 
@@ -243,7 +241,7 @@ def _remove_cgroup(group: pathlib.Path) -> None:
 
 
 def unmount_below(directory: pathlib.Path) -> None:
-    """Unmount everything inside a directory, so that deleting it can never reach into what was mounted there."""
+    """Unmount everything inside a directory, so that deleting it cannot delete what was mounted there."""
     points = mounts_below(parse_mounts(_read("/proc/self/mountinfo")), directory.resolve())
     umount = find_tool("umount")
     for point in points:
@@ -253,19 +251,19 @@ def unmount_below(directory: pathlib.Path) -> None:
 
 
 def _remove_links(network: str) -> None:
-    """Remove the bridge and the pods' ends that hang on it."""
+    """Remove the bridge and the interfaces of pods that are connected to it."""
     ip = find_tool("ip") or "ip"
     bridge = pathlib.Path("/sys/class/net", network)
     ports = sorted(os.listdir(bridge / "brif")) if bridge.exists() else []
     for link in [*ports, *([network] if bridge.exists() else [])]:
         answer = run_command([ip, "link", "delete", link])
-        # The end of a pod that is just vanishing may be gone by now.
+        # The interface of a pod that is being deleted may be gone by now.
         if answer.returncode != 0 and pathlib.Path("/sys/class/net", link).exists():
             raise MusterError("delete", f"network interface {link}", answer.stderr.strip())
 
 
 def _remove_shim_sockets(layout: Layout) -> None:
-    """Remove the sockets of killed shims, which lie in a place that all containerds share."""
+    """Remove the sockets of killed shims, which lie in a directory that all containerds share."""
     for note in (layout.data / "containerd" / "state").glob("io.containerd.runtime.v2.task/*/*/address"):
         with contextlib.suppress(OSError):
             address = note.read_text(encoding="utf-8").strip().removeprefix("unix://")
@@ -274,7 +272,7 @@ def _remove_shim_sockets(layout: Layout) -> None:
 
 
 def _remove_cni_cache(network: str) -> None:
-    """Remove the records of the pods' interfaces, which also lie in a shared place."""
+    """Remove the records of the pods' interfaces, which also lie in a shared directory."""
     names = sorted(os.listdir(CNI_CACHE)) if CNI_CACHE.is_dir() else []
     ids = sandbox_ids(network, names)
     for name in names:

@@ -37,7 +37,7 @@ class Layout:
 
     @property
     def lock(self) -> pathlib.Path:
-        """Beside the directory, since the directory comes and goes."""
+        """Beside the directory, which is removed while the lock is held."""
         return self.cache / "clusters" / f".{self.name}.lock"
 
     @property
@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def data(self) -> pathlib.Path:
-        """What etcd stores."""
+        """Data of etcd, of the registry and of the real node."""
         return self.directory / "data"
 
     def log(self, process: str) -> pathlib.Path:
@@ -123,7 +123,7 @@ def read_state(layout: Layout) -> ClusterState | None:
         raise MusterError("read", str(layout.state), str(error)) from error
     if data.pop("state_version", None) != STATE_VERSION:
         raise MusterError("read", str(layout.state), "it was written by another version of the collection")
-    # What a newer version adds means things of the cluster that this one would leave behind.
+    # What a newer version adds stands for parts of the cluster that this one would not remove.
     if unknown := sorted(set(data) - {field.name for field in dataclasses.fields(ClusterState)}):
         cause = f"it was written by a newer version of the collection: it holds {', '.join(unknown)}"
         raise MusterError("read", str(layout.state), cause)

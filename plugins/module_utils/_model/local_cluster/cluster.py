@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values of a local cluster: what is wanted, what can be run, and the pure rules that turn one into the other."""
+"""Values of a local cluster: what is wanted, what can be run, and the rules that turn one into the other."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Webhook:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServingCertificate:
-    """The own authority of an operator and the names its serving certificate is for."""
+    """The authority that an operator has of its own, and the names its serving certificate is for."""
 
     authority: str
     names: tuple[str, ...]

@@ -122,12 +122,12 @@ def find_change(wanted: Object, live: Object) -> NodeChange | None:
 
 
 def _managed(annotations: dict[str, str]) -> dict[str, frozenset[str]]:
-    """The names we wrote on a node, by sort; nothing when the annotation is missing or was spoilt."""
+    """The names we wrote on a node, by kind; nothing when the annotation is missing or is not JSON."""
     try:
         data = json.loads(annotations.get(MANAGED_ANNOTATION, "{}"))
     except ValueError:
         data = {}
-    return {sort: frozenset(data.get(sort, ())) for sort in ("labels", "resources", "taints")}
+    return {kind: frozenset(data.get(kind, ())) for kind in ("labels", "resources", "taints")}
 
 
 def _map_change(
@@ -146,7 +146,7 @@ def _map_change(
 def _merge_taints(
     wanted: list[dict[str, str]], live: list[dict[str, str]], before: frozenset[str]
 ) -> list[dict[str, str]] | None:
-    """The new list of taints, None when the live one is right. Taints of others keep their place."""
+    """The new list of taints, None when the live one is right. Taints of others keep their order."""
 
     def identity(taint: dict[str, str]) -> str:
         """Key and effect: the API allows one taint of each."""
