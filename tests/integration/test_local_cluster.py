@@ -24,6 +24,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.muster.kube.plugins.module_utils._face.modules.local_cluster import FACE
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster as cluster_flow
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import reconcile
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked, find_process
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
@@ -236,15 +237,19 @@ def test_jobs_complete_and_deleted_ones_leave_no_pod(runner, name):
     wait_until("the pods to go", lambda: not list_objects(client, pods, keep=lambda item: item).items)
 
 
-# After the tests with pods: those of the dead wait until the simulator's hold on their nodes has run out.
-def test_data_survives_the_death_of_all(runner, name):
+def test_data_survives_the_death_of_all_and_pods_run_at_once(runner, name):
     client = runner.client(name)
     create(client, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}})
     for process in find_marked(runner.state(name).uid):
         os.kill(process.pid, signal.SIGKILL)
     wait_until("all processes to end", lambda: not find_marked(runner.state(name).uid))
     assert len(runner.run(name, nodes=NODES)["actions"]) == 5
-    assert get_object(runner.client(name), "/api/v1/namespaces/kept") is not None
+    client, path = runner.client(name), "/api/v1/namespaces/default/pods"
+    assert get_object(client, "/api/v1/namespaces/kept") is not None
+    create(client, path, pod("later"))
+    # The dead simulator's leases on the nodes would have lasted for 40 s.
+    wait_until("a pod to run", lambda: get_object(client, f"{path}/later")["status"]["phase"] == "Running", seconds=20)
+    delete(client, f"{path}/later")
 
 
 def test_feature_gates_and_runtime_config_restart_what_they_concern(runner, name):
@@ -386,7 +391,7 @@ def through_proxy(name, tmp_path, monkeypatch):
     """Runs the use case in this process through a proxy that records and can be told to fail."""
     with ApiProxy(Layout(CACHE, name).kubeconfig, tmp_path) as proxy:
         client = connect({"kubeconfig": str(proxy.kubeconfig)})
-        monkeypatch.setattr(cluster_flow, "connect", lambda *_args, **_kwargs: client)
+        monkeypatch.setattr(reconcile, "connect", lambda *_args, **_kwargs: client)
 
         def run(nodes: tuple[NodeGroup, ...], check_mode: bool = False) -> dict[str, t.Any]:
             request = ClusterOptions(ClusterSpec(name, nodes), CACHE, FILES, 60.0, check_mode)

@@ -11,7 +11,8 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup, build_node
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.nodes import build_node
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 
 

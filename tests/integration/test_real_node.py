@@ -18,7 +18,7 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster as cluster_flow
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
-from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import KERNEL_SETTINGS, RECORD
+from ansible_collections.muster.kube.plugins.module_utils._host.machine_settings import KERNEL_SETTINGS, RECORD
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked, find_process
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path

@@ -162,7 +162,7 @@ class WebhookServer:
         self._registered: list[str] = []
         place = directory / "webhook"
         place.mkdir()
-        authority = Authority.ensure(place, "webhook-authority")
+        authority = Authority(place, "webhook-authority")
         authority.ensure_certificate(place / "tls", "webhook", (), ("127.0.0.1", "localhost"))
         self._bundle = base64.b64encode((place / "ca.crt").read_bytes()).decode()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

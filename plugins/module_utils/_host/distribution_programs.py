@@ -31,9 +31,9 @@ TOOLS = {"runc": "runc", "ctr": "containerd", "ip": "iproute2", "umount": "mount
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostPrograms:
-    """Where the programs of the distribution lie: components by their names, tools, and the network plugins."""
+    """Where the programs of the distribution lie: those of processes by their names, tools, and the network plugins."""
 
-    components: collections.abc.Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
+    processes: collections.abc.Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
     tools: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
     cni_plugins: str = ""
 
@@ -43,30 +43,22 @@ def find_host_programs(catalogue: Catalogue, spec: ClusterSpec) -> HostPrograms:
     real = spec.real_group is not None
     if real:
         _check_machine()
-    missing: list[str] = []
-    components: dict[str, pathlib.Path] = {}
-    for component in catalogue.on_demand(spec):
-        if not component.package:
-            continue
-        path = _find_component(component)
-        if path is None:
-            missing.append(f"{component.binary} (Debian package {component.package})")
-        else:
-            components[component.name] = path
-    tools: dict[str, str] = {}
-    for name, package in TOOLS.items() if real else ():
-        found = find_tool(name)
-        if found is None:
-            missing.append(f"{name} (Debian package {package})")
-        else:
-            tools[name] = found
+    shipped = [process for process in catalogue.on_demand(spec) if process.package]
+    processes = {process.name: _find_program(process) for process in shipped}
+    tools = {name: find_tool(name) for name in TOOLS} if real else {}
     plugins = _find_cni_plugins() if real else ""
+    missing = [f"{item.binary} (Debian package {item.package})" for item in shipped if processes[item.name] is None]
+    missing += [f"{name} (Debian package {TOOLS[name]})" for name, path in tools.items() if path is None]
     if plugins is None:
         missing.append(f"the network plugins {', '.join(CNI_PLUGINS)} (Debian package {CNI_PACKAGE})")
     if missing:
         what = "a real node" if real else "a registry"
         raise MusterError("start", what, f"not installed: {'; '.join(missing)}")
-    return HostPrograms(components, tools, plugins or "")
+    return HostPrograms(
+        {name: path for name, path in processes.items() if path},
+        {name: path for name, path in tools.items() if path},
+        plugins or "",
+    )
 
 
 def find_tool(name: str) -> str | None:
@@ -75,9 +67,9 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name, path=path)
 
 
-def _find_component(component: ProcessSpec) -> pathlib.Path | None:
-    """The program of a component, under any of the names distributions give it."""
-    found = (find_tool(name) for name in (component.binary, *component.alternatives))
+def _find_program(process: ProcessSpec) -> pathlib.Path | None:
+    """The program of a process, under any of the names distributions give it."""
+    found = (find_tool(name) for name in (process.binary, *process.alternatives))
     return next((pathlib.Path(path) for path in found if path is not None), None)
 
 

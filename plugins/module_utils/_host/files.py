@@ -22,9 +22,20 @@ Report = collections.abc.Callable[[str], None]
 
 
 def write_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600, folder_mode: int = 0o700) -> None:
-    """Write a file in one step; its folder is made if need be, and private unless said otherwise."""
+    """Write a file in one step; its folder is made if it is missing, private by default."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
     replace_file(path, content, mode)
+
+
+def ensure_file(path: pathlib.Path, content: bytes) -> None:
+    """Write a file only when it is missing or differs, so that no reader that watches it wakes up in vain."""
+    if not path.is_file() or path.read_bytes() != content:
+        write_file(path, content)
+
+
+def read_if_there(path: pathlib.Path) -> bytes:
+    """The content of a file; nothing when it does not exist."""
+    return path.read_bytes() if path.is_file() else b""
 
 
 def replace_file(path: pathlib.Path, content: str | bytes, mode: int) -> None:

@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import dataclasses
 import http.client
+import itertools
 import os
 import pathlib
 import random
@@ -23,7 +25,7 @@ import urllib.parse
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 CLUSTER_MARK = "MUSTER_LOCAL_CLUSTER"
-COMPONENT_MARK = "MUSTER_LOCAL_COMPONENT"
+NAME_MARK = "MUSTER_LOCAL_COMPONENT"
 # Below the range from which kernels take ports of outgoing connections: a remembered port stays ours while we are down.
 PORT_RANGE = (20000, 32000)
 POLL_SECONDS = 0.05
@@ -36,18 +38,14 @@ LOG_LINES = 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Process:
-    """A process told apart from a later one with the same id by the moment it was born."""
+    """A process told apart from a later one with the same id by the time at which it was started."""
 
     pid: int
     born: str
 
 
-class ComponentError(MusterError):
-    """A component did not become healthy; the cause ends with the last lines of its log."""
-
-
 def find_process(pid: int) -> Process | None:
-    """The process that has this id now; None when there is none or only its remains wait to be collected."""
+    """The process that has this id now; None when there is none, or it ended and its exit code was not read yet."""
     try:
         fields = _stat_fields(pid)
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
@@ -74,7 +72,7 @@ def is_alive(process: Process) -> bool:
 
 
 def is_running(process: Process) -> bool:
-    """True when that very process still works; one on its way out is waited for: it holds its ports to the end."""
+    """True when that very process still runs; one that is ending is waited for, since it holds its ports until then."""
     deadline = time.monotonic() + END_SECONDS
     while is_alive(process):
         if not _is_ending(process.pid):
@@ -86,7 +84,7 @@ def is_running(process: Process) -> bool:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether the kernel takes a process apart: that of a large one takes a moment in which it looks alive."""
+    """Whether a process is ending; that of a large one takes a moment in which it still has a state."""
     try:
         fields = _stat_fields(pid)
     except OSError:
@@ -95,15 +93,13 @@ def _is_ending(pid: int) -> bool:
 
 
 def _collect_child(pid: int) -> None:
-    """Take the exit code of a child of ours, which would otherwise linger; other processes are left alone."""
-    try:
+    """Read the exit code of a child of ours, which would otherwise stay a zombie; other processes are left alone."""
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
 
 
 def start_process(
-    command: list[str], environment: collections.abc.Mapping[str, str], log: pathlib.Path, cluster: str, component: str
+    command: list[str], environment: collections.abc.Mapping[str, str], log: pathlib.Path, cluster: str, name: str
 ) -> Process:
     """Start a process that outlives us, in a session of its own so that Ctrl-C does not reach it."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -112,7 +108,7 @@ def start_process(
         "HOME": str(log.parent),
         **environment,
         CLUSTER_MARK: cluster,
-        COMPONENT_MARK: component,
+        NAME_MARK: name,
     }
     try:
         with log.open("ab") as stream:
@@ -126,17 +122,17 @@ def start_process(
                 start_new_session=True,
             )
     except OSError as error:
-        raise MusterError("start", component, str(error)) from error
-    # The child is collected through is_alive; silence the complaint that it outlives its Popen object.
+        raise MusterError("start", name, str(error)) from error
+    # The child is collected through is_alive; without this, Popen warns that its process still runs.
     child.returncode = 0
     process = find_process(child.pid)
     return process if process is not None else Process(child.pid, "")
 
 
 def find_marked(cluster: str) -> dict[Process, str]:
-    """Processes that carry the mark of a cluster, with the component they are."""
+    """Processes that carry the mark of a cluster, with the names they were started under."""
     mark = f"{CLUSTER_MARK}={cluster}".encode()
-    prefix = f"{COMPONENT_MARK}=".encode()
+    prefix = f"{NAME_MARK}=".encode()
     found: dict[Process, str] = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -147,13 +143,13 @@ def find_marked(cluster: str) -> dict[Process, str]:
             continue
         if mark in variables:
             process = find_process(int(entry.name))
-            component = next((item[len(prefix) :].decode() for item in variables if item.startswith(prefix)), "")
+            name = next((item[len(prefix) :].decode() for item in variables if item.startswith(prefix)), "")
             if process is not None:
-                found[process] = component
+                found[process] = name
     return found
 
 
-def is_component(process: Process) -> bool:
+def is_session_leader(process: Process) -> bool:
     """True for a process we started ourselves: each leads a session. Its children carry the mark too and do not."""
     try:
         return os.getsid(process.pid) == process.pid
@@ -177,26 +173,19 @@ def stop_processes(processes: collections.abc.Iterable[Process], grace: float) -
 
 
 def _send_signal(process: Process, number: signal.Signals) -> None:
-    """Signal a process if it is still the one we mean; one that ended meanwhile is fine."""
+    """Signal a process if it is still the one we mean; one that ended meanwhile needs none."""
     if find_process(process.pid) == process:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
-        except ProcessLookupError:
-            return
 
 
 def choose_ports(count: int, taken: collections.abc.Collection[int]) -> list[int]:
     """Free loopback ports, none of them remembered by another cluster."""
-    chosen: list[int] = []
     candidates = random.sample(range(*PORT_RANGE), PORT_RANGE[1] - PORT_RANGE[0])
-    for port in candidates:
-        if len(chosen) == count:
-            return chosen
-        if port not in taken and is_free(port):
-            chosen.append(port)
-    if len(chosen) == count:
-        return chosen
-    raise MusterError("choose", f"{count} ports", f"no more free ones between {PORT_RANGE[0]} and {PORT_RANGE[1]}")
+    chosen = list(itertools.islice((port for port in candidates if port not in taken and is_free(port)), count))
+    if len(chosen) < count:
+        raise MusterError("choose", f"{count} ports", f"no more free ones between {PORT_RANGE[0]} and {PORT_RANGE[1]}")
+    return chosen
 
 
 def wait_free(port: int, seconds: float) -> bool:
@@ -252,28 +241,27 @@ def tail(path: pathlib.Path, lines: int = LOG_LINES) -> str:
 
 
 def wait_healthy(
-    component: str,
+    name: str,
     process: Process,
     probe: collections.abc.Callable[[], bool],
     log: pathlib.Path,
     deadline: float,
     report: collections.abc.Callable[[str], None],
 ) -> None:
-    """Poll until the component is healthy; an exited process is noticed at once."""
+    """Poll until the process is healthy; an exited process is noticed at once."""
     begin = time.monotonic()
     next_report = begin + 5
     pause = POLL_SECONDS
     while not probe():
         if not is_alive(process):
-            raise ComponentError("start", component, f"it exited. Last lines of {log}:\n{tail(log)}")
+            raise MusterError("start", name, f"it exited. Last lines of {log}:\n{tail(log)}")
         now = time.monotonic()
         if now > deadline:
-            raise ComponentError(
-                "start", component, f"not healthy after {now - begin:.0f} s. Last lines of {log}:\n{tail(log)}"
-            )
+            cause = f"not healthy after {now - begin:.0f} s. Last lines of {log}:\n{tail(log)}"
+            raise MusterError("start", name, cause)
         if now > next_report:
-            report(f"waiting for {component} to become healthy ({now - begin:.0f} s so far)")
+            report(f"waiting for {name} to become healthy ({now - begin:.0f} s so far)")
             next_report = now + 10
-        # Most are healthy in a moment; those that are not should find their log readable.
+        # Most are healthy in a moment; the logs of the others should not be full of our questions.
         time.sleep(pause)
         pause = min(pause * 1.2, 0.5)

@@ -20,7 +20,7 @@ except ImportError:
 
 
 def load_yaml(text: str | bytes, where: str) -> list[t.Any]:
-    """The documents of a YAML (or JSON) text, empty ones left out; where names the text in a complaint.
+    """The documents of a YAML (or JSON) text, empty ones left out; errors name the text by `where`.
 
     Uses the fast parser where PyYAML has it: upstream CRDs have megabytes.
     """

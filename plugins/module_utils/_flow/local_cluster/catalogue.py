@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading the catalogue of programs and components, and the YAML files that lie in Go modules."""
+"""Reading the catalogue of programs and processes, and the YAML files that lie in Go modules."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
 CATALOGUE_FILE = "programs.yml"
-_COMPONENT_KEYS = frozenset(
+_PROCESS_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
-    | {"crds", "certificates", "objects", "webhooks", "markers", "package", "alternatives"}
+    | {"crds", "certificates", "objects", "webhooks", "markers", "package", "alternatives", "clears"}
 )
 
 
@@ -49,7 +49,7 @@ def read_catalogue(files: pathlib.Path) -> Catalogue:
 
 
 def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
-    """The catalogue as typed values; names that point nowhere are refused here, not at run time."""
+    """The catalogue as typed values; unknown names are refused here, not at run time."""
     programs = {
         name: Program(
             name, entry["module"], entry["version"], tuple(entry["binaries"].items()), entry.get("source", "")
@@ -58,24 +58,24 @@ def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
     }
     catalogue = Catalogue(
         programs=programs,
-        control_plane=tuple(_build_component(entry["name"], entry) for entry in data["control_plane"]),
-        operators={name: _build_component(name, entry) for name, entry in data["operators"].items()},
-        registry=_build_component("registry", data["registry"]) if "registry" in data else None,
-        real_node=tuple(_build_component(entry["name"], entry) for entry in data.get("real_node", ())),
+        control_plane=tuple(_build_process(entry["name"], entry) for entry in data["control_plane"]),
+        operators={name: _build_process(name, entry) for name, entry in data["operators"].items()},
+        registry=_build_process("registry", data["registry"]) if "registry" in data else None,
+        real_node=tuple(_build_process(entry["name"], entry) for entry in data.get("real_node", ())),
     )
-    for component in catalogue.all_components():
-        if component.package:
+    for process in catalogue.all_processes():
+        if process.package:
             continue
-        if component.program not in programs:
-            raise ValueError(f"{component.name} names the unknown program {component.program!r}")
-        if component.binary not in dict(programs[component.program].binaries):
-            raise ValueError(f"{component.name} names the unknown binary {component.binary!r}")
+        if process.program not in programs:
+            raise ValueError(f"{process.name} names the unknown program {process.program!r}")
+        if process.binary not in dict(programs[process.program].binaries):
+            raise ValueError(f"{process.name} names the unknown binary {process.binary!r}")
     return catalogue
 
 
-def _build_component(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
-    """One component of the catalogue."""
-    unknown = sorted(set(entry) - _COMPONENT_KEYS)
+def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
+    """One process of the catalogue."""
+    unknown = sorted(set(entry) - _PROCESS_KEYS)
     if unknown:
         raise ValueError(f"{name} has the unknown key {unknown[0]!r}")
     identity = entry.get("identity", {})
@@ -91,18 +91,15 @@ def _build_component(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         copies=tuple(entry.get("copy", ())),
         user=identity.get("user", ""),
         groups=tuple(identity.get("groups", ())),
-        crds=tuple(entry.get("crds", ())),
         certificate=_build_certificate(entry.get("certificates")),
-        objects=tuple(entry.get("objects", ())),
-        webhooks=tuple(_build_webhook(webhook) for webhook in entry.get("webhooks", ())),
-        markers=tuple(entry.get("markers", ())),
+        webhooks=tuple(map(_build_webhook, entry.get("webhooks", ()))),
         package=entry.get("package", ""),
-        alternatives=tuple(entry.get("alternatives", ())),
+        **{key: tuple(entry.get(key, ())) for key in ("crds", "objects", "markers", "alternatives", "clears")},
     )
 
 
 def _build_certificate(entry: dict[str, t.Any] | None) -> ServingCertificate | None:
-    """The certificate wish of an operator, if it has one."""
+    """The serving certificate of an operator, if it has one."""
     if entry is None:
         return None
     return ServingCertificate(entry["authority"], tuple(entry["names"]), entry.get("directory", ""))

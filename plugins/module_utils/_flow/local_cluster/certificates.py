@@ -10,13 +10,14 @@ from __future__ import annotations
 import base64
 import collections.abc
 import datetime
+import functools
 import ipaddress
 import json
 import pathlib
 import traceback
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
-from ansible_collections.muster.kube.plugins.module_utils._host.files import write_file
+from ansible_collections.muster.kube.plugins.module_utils._host.files import ensure_file, write_file
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ProcessSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
@@ -43,33 +44,35 @@ SERVING_NAMES = (
 
 
 class Authority:
-    """A certificate authority whose key lies in a file; an RSA key, since some operators can read no other."""
+    """A certificate authority in ca.crt and ca.key of a directory; RSA, since some operators can read no other key."""
 
-    def __init__(self, certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> None:
-        """Keep the pair."""
-        self.certificate = certificate
-        self.key = key
-
-    @classmethod
-    def ensure(
-        cls, directory: pathlib.Path, name: str, alternative_names: collections.abc.Sequence[str] = ()
-    ) -> Authority:
-        """The authority in ca.crt and ca.key of a directory, made when missing."""
-        certificate_file, key_file = directory / "ca.crt", directory / "ca.key"
-        if certificate_file.is_file() and key_file.is_file():
-            loaded = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-            if not isinstance(loaded, rsa.RSAPrivateKey):
-                raise MusterError("use", str(key_file), "it is not an RSA key; remove the cluster and make it anew")
-            return cls(x509.load_pem_x509_certificate(certificate_file.read_bytes()), loaded)
-        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    def __init__(
+        self, directory: pathlib.Path, name: str, alternative_names: collections.abc.Sequence[str] = ()
+    ) -> None:
+        """Make the authority when it is missing; an existing one is read when it has to sign."""
+        self.certificate_file, self.key_file = directory / "ca.crt", directory / "ca.key"
+        if self.certificate_file.is_file() and self.key_file.is_file():
+            return
+        self.key = key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         subject = _subject(name)
         builder = _builder(subject, subject, key.public_key(), alternative_names)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
-        certificate = builder.sign(key, hashes.SHA256())
-        write_file(key_file, _key_text(key))
-        write_file(certificate_file, _certificate_text(certificate))
-        return cls(certificate, key)
+        write_file(self.key_file, _key_text(key))
+        write_file(self.certificate_file, _certificate_text(builder.sign(key, hashes.SHA256())))
+
+    @functools.cached_property
+    def certificate(self) -> x509.Certificate:
+        """The certificate in its file."""
+        return x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
+
+    @functools.cached_property
+    def key(self) -> rsa.RSAPrivateKey:
+        """The key in its file; reading one costs a tenth of a second."""
+        loaded = serialization.load_pem_private_key(self.key_file.read_bytes(), password=None)
+        if not isinstance(loaded, rsa.RSAPrivateKey):
+            raise MusterError("use", str(self.key_file), "it is not an RSA key; remove the cluster and make it anew")
+        return loaded
 
     def ensure_certificate(
         self,
@@ -94,10 +97,10 @@ class Authority:
         write_file(certificate_file, _certificate_text(builder.sign(self.key, hashes.SHA256())))
 
 
-def ensure_certificates(layout: Layout, components: collections.abc.Iterable[ProcessSpec]) -> None:
-    """Everything the components need to trust and be trusted; existing files are kept."""
+def ensure_certificates(layout: Layout, processes: collections.abc.Iterable[ProcessSpec]) -> None:
+    """Keys and certificates of all processes; existing files are kept."""
     directory = layout.certificates
-    authority = Authority.ensure(directory, f"muster-{layout.name}")
+    authority = Authority(directory, f"muster-{layout.name}")
     authority.ensure_certificate(directory / "serving", "kube-apiserver", (), SERVING_NAMES)
     authority.ensure_certificate(directory / "admin", "kubernetes-admin", ("system:masters",))
     if not (directory / "service-account.pub").is_file():
@@ -107,22 +110,22 @@ def ensure_certificates(layout: Layout, components: collections.abc.Iterable[Pro
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         write_file(directory / "service-account.pub", public)
-    for component in components:
-        if component.is_client:
-            authority.ensure_certificate(directory / "clients" / component.name, component.user, component.groups)
-        wish = component.certificate
-        if wish is not None:
-            place = directory / component.name
-            own = Authority.ensure(place, wish.authority, (wish.authority,))
-            own.ensure_certificate(place / "tls", wish.names[0], (), (*wish.names, "localhost", "127.0.0.1"))
-            if wish.directory:
+    for process in processes:
+        if process.is_client:
+            authority.ensure_certificate(directory / "clients" / process.name, process.user, process.groups)
+        serving = process.certificate
+        if serving is not None:
+            folder = directory / process.name
+            own = Authority(folder, serving.authority, (serving.authority,))
+            own.ensure_certificate(folder / "tls", serving.names[0], (), (*serving.names, "localhost", "127.0.0.1"))
+            if serving.directory:
                 for name in ("tls.crt", "tls.key"):
-                    ensure_file(place / wish.directory / name, (place / name).read_bytes())
+                    ensure_file(folder / serving.directory / name, (folder / name).read_bytes())
 
 
 def ensure_node_certificate(layout: Layout, name: str, address: str) -> None:
     """The certificate with which the kubelet serves logs; removed with the node, whose name it holds."""
-    authority = Authority.ensure(layout.certificates, f"muster-{layout.name}")
+    authority = Authority(layout.certificates, f"muster-{layout.name}")
     authority.ensure_certificate(
         layout.certificates / "kubelet-serving", f"system:node:{name}", ("system:nodes",), (name, address)
     )
@@ -140,39 +143,19 @@ def ensure_kubeconfig(path: pathlib.Path, layout: Layout, server: str, certifica
     ensure_file(path, content.encode())
 
 
-def ensure_file(path: pathlib.Path, content: bytes) -> None:
-    """Write a file only when it is missing or differs, so that nobody who watches it wakes up for nothing."""
-    if not path.is_file() or path.read_bytes() != content:
-        write_file(path, content)
-
-
 def kubeconfig_text(cluster: str, server: str, authority: bytes, certificate: bytes, key: bytes) -> str:
-    """The text of a kubeconfig. JSON strings are YAML, which spares a YAML library here."""
-    context = json.dumps(f"muster-{cluster}")
-    encoded = [base64.b64encode(item).decode() for item in (authority, certificate, key)]
-    return "\n".join(
-        [
-            "apiVersion: v1",
-            "kind: Config",
-            f"current-context: {context}",
-            "clusters:",
-            f"- name: {context}",
-            "  cluster:",
-            f"    server: {json.dumps(server)}",
-            f"    certificate-authority-data: {encoded[0]}",
-            "users:",
-            f"- name: {context}",
-            "  user:",
-            f"    client-certificate-data: {encoded[1]}",
-            f"    client-key-data: {encoded[2]}",
-            "contexts:",
-            f"- name: {context}",
-            "  context:",
-            f"    cluster: {context}",
-            f"    user: {context}",
-            "",
-        ]
-    )
+    """The text of a kubeconfig, as JSON, which is YAML too."""
+    name = f"muster-{cluster}"
+    ca_data, certificate_data, key_data = (base64.b64encode(item).decode() for item in (authority, certificate, key))
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority-data": ca_data}}],
+        "users": [{"name": name, "user": {"client-certificate-data": certificate_data, "client-key-data": key_data}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+    }
+    return json.dumps(config, indent=2) + "\n"
 
 
 def _subject(name: str, organizations: collections.abc.Sequence[str] = ()) -> x509.Name:
@@ -187,7 +170,7 @@ def _builder(
     key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
     alternative_names: collections.abc.Sequence[str],
 ) -> x509.CertificateBuilder:
-    """What all our certificates have in common. They are valid from yesterday on, for clocks that are a little off."""
+    """What all our certificates have in common. They are valid from yesterday on, since clocks differ a little."""
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -206,7 +189,7 @@ def _builder(
 
 
 def _general_name(name: str) -> x509.GeneralName:
-    """An address or a DNS name in the form certificates want."""
+    """An address or a DNS name in the form of certificates."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -229,7 +212,7 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _key_text(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
-    """A private key as PEM, in the older form that all our readers understand."""
+    """A private key as PEM, in the older form that all our programs can read."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running the components of a local cluster: prepared from the catalogue, started in order, restarted on change."""
+"""The processes of a local cluster: prepared from the catalogue, started in order, restarted on change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_kubeconfig
@@ -21,18 +20,22 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
     ClusterState,
     Layout,
     ProcessRecord,
-    Report,
     used_ports,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive, write_file
+from ansible_collections.muster.kube.plugins.module_utils._host.files import (
+    Report,
+    exclusive,
+    read_if_there,
+    write_file,
+)
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import (
     Process,
     choose_ports,
     find_marked,
-    is_component,
     is_healthy,
     is_running,
+    is_session_leader,
     start_process,
     stop_processes,
     wait_free,
@@ -46,6 +49,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     expand,
     switches_text,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.plan import Condition
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 STOP_SECONDS = 10.0
@@ -53,14 +57,13 @@ STOP_SECONDS = 10.0
 PORT_SECONDS = 5.0
 # An API server waits for its watchers to leave, and they do not. All it knows is in etcd, so it need not end gently.
 API_SERVER_STOP_SECONDS = 2.0
-Condition = t.Literal["running", "outdated", "stopped", "absent"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Prepared:
-    """A component with everything filled in for one cluster."""
+class PreparedProcess:
+    """A process with everything filled in for one cluster."""
 
-    component: ProcessSpec
+    spec: ProcessSpec
     command: list[str]
     environment: dict[str, str]
     files: dict[str, str]
@@ -68,166 +71,169 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the process would have to be restarted to be as wanted."""
+        """Another one means that the process must be restarted to be as wanted."""
         text = json.dumps([self.command, self.environment, self.files], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-class Components:
+@dataclasses.dataclass(slots=True)
+class Processes:
     """The processes of one cluster."""
 
-    def __init__(
-        self, layout: Layout, state: ClusterState, spec: ClusterSpec, files: pathlib.Path, report: Report
-    ) -> None:
-        """Bind the cluster, the wishes and the catalogue's files."""
-        self.layout = layout
-        self.state = state
-        self.spec = spec
-        self.files = files
-        self.report = report
-        self.node_values: dict[str, str] = {}
+    layout: Layout
+    state: ClusterState
+    spec: ClusterSpec
+    files: pathlib.Path
+    report: Report
+    # The values of the real node are asked for when they are needed; they change once its network is chosen.
+    node_values: collections.abc.Callable[[], dict[str, str]] = dict
 
-    def assign_ports(self, components: collections.abc.Iterable[ProcessSpec]) -> None:
+    def assign_ports(self, wanted: collections.abc.Iterable[ProcessSpec]) -> None:
         """Choose the ports that are not chosen yet, and remember them."""
-        missing = [
-            component
-            for component in components
-            if set(component.ports) - set(self.state.ports.get(component.name, {}))
-        ]
+        missing = {spec.name: roles for spec in wanted if (roles := self._missing_ports(spec))}
         if not missing:
             return
         own = {port for ports in self.state.ports.values() for port in ports.values()}
         with exclusive(self.layout.cache / "clusters" / ".ports.lock", "the list of ports", 60.0, self.report):
             taken = used_ports(self.layout.cache, self.layout.name) | own
-            for component in missing:
-                chosen = choose_ports(len(component.ports), taken)
+            for name, roles in missing.items():
+                chosen = choose_ports(len(roles), taken)
                 taken.update(chosen)
-                self.state.ports[component.name] = dict(zip(component.ports, chosen, strict=True))
+                self.state.ports.setdefault(name, {}).update(zip(roles, chosen, strict=True))
             write_state(self.layout, self.state)
 
-    def placeholders(self, component: ProcessSpec) -> Placeholders:
-        """What the placeholders of a component stand for here."""
+    def _missing_ports(self, spec: ProcessSpec) -> list[str]:
+        """The ports of a process that are not chosen yet."""
+        return [role for role in spec.ports if role not in self.state.ports.get(spec.name, {})]
+
+    def placeholders(self, spec: ProcessSpec) -> Placeholders:
+        """What the placeholders of a process stand for here."""
         layout = self.layout
         return Placeholders(
-            component.name,
+            spec.name,
             {
-                "kubeconfig": str(layout.component_kubeconfig(component.name)),
+                "kubeconfig": str(layout.process_kubeconfig(spec.name)),
                 "certificates": str(layout.certificates),
                 "configuration": str(layout.configuration),
                 "data": str(layout.data),
                 "server": self.state.server(),
                 "feature_gates": switches_text(self.spec.feature_gates),
                 "runtime_config": switches_text(self.spec.runtime_config),
-                **self.node_values,
+                **self.node_values(),
             },
             self.state.ports,
-            lambda name: (layout.certificates / name).read_bytes(),
+            lambda name: read_if_there(layout.certificates / name),
         )
 
-    def prepare(self, component: ProcessSpec, directory: pathlib.Path) -> Prepared:
-        """Fill in everything; the ports must have been assigned."""
-        values = self.placeholders(component)
-        files = {name: expand(content, values) for name, content in component.files}
-        for folder in component.copies:
+    def prepare(self, spec: ProcessSpec, directory: pathlib.Path) -> PreparedProcess:
+        """Fill in everything; ports and certificates that are not there yet are empty."""
+        values = self.placeholders(spec)
+        files = {name: expand(content, values) for name, content in spec.files}
+        for folder in spec.copies:
             for path in sorted((self.files / folder).iterdir()):
                 files[f"{folder}/{path.name}"] = path.read_text(encoding="utf-8")
-        return Prepared(
-            component,
-            build_command(component, str(directory), values, self.spec.flags_of(component.name)),
-            {name: expand(value, values) for name, value in component.environment},
+        return PreparedProcess(
+            spec,
+            build_command(spec, str(directory), values, self.spec.flags_of(spec.name)),
+            {name: expand(value, values) for name, value in spec.environment},
             files,
-            expand(component.health_url, values),
+            expand(spec.health_url, values),
         )
 
     def process(self, name: str) -> Process | None:
-        """The recorded process of a component, if it still runs."""
+        """The recorded process of this name, if it still runs."""
         record = self.state.processes.get(name)
         if record is None or record.pid is None:
             return None
         process = Process(record.pid, record.born)
         return process if is_running(process) else None
 
-    def condition(self, component: ProcessSpec, directory: pathlib.Path) -> Condition:
-        """How a component is compared to how it is wanted."""
-        record = self.state.processes.get(component.name)
-        if record is None or set(component.ports) - set(self.state.ports.get(component.name, {})):
+    def condition(self, spec: ProcessSpec, directory: pathlib.Path) -> Condition:
+        """How a process is compared to how it is wanted."""
+        record = self.state.processes.get(spec.name)
+        if record is None or self._missing_ports(spec):
             return "absent"
-        if self.process(component.name) is None:
+        if self.process(spec.name) is None:
             return "stopped"
-        return "running" if record.fingerprint == self.prepare(component, directory).fingerprint else "outdated"
+        return "running" if record.fingerprint == self.prepare(spec, directory).fingerprint else "outdated"
 
-    def recover(self) -> None:
-        """Make the records true after an interrupted run: adopt what was just started, stop what no record knows."""
+    def adopt(self) -> list[Process]:
+        """Make the records true after an interrupted run; returns the processes that no record knows."""
         known = {(record.pid, record.born) for record in self.state.processes.values()}
-        strays: list[Process] = []
+        unknown: list[Process] = []
         for process, name in find_marked(self.state.uid).items():
-            if (process.pid, process.born) in known or not is_component(process):
+            if (process.pid, process.born) in known or not is_session_leader(process):
                 continue
             record = self.state.processes.get(name)
             if record is not None and record.pid is None:
                 record.pid, record.born = process.pid, process.born
             else:
-                strays.append(process)
-        stop_in_order(dict.fromkeys(strays, ""))
+                unknown.append(process)
+        return unknown
 
-    def stop(self, names: collections.abc.Iterable[str]) -> None:
-        """Stop components; their records are dropped."""
-        chosen = list(names)
-        found = {name: self.process(name) for name in chosen}
-        stop_in_order({process: name for name, process in found.items() if process is not None})
-        for name in chosen:
-            self.state.processes.pop(name, None)
+    def stop(self, name: str) -> None:
+        """Stop a process; its record is dropped."""
+        process = self.process(name)
+        if process is not None:
+            stop_in_order({process: name})
+        self.state.processes.pop(name, None)
 
-    def start(self, prepared: Prepared) -> None:
-        """Start one component. The state file says so before and after, so that an interruption leaves no unknown."""
-        component = prepared.component
-        self.stop([component.name])
-        for role, port in self.state.ports[component.name].items():
+    def start(self, prepared: PreparedProcess) -> None:
+        """Start one process. The state file says so before and after, so that an interruption leaves no unknown."""
+        spec = prepared.spec
+        self.stop(spec.name)
+        for role, port in self.state.ports[spec.name].items():
             if not wait_free(port, PORT_SECONDS):
-                raise MusterError("start", component.name, f"its {role} port {port} is in use by another process")
-        if component.is_client:
-            kubeconfig = self.layout.component_kubeconfig(component.name)
-            certificate = self.layout.certificates / "clients" / component.name
-            ensure_kubeconfig(kubeconfig, self.layout, self.state.server(), certificate)
+                raise MusterError("start", spec.name, f"its {role} port {port} is in use by another process")
+        if spec.is_client:
+            certificate = self.layout.certificates / "clients" / spec.name
+            ensure_kubeconfig(self.layout.process_kubeconfig(spec.name), self.layout, self.state.server(), certificate)
         for name, content in prepared.files.items():
             write_file(self.layout.configuration / name, content)
-        log = self.layout.log(component.name)
+        log = self.layout.log(spec.name)
         record = ProcessRecord(prepared.fingerprint, str(log))
-        self.state.processes[component.name] = record
+        self.state.processes[spec.name] = record
         write_state(self.layout, self.state)
-        process = start_process(prepared.command, prepared.environment, log, self.state.uid, component.name)
+        process = start_process(prepared.command, prepared.environment, log, self.state.uid, spec.name)
         record.pid, record.born = process.pid, process.born
         write_state(self.layout, self.state)
 
-    def wait(self, prepared: Prepared, deadline: float) -> None:
-        """Wait until a started component is healthy."""
-        name = prepared.component.name
+    def is_healthy(self, prepared: PreparedProcess) -> bool:
+        """Whether a process says that it is healthy."""
+        return is_healthy(prepared.health_url, self.layout.certificates / "ca.crt")
+
+    def wait(self, prepared: PreparedProcess, deadline: float) -> None:
+        """Wait until a started process is healthy."""
+        name = prepared.spec.name
         record = self.state.processes[name]
         process = Process(record.pid or 0, record.born)
-        authority = self.layout.certificates / "ca.crt"
         log = pathlib.Path(record.log)
-        wait_healthy(name, process, lambda: is_healthy(prepared.health_url, authority), log, deadline, self.report)
+        wait_healthy(name, process, lambda: self.is_healthy(prepared), log, deadline, self.report)
 
-    def start_all(self, prepared: collections.abc.Sequence[Prepared], deadline: float) -> None:
-        """Start components: servers one after the other, then all clients of the API server together."""
-        servers = [item for item in prepared if not item.component.is_client]
-        clients = [item for item in prepared if item.component.is_client]
-        for item in servers:
-            self.report(f"starting {item.component.name}")
+    def start_all(self, prepared: collections.abc.Iterable[PreparedProcess], deadline: float) -> None:
+        """Start processes: servers one after the other, then all clients of the API server together."""
+        clients: list[PreparedProcess] = []
+        for item in prepared:
+            if item.spec.is_client:
+                clients.append(item)
+            else:
+                self._start_together([item], deadline)
+        if clients:
+            with self.markers(clients):
+                self._start_together(clients, deadline)
+
+    def _start_together(self, prepared: list[PreparedProcess], deadline: float) -> None:
+        """Start processes and wait until all are healthy."""
+        self.report(f"starting {', '.join(item.spec.name for item in prepared)}")
+        for item in prepared:
             self.start(item)
+        for item in prepared:
             self.wait(item, deadline)
-        with self.markers(clients):
-            if clients:
-                self.report(f"starting {', '.join(item.component.name for item in clients)}")
-            for item in clients:
-                self.start(item)
-            for item in clients:
-                self.wait(item, deadline)
 
     @contextlib.contextmanager
-    def markers(self, prepared: collections.abc.Iterable[Prepared]) -> t.Iterator[None]:
+    def markers(self, prepared: collections.abc.Iterable[PreparedProcess]) -> t.Iterator[None]:
         """Files outside the cache that programs wait for, there only while they start; one cluster at a time."""
-        paths = [pathlib.Path(path) for item in prepared for path in item.component.markers]
+        paths = [pathlib.Path(path) for item in prepared for path in item.spec.markers]
         if not paths:
             yield
             return
@@ -246,7 +252,7 @@ class Components:
                         folder.rmdir()
 
     def describe(self) -> dict[str, dict[str, t.Any]]:
-        """Every recorded component for the result."""
+        """Every recorded process for the result."""
         shown = {}
         for name, record in self.state.processes.items():
             running = self.process(name) is not None
@@ -260,13 +266,8 @@ class Components:
 
 
 def stop_in_order(processes: collections.abc.Mapping[Process, str]) -> None:
-    """Stop processes, given with the names of their components: clients first, then the API server, then its store."""
+    """Stop processes, given with their names: clients first, then the API server, then its store."""
     servers = ("kube-apiserver", "etcd")
     stop_processes([process for process, name in processes.items() if name not in servers], STOP_SECONDS)
     for server, grace in zip(servers, (API_SERVER_STOP_SECONDS, STOP_SECONDS), strict=True):
         stop_processes([process for process, name in processes.items() if name == server], grace)
-
-
-def deadline_in(seconds: float) -> float:
-    """The moment after which waiting ends."""
-    return time.monotonic() + seconds

@@ -8,64 +8,33 @@
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
+import functools
 import time
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Report
+from ansible_collections.muster.kube.plugins.module_utils._host.files import Report
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.nodes import (
     FAKE_NODE_ANNOTATION,
     NODE_GROUP_LABEL,
-    NodeChange,
+    Object,
     find_change,
     is_ready,
     is_real,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.plan import WriteNodes
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 NODES = "/api/v1/nodes"
 BATCH = 500
 CONFLICT_TRIES = 5
-Object = dict[str, t.Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodePlan:
-    """What must happen to the nodes."""
-
-    create: tuple[Object, ...]
-    change: tuple[NodeChange, ...]
-    delete: tuple[str, ...]
-
-    @property
-    def empty(self) -> bool:
-        """True when the nodes are as wanted."""
-        return not (self.create or self.change or self.delete)
-
-    def actions(self) -> list[str]:
-        """The plan in words; long lists are cut."""
-        lists = {
-            "create": [node["metadata"]["name"] for node in self.create],
-            "change": [change.name for change in self.change],
-            "delete": list(self.delete),
-        }
-        return [f"{verb} {_names(names)}" for verb, names in lists.items() if names]
-
-
-def _names(names: list[str]) -> str:
-    """Node names for a message."""
-    if len(names) == 1:
-        return f"node {names[0]}"
-    shown = ", ".join(names[:3])
-    return f"{len(names)} nodes ({shown}{', ...' if len(names) > 3 else ''})"
 
 
 def list_nodes(client: KubeClient) -> dict[str, Object]:
-    """Our live nodes by name: those with our group label that kwok plays, and the real one."""
+    """Our live nodes by name: those with our group label that kwok simulates, and the real one."""
     listing = list_objects(client, NODES, keep=_keep, label_selector=NODE_GROUP_LABEL)
     return {node["metadata"]["name"]: node for node in listing.items}
 
@@ -83,44 +52,30 @@ def _keep(node: Object) -> Object | None:
     }
 
 
-def plan_nodes(wanted: collections.abc.Mapping[str, Object], live: collections.abc.Mapping[str, Object]) -> NodePlan:
-    """Compare wanted and live nodes."""
-    changes = (find_change(node, live[name]) for name, node in wanted.items() if name in live)
-    return NodePlan(
-        tuple(node for name, node in wanted.items() if name not in live),
-        tuple(change for change in changes if change is not None),
-        tuple(sorted(set(live) - set(wanted))),
-    )
-
-
-def apply_plan(
-    client: KubeClient, plan: NodePlan, wanted: collections.abc.Mapping[str, Object], report: Report
+def write_nodes(
+    client: KubeClient, action: WriteNodes, wanted: collections.abc.Mapping[str, Object], report: Report
 ) -> None:
-    """Carry a plan out, many requests at a time. A real node creates itself."""
-    simulated = [node for node in plan.create if not is_real(node)]
+    """Create, change and delete nodes, many requests at a time. A real node creates itself."""
+    simulated = [wanted[name] for name in action.create if not is_real(wanted[name])]
     _in_batches(simulated, lambda node: _create(client, node), "created", report)
-    _in_batches(plan.change, lambda change: _change(client, change, wanted[change.name]), "changed", report)
-    _in_batches(plan.delete, lambda name: _delete(client, name), "deleted", report)
+    live = list_nodes(client) if action.change else {}
+    _in_batches(action.change, lambda name: _change(client, wanted[name], live.get(name)), "changed", report)
+    _in_batches(action.delete, lambda name: _delete(client, name), "deleted", report)
 
 
 def _in_batches(
     items: collections.abc.Sequence[t.Any], call: collections.abc.Callable[[t.Any], None], done: str, report: Report
 ) -> None:
-    """Call for every item in parallel, telling the progress of long lists."""
+    """Call for every item in parallel; long lists report their progress."""
     for start in range(0, len(items), BATCH):
         batch = items[start : start + BATCH]
-        parallel([_bind(call, item) for item in batch], width=16)
+        parallel([functools.partial(call, item) for item in batch], width=16)
         if len(items) > BATCH:
             report(f"{done} {start + len(batch)} of {len(items)} nodes")
 
 
-def _bind(call: collections.abc.Callable[[t.Any], None], item: t.Any) -> collections.abc.Callable[[], None]:
-    """A call without arguments."""
-    return lambda: call(item)
-
-
 def _create(client: KubeClient, node: Object) -> None:
-    """Create a node; one that an interrupted run made is fine."""
+    """Create a node unless an interrupted run did."""
     try:
         create(client, NODES, node)
     except Conflict as error:
@@ -128,24 +83,23 @@ def _create(client: KubeClient, node: Object) -> None:
             raise
 
 
-def _change(client: KubeClient, change: NodeChange, wanted: Object) -> None:
+def _change(client: KubeClient, wanted: Object, live: Object | None) -> None:
     """Patch a node and its status; when somebody changed it meanwhile, look again."""
-    path = f"{NODES}/{change.name}"
-    current: NodeChange | None = change
+    path = f"{NODES}/{wanted['metadata']['name']}"
     for tries_left in reversed(range(CONFLICT_TRIES)):
-        if current is None:
+        change = find_change(wanted, live) if live is not None else None
+        if change is None:
             return
         try:
-            if current.status:
-                patch(client, f"{path}/status", current.status)
-            if current.node:
-                patch(client, path, current.node)
+            if change.status:
+                patch(client, f"{path}/status", change.status)
+            if change.node:
+                patch(client, path, change.node)
             return
         except Conflict:
             if not tries_left:
                 raise
             live = get_object(client, path)
-            current = find_change(wanted, live) if live is not None else None
 
 
 def settle_real(client: KubeClient, wanted: Object, deadline: float) -> None:
@@ -155,13 +109,11 @@ def settle_real(client: KubeClient, wanted: Object, deadline: float) -> None:
         if time.monotonic() > deadline:
             raise MusterError("wait for", f"node {name}", "the kubelet did not register it in time; see its log")
         time.sleep(0.1)
-    change = find_change(wanted, live)
-    if change is not None:
-        _change(client, change, wanted)
+    _change(client, wanted, live)
 
 
 def _delete(client: KubeClient, name: str) -> None:
-    """Delete a node; one that is gone already is fine."""
+    """Delete a node unless it is gone already."""
     try:
         delete(client, f"{NODES}/{name}")
     except NotFound:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import base64
 import collections.abc
 import hashlib
 import json
@@ -15,7 +14,6 @@ import pathlib
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import read_resources
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Action,
     ObjectChange,
@@ -102,13 +100,11 @@ def ensure_crds(client: KubeClient, wanted: collections.abc.Mapping[str, Object]
     return outdated
 
 
-def wanted_objects(
-    operator: ProcessSpec, directory: pathlib.Path, layout: Layout, values: Placeholders
-) -> list[Object]:
+def wanted_objects(operator: ProcessSpec, directory: pathlib.Path, values: Placeholders) -> list[Object]:
     """The objects an operator needs, in the order in which they must be created; webhooks come last."""
     objects: list[Object] = [expand_object(item, values) for item in operator.objects]
     for webhook in operator.webhooks:
-        bundle = base64.b64encode((layout.certificates / operator.name / "ca.crt").read_bytes()).decode()
+        bundle = values.value(f"base64:{operator.name}/ca.crt")
         port = int(values.value(f"port:{webhook.port}"))
         for document in t.cast("list[Object]", read_resources(directory, webhook.manifest)):
             if document.get("kind") == webhook.kind:

@@ -22,8 +22,8 @@ import tempfile
 import time
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import load_documents
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Report
-from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive
+from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
+from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import Catalogue, Program
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
@@ -90,15 +90,7 @@ def find_go(wanted: tuple[int, ...]) -> Go:
     seen: list[str] = []
     for path in dict.fromkeys(candidate for candidate in candidates if candidate and os.access(candidate, os.X_OK)):
         environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-        answer = subprocess.run(
-            [path, "env", "GOVERSION"],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd="/",
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        answer = run_command([path, "env", "GOVERSION"], environment, pathlib.Path("/"))
         version = answer.stdout.strip()
         if answer.returncode == 0 and version_numbers(version) >= wanted:
             return Go(path, version)
@@ -111,19 +103,19 @@ def find_go(wanted: tuple[int, ...]) -> Go:
 
 
 def resource_paths(catalogue: Catalogue, program: str) -> list[str]:
-    """Files and directories of the Go module that the components of a program need at run time."""
+    """Files and directories of the Go module that the processes of a program need at run time."""
     paths: set[str] = set()
-    for component in catalogue.all_components():
-        if component.program == program:
-            paths.update(component.crds)
-            paths.update(webhook.manifest for webhook in component.webhooks)
+    for process in catalogue.all_processes():
+        if process.program == program:
+            paths.update(process.crds)
+            paths.update(webhook.manifest for webhook in process.webhooks)
     return sorted(paths)
 
 
 def program_directory(
     catalogue: Catalogue, program: Program, files: pathlib.Path, cache: pathlib.Path, go: Go
 ) -> pathlib.Path:
-    """The place of a built program; its name changes with everything that goes into the build."""
+    """The directory of a built program; its name changes with everything that goes into the build."""
     digest = hashlib.sha256()
     source = files / "go" / program.source_name
     for name in ("go.mod", "go.sum"):
@@ -172,30 +164,26 @@ def ensure_programs(
         for leftover in (cache / "programs").glob(f"{_BUILD_TEMPORARY}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         missing = [item for item in programs if not item.directory.is_dir()]
-        builder = Builder(
-            go, catalogue, files, cache, report, total=sum(len(item.program.binaries) for item in missing)
-        )
+        total = sum(len(item.program.binaries) for item in missing)
+        builder = Builder(go, catalogue, files, cache, report, total)
         for item in missing:
             seconds = builder.build(item)
             result[item.program.name] = dataclasses.replace(item, built=True, seconds=seconds)
     return result
 
 
+@dataclasses.dataclass(slots=True)
 class Builder:
-    """Builds programs one after the other and tells how far it is."""
+    """Builds programs one after the other and reports its progress."""
 
-    def __init__(
-        self, go: Go, catalogue: Catalogue, files: pathlib.Path, cache: pathlib.Path, report: Report, total: int
-    ) -> None:
-        """Remember the tools and start the clock."""
-        self.go = go
-        self.catalogue = catalogue
-        self.files = files
-        self.cache = cache
-        self.report = report
-        self.total = total
-        self.done = 0
-        self.begin = time.monotonic()
+    go: Go
+    catalogue: Catalogue
+    files: pathlib.Path
+    cache: pathlib.Path
+    report: Report
+    total: int
+    done: int = 0
+    begin: float = dataclasses.field(default_factory=time.monotonic)
 
     def environment(self) -> dict[str, str]:
         """Everything Go writes stays in the cache; its version is the one we found."""
@@ -211,7 +199,7 @@ class Builder:
         }
 
     def build(self, item: BuiltProgram) -> float:
-        """Build all binaries of a program and move them to their place in one step; the seconds it took."""
+        """Build all binaries of a program and move them to their directory in one step; the seconds it took."""
         begin = time.monotonic()
         parent = item.directory.parent
         parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +213,7 @@ class Builder:
         return time.monotonic() - begin
 
     def _build_binary(self, program: Program, binary: str, package: str, stage: pathlib.Path) -> None:
-        """Run go build, with a sign of life every ten seconds."""
+        """Run go build, with a report every ten seconds."""
         self.done += 1
         label = f"{self.done} of {self.total}: {binary} {program.version}"
         command = [self.go.path, "build", *build_flags(self.catalogue), "-o", str(stage / binary), package]
@@ -264,21 +252,14 @@ class Builder:
 
     def _module_directory(self, program: Program) -> pathlib.Path:
         """Where the sources of a module lie in the Go module cache."""
-        answer = subprocess.run(
-            [self.go.path, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", program.module],
-            cwd=self.files / "go" / program.source_name,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        command = [self.go.path, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", program.module]
+        answer = run_command(command, self.environment(), self.files / "go" / program.source_name)
         if answer.returncode != 0 or not answer.stdout.strip():
             raise MusterError("find", f"Go module {program.module}", answer.stderr.strip() or "it has no directory")
         return pathlib.Path(answer.stdout.strip())
 
     def _elapsed(self) -> str:
-        """Time since the first build began, as people say it."""
+        """Time since the first build began, in minutes and seconds."""
         minutes, seconds = divmod(int(time.monotonic() - self.begin), 60)
         return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"
 

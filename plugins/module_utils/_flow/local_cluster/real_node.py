@@ -3,12 +3,13 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The real node of a local cluster: what its kubelet and containerd find prepared, and taking it all away again."""
+"""The real node of a local cluster: what its kubelet and containerd need on this machine, and the removal of it."""
 
 from __future__ import annotations
 
 import collections.abc
 import contextlib
+import dataclasses
 import ipaddress
 import os
 import pathlib
@@ -24,19 +25,20 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     ClusterState,
     Layout,
-    Report,
     used_subnets,
     write_state,
 )
-from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import (
-    HostPrograms,
-    find_tool,
-)
-from ansible_collections.muster.kube.plugins.module_utils._host.files import exclusive, write_file
-from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import Host
+from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
+from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import HostPrograms, find_tool
+from ansible_collections.muster.kube.plugins.module_utils._host.files import Report, exclusive, write_file
+from ansible_collections.muster.kube.plugins.module_utils._host.machine_settings import MachineSettings
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked
 from ansible_collections.muster.kube.plugins.module_utils._model.image.image_archive import ArchiveFile, build_image
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    CONTAINERD,
+    KUBELET,
+    NodeGroup,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
     cgroup_directories,
     check_data_path,
@@ -51,39 +53,29 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
-CONTAINERD = "containerd"
-KUBELET = "kubelet"
 REMOVE_SECONDS = 20.0
 POLL_SECONDS = 0.02
-# What each v2 group must hand down before a pod can be limited; those a kernel lacks are left out.
+# The controllers that each v2 group must enable for the groups below it, so that pods can be limited.
 CONTROLLERS = ("cpu", "cpuset", "memory", "hugetlb", "pids", "io")
 CNI_CACHE = pathlib.Path("/var/lib/cni/results")
 CONTAINER_LOGS = pathlib.Path("/var/log/containers")
 NODE_FOLDERS = ("containerd", "kubelet", "cni", "pod-logs")
 
 
+@dataclasses.dataclass(slots=True)
 class RealNode:
-    """The machine as a node of one cluster."""
+    """The machine as a node of one cluster; `pause` is the directory of that program."""
 
-    def __init__(
-        self, layout: Layout, state: ClusterState, group: NodeGroup, host: HostPrograms, pause: pathlib.Path
-    ) -> None:
-        """Nothing is touched yet; `pause` is the directory of that program."""
-        self.layout = layout
-        self.state = state
-        self.group = group
-        self.host = host
-        self.pause = pause
+    layout: Layout
+    state: ClusterState
+    group: NodeGroup
+    host: HostPrograms
+    pause: pathlib.Path
 
     @property
     def network(self) -> str:
         """The bridge, which is also the name of the pod network and of the cgroup."""
         return network_name(self.state.uid)
-
-    @property
-    def socket(self) -> pathlib.Path:
-        """Where containerd listens."""
-        return containerd_socket(self.layout)
 
     def placeholders(self) -> dict[str, str]:
         """What the placeholders of containerd and kubelet stand for."""
@@ -109,38 +101,36 @@ class RealNode:
             self.state.subnet = choose_subnet(taken, parse_routes(_read("/proc/net/route")))
             write_state(self.layout, self.state)
 
-    def prepare(self) -> bool:
-        """Make what must be there before the processes start; True when the bridge had to be made."""
-        Host().enter(self.layout.directory)
+    def prepare(self) -> None:
+        """Make what must be there before the processes start."""
+        MachineSettings().save(self.layout.directory)
         address = node_address(self.state.subnet)
         ensure_node_certificate(self.layout, self.group.node_name(0), address)
         for folder in NODE_FOLDERS:
             (self.layout.data / folder).mkdir(parents=True, exist_ok=True, mode=0o700)
         ensure_cgroup(self.network)
-        if self.has_bridge():
-            return False
+
+    def create_bridge(self) -> None:
+        """Create the bridge to which the pods are connected; it has the address of the node."""
+        address = node_address(self.state.subnet)
         prefix = ipaddress.IPv4Network(self.state.subnet).prefixlen
         self._ip("link", "add", self.network, "type", "bridge")
         self._ip("address", "add", f"{address}/{prefix}", "dev", self.network)
         self._ip("link", "set", self.network, "up")
-        return True
 
     def has_bridge(self) -> bool:
         """True when the bridge is there."""
         return pathlib.Path("/sys/class/net", self.network).exists()
 
-    def ensure_sandbox_image(self, deadline: float) -> bool:
-        """Give containerd the image of pause unless it has it; True when it was imported."""
+    def ensure_sandbox_image(self, deadline: float) -> None:
+        """Give containerd the image of pause unless it has it."""
         name = sandbox_image(self.pause)
-        while True:
-            listed = self._ctr("images", "list", "--quiet", f"name=={name}")
-            if listed.returncode == 0:
-                break
+        while (listed := self._ctr("images", "list", "--quiet", f"name=={name}")).returncode != 0:
             if time.monotonic() > deadline:
                 raise MusterError("ask", CONTAINERD, listed.stderr.strip())
             time.sleep(0.1)
         if name in listed.stdout.split():
-            return False
+            return
         archive = self.layout.data / "containerd" / "pause.tar"
         content = ArchiveFile("pause", (self.pause / "pause").read_bytes(), 0o755)
         write_file(archive, build_image(name, [content], platform.machine(), ["/pause"]))
@@ -148,15 +138,15 @@ class RealNode:
         archive.unlink(missing_ok=True)
         if imported.returncode != 0:
             raise MusterError("import", f"image {name}", imported.stderr.strip())
-        return True
 
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Ask containerd."""
-        return _run([self.host.tools["ctr"], "--address", str(self.socket), "--namespace", "k8s.io", *arguments])
+        address = str(containerd_socket(self.layout))
+        return run_command([self.host.tools["ctr"], "--address", address, "--namespace", "k8s.io", *arguments])
 
     def _ip(self, *arguments: str) -> None:
         """Change an interface."""
-        answer = _run([self.host.tools["ip"], *arguments])
+        answer = run_command([self.host.tools["ip"], *arguments])
         if answer.returncode != 0:
             raise MusterError("create", f"network interface {self.network}", answer.stderr.strip())
 
@@ -176,13 +166,13 @@ def ensure_cgroup(name: str) -> None:
         try:
             path.mkdir(exist_ok=True)
             if not directories:
-                _hand_down(path.parent)
+                _enable_controllers(path.parent)
         except OSError as error:
             raise MusterError("create", f"cgroup {directory}", str(error)) from error
 
 
-def _hand_down(group: pathlib.Path) -> None:
-    """Let the groups below a v2 group use all controllers we may need."""
+def _enable_controllers(group: pathlib.Path) -> None:
+    """Let the groups below a v2 group use all controllers we may need; a kernel may lack some."""
     offered = (group / "cgroup.controllers").read_text(encoding="utf-8").split()
     for controller in CONTROLLERS:
         if controller in offered:
@@ -190,9 +180,9 @@ def _hand_down(group: pathlib.Path) -> None:
 
 
 def remove_real_node(layout: Layout, state: ClusterState) -> None:
-    """Take the node away: processes, cgroups, mounts, interfaces and files, whatever state they were left in.
+    """Remove the node: processes, cgroups, mounts, interfaces and files, whatever state they were left in.
 
-    Everything goes by force, since nothing of it is kept. The API server may be gone already.
+    Processes are killed, since nothing of them is kept. The API server may be gone already.
     """
     network = network_name(state.uid)
     cgroups = cgroup_directories(parse_mounts(_read("/proc/self/mountinfo")), network, ("cgroup", "cgroup2"))
@@ -209,7 +199,7 @@ def remove_real_node(layout: Layout, state: ClusterState) -> None:
     for name in ("kubelet-serving", f"clients/{KUBELET}"):
         for suffix in (".crt", ".key"):
             (layout.certificates / f"{name}{suffix}").unlink(missing_ok=True)
-    Host().leave(layout.directory)
+    MachineSettings().restore(layout.directory)
     state.real_node = ""
 
 
@@ -251,29 +241,29 @@ def _remove_cgroup(group: pathlib.Path) -> None:
 
 
 def unmount_below(directory: pathlib.Path) -> None:
-    """Unmount everything inside a directory, so that deleting it can never reach into what was mounted there."""
+    """Unmount everything inside a directory, so that deleting it cannot delete what was mounted there."""
     points = mounts_below(parse_mounts(_read("/proc/self/mountinfo")), directory.resolve())
     umount = find_tool("umount")
     for point in points:
-        answer = _run([umount or "umount", "--lazy", point])
+        answer = run_command([umount or "umount", "--lazy", point])
         if answer.returncode != 0 and os.path.ismount(point):
             raise MusterError("unmount", point, answer.stderr.strip())
 
 
 def _remove_links(network: str) -> None:
-    """Remove the bridge and the pods' ends that hang on it."""
+    """Remove the bridge and the interfaces of pods that are connected to it."""
     ip = find_tool("ip") or "ip"
     bridge = pathlib.Path("/sys/class/net", network)
     ports = sorted(os.listdir(bridge / "brif")) if bridge.exists() else []
     for link in [*ports, *([network] if bridge.exists() else [])]:
-        answer = _run([ip, "link", "delete", link])
-        # The end of a pod that is just vanishing may be gone by now.
+        answer = run_command([ip, "link", "delete", link])
+        # The interface of a pod that is being deleted may be gone by now.
         if answer.returncode != 0 and pathlib.Path("/sys/class/net", link).exists():
             raise MusterError("delete", f"network interface {link}", answer.stderr.strip())
 
 
 def _remove_shim_sockets(layout: Layout) -> None:
-    """Remove the sockets of killed shims, which lie in a place that all containerds share."""
+    """Remove the sockets of killed shims, which lie in a directory that all containerds share."""
     for note in (layout.data / "containerd" / "state").glob("io.containerd.runtime.v2.task/*/*/address"):
         with contextlib.suppress(OSError):
             address = note.read_text(encoding="utf-8").strip().removeprefix("unix://")
@@ -282,7 +272,7 @@ def _remove_shim_sockets(layout: Layout) -> None:
 
 
 def _remove_cni_cache(network: str) -> None:
-    """Remove the records of the pods' interfaces, which also lie in a shared place."""
+    """Remove the records of the pods' interfaces, which also lie in a shared directory."""
     names = sorted(os.listdir(CNI_CACHE)) if CNI_CACHE.is_dir() else []
     ids = sandbox_ids(network, names)
     for name in names:
@@ -301,8 +291,3 @@ def _remove_log_links(layout: Layout) -> None:
 def _read(path: str) -> str:
     """One of the kernel's tables."""
     return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """A short program; the caller looks at its exit code."""
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -12,14 +12,15 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import typing as t
 import uuid
 
 from ansible_collections.muster.kube.plugins.module_utils._host.files import write_file
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 STATE_VERSION = 1
-
-Report = collections.abc.Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Layout:
 
     @property
     def lock(self) -> pathlib.Path:
-        """Beside the directory, since the directory comes and goes."""
+        """Beside the directory, which is removed while the lock is held."""
         return self.cache / "clusters" / f".{self.name}.lock"
 
     @property
@@ -56,21 +57,21 @@ class Layout:
 
     @property
     def configuration(self) -> pathlib.Path:
-        """Files that components read."""
+        """Files that processes read."""
         return self.directory / "configuration"
 
     @property
     def data(self) -> pathlib.Path:
-        """What etcd stores."""
+        """Data of etcd, of the registry and of the real node."""
         return self.directory / "data"
 
-    def log(self, component: str) -> pathlib.Path:
-        """The log file of one component."""
-        return self.directory / "logs" / f"{component}.log"
+    def log(self, process: str) -> pathlib.Path:
+        """The log file of one process."""
+        return self.directory / "logs" / f"{process}.log"
 
-    def component_kubeconfig(self, component: str) -> pathlib.Path:
-        """The kubeconfig with which one component talks to the API server."""
-        return self.configuration / f"{component}.kubeconfig"
+    def process_kubeconfig(self, process: str) -> pathlib.Path:
+        """The kubeconfig with which one process talks to the API server."""
+        return self.configuration / f"{process}.kubeconfig"
 
 
 @dataclasses.dataclass(slots=True)
@@ -98,6 +99,8 @@ class ClusterState:
     registry: bool = False
     real_node: str = ""
     subnet: str = ""
+    # The node groups that were written last; None where an older version wrote the file.
+    nodes: list[NodeGroup] | None = None
 
     @classmethod
     def new(cls, name: str) -> ClusterState:
@@ -120,12 +123,20 @@ def read_state(layout: Layout) -> ClusterState | None:
         raise MusterError("read", str(layout.state), str(error)) from error
     if data.pop("state_version", None) != STATE_VERSION:
         raise MusterError("read", str(layout.state), "it was written by another version of the collection")
-    # What a newer version adds means things of the cluster that this one would leave behind.
+    # What a newer version adds stands for parts of the cluster that this one would not remove.
     if unknown := sorted(set(data) - {field.name for field in dataclasses.fields(ClusterState)}):
         cause = f"it was written by a newer version of the collection: it holds {', '.join(unknown)}"
         raise MusterError("read", str(layout.state), cause)
     data["processes"] = {name: ProcessRecord(**record) for name, record in data["processes"].items()}
+    if data.get("nodes") is not None:
+        data["nodes"] = [_node_group(group) for group in data["nodes"]]
     return ClusterState(**data)
+
+
+def _node_group(data: dict[str, t.Any]) -> NodeGroup:
+    """A node group as it was written."""
+    pairs = {name: tuple(map(tuple, data[name])) for name in ("extended", "labels")}
+    return NodeGroup(**{**data, **pairs, "taints": tuple(Taint(**taint) for taint in data["taints"])})
 
 
 def write_state(layout: Layout, state: ClusterState) -> None:
@@ -144,25 +155,20 @@ def find_clusters(cache: pathlib.Path) -> list[str]:
 
 def used_ports(cache: pathlib.Path, except_for: str = "") -> set[int]:
     """Ports remembered by other clusters, running or not, so that a stopped one gets its own back."""
-    taken: set[int] = set()
-    for name in find_clusters(cache):
-        if name == except_for:
-            continue
-        with contextlib.suppress(MusterError):
-            state = read_state(Layout(cache, name))
-            if state is not None:
-                taken.update(port for ports in state.ports.values() for port in ports.values())
-    return taken
+    return {
+        port for state in _other_states(cache, except_for) for ports in state.ports.values() for port in ports.values()
+    }
 
 
 def used_subnets(cache: pathlib.Path, except_for: str = "") -> set[str]:
     """Pod networks remembered by other clusters."""
-    taken: set[str] = set()
+    return {state.subnet for state in _other_states(cache, except_for) if state.subnet}
+
+
+def _other_states(cache: pathlib.Path, except_for: str) -> collections.abc.Iterator[ClusterState]:
+    """What the other clusters remember, as far as it can be read."""
     for name in find_clusters(cache):
-        if name == except_for:
-            continue
         with contextlib.suppress(MusterError):
-            state = read_state(Layout(cache, name))
-            if state is not None and state.subnet:
-                taken.add(state.subnet)
-    return taken
+            state = read_state(Layout(cache, name)) if name != except_for else None
+            if state is not None:
+                yield state

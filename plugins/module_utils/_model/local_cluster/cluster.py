@@ -3,14 +3,13 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values of a local cluster: what is wanted, what can be run, and the pure rules that turn one into the other."""
+"""Values of a local cluster: what is wanted, what can be run, and the rules that turn one into the other."""
 
 from __future__ import annotations
 
 import base64
 import collections.abc
 import dataclasses
-import json
 import pathlib
 import re
 import typing as t
@@ -19,11 +18,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraint
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import stored_quantity
 
-FAKE_NODE_ANNOTATION = "kwok.x-k8s.io/node"
-NODE_GROUP_LABEL = "muster.kube/node-group"
-REAL_NODE_LABEL = "muster.kube/real"
-MANAGED_ANNOTATION = "muster.kube/managed"
 PAUSE_PROGRAM = "pause"
+CONTAINERD = "containerd"
+KUBELET = "kubelet"
+REGISTRY = "registry"
 FLAG_NAME = re.compile(r"^[a-z0-9][-a-z0-9]*$")
 DNS_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$")
 PLACEHOLDER = re.compile(
@@ -74,9 +72,9 @@ class ClusterSpec:
         """The group that is this machine itself, if there is one."""
         return next((group for group in self.nodes if group.real), None)
 
-    def flags_of(self, component: str) -> dict[str, str]:
-        """The command line flags the user set for a component, without their dashes."""
-        return dict(dict(self.component_flags).get(component, ()))
+    def flags_of(self, process: str) -> dict[str, str]:
+        """The command line flags the user set for a process, without their dashes."""
+        return dict(dict(self.component_flags).get(process, ()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ class Webhook:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServingCertificate:
-    """The own authority of an operator and the names its serving certificate is for."""
+    """The authority that an operator has of its own, and the names its serving certificate is for."""
 
     authority: str
     names: tuple[str, ...]
@@ -159,16 +157,17 @@ class ProcessSpec:
     markers: tuple[str, ...] = ()
     package: str = ""
     alternatives: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
 
     @property
     def is_client(self) -> bool:
-        """True for a component that talks to the API server, so it starts after it."""
+        """True for a process that talks to the API server, so it starts after it."""
         return bool(self.user)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All programs and components we know."""
+    """All programs and processes we know."""
 
     programs: collections.abc.Mapping[str, Program]
     control_plane: tuple[ProcessSpec, ...]
@@ -176,7 +175,7 @@ class Catalogue:
     registry: ProcessSpec | None = None
     real_node: tuple[ProcessSpec, ...] = ()
 
-    def components(self, spec: ClusterSpec) -> tuple[ProcessSpec, ...]:
+    def processes(self, spec: ClusterSpec) -> tuple[ProcessSpec, ...]:
         """The processes of a cluster, in starting order."""
         return self.control_plane + tuple(self.operators[name] for name in spec.operators) + self.on_demand(spec)
 
@@ -185,22 +184,22 @@ class Catalogue:
         registry = (self.registry,) if spec.registry and self.registry is not None else ()
         return registry + (self.real_node if spec.real_group is not None else ())
 
-    def all_components(self) -> tuple[ProcessSpec, ...]:
-        """Every component there is an entry for."""
+    def all_processes(self) -> tuple[ProcessSpec, ...]:
+        """Every process there is an entry for."""
         registry = () if self.registry is None else (self.registry,)
         return (*self.control_plane, *self.operators.values(), *registry, *self.real_node)
 
     def program_names(self, spec: ClusterSpec) -> list[str]:
         """The programs that must be built for a cluster."""
-        names = [component.program for component in self.components(spec) if component.program]
+        names = [process.program for process in self.processes(spec) if process.program]
         return names + ([PAUSE_PROGRAM] if spec.real_group is not None else [])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placeholders:
-    """What the placeholders of one component stand for in one cluster."""
+    """What the placeholders of one process stand for in one cluster; a port that is not chosen yet is 0."""
 
-    component: str
+    process: str
     paths: collections.abc.Mapping[str, str]
     ports: collections.abc.Mapping[str, collections.abc.Mapping[str, int]]
     read_certificate: collections.abc.Callable[[str], bytes]
@@ -210,7 +209,7 @@ class Placeholders:
         kind, _separator, rest = key.partition(":")
         if kind == "port":
             owner, _separator, port = rest.rpartition(":")
-            return str(self.ports[owner or self.component][port])
+            return str(self.ports.get(owner or self.process, {}).get(port, 0))
         if kind == "base64":
             return base64.b64encode(self.read_certificate(rest)).decode()
         return self.paths[key]
@@ -219,17 +218,15 @@ class Placeholders:
 def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[str]) -> None:
     """Refuse what an argument spec cannot: bad names, equal groups, negative counts, unknown operators."""
     if not DNS_NAME.match(spec.name):
-        raise BadInput(
-            "use", "name", f"{spec.name!r} is not made of lower case letters, digits and dashes (at most 42)"
-        )
+        cause = f"{spec.name!r} is not made of lower case letters, digits and dashes (at most 42)"
+        raise BadInput("use", "name", cause)
     seen: set[str] = set()
     for index, group in enumerate(spec.nodes):
         if not DNS_NAME.match(group.name):
             raise BadInput("use", f"nodes[{index}].name", f"{group.name!r} is not a lower case DNS label")
         if group.name in seen:
-            raise BadInput(
-                "use", f"nodes[{index}].name", f"{group.name!r} names two groups; give each group its own name"
-            )
+            cause = f"{group.name!r} names two groups; give each group its own name"
+            raise BadInput("use", f"nodes[{index}].name", cause)
         if group.count < 0:
             raise BadInput("use", f"nodes[{index}].count", f"{group.count} is negative")
         _check_real(spec, index)
@@ -245,14 +242,13 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
             raise BadInput("use", f"operators[{index}]", f"{operator!r} is not in the catalogue; known are {known}")
 
 
-def check_flags(spec: ClusterSpec, components: collections.abc.Iterable[ProcessSpec]) -> None:
-    """Refuse flags of a component that this cluster does not have, and names that could not be flags."""
-    known = {component.name for component in components}
+def check_flags(spec: ClusterSpec, processes: collections.abc.Iterable[ProcessSpec]) -> None:
+    """Refuse flags of a process that this cluster does not have, and names that could not be flags."""
+    known = {process.name for process in processes}
     for name, flags in spec.component_flags:
         if name not in known:
-            raise BadInput(
-                "use", f"component_flags.{name}", f"this cluster has no such component, but {', '.join(sorted(known))}"
-            )
+            cause = f"this cluster has no such component, but {', '.join(sorted(known))}"
+            raise BadInput("use", f"component_flags.{name}", cause)
         for flag, _value in flags:
             if not FLAG_NAME.match(flag):
                 raise BadInput("use", f"component_flags.{name}", f"{flag!r} is not the name of a flag without dashes")
@@ -264,9 +260,8 @@ def _check_real(spec: ClusterSpec, index: int) -> None:
     if not group.real:
         return
     if group.count != 1:
-        raise BadInput(
-            "use", f"nodes[{index}].count", f"a real node is this machine, so there is one, not {group.count}"
-        )
+        cause = f"a real node is this machine, so there is one, not {group.count}"
+        raise BadInput("use", f"nodes[{index}].count", cause)
     if any(other.real for other in spec.nodes[:index]):
         raise BadInput("use", f"nodes[{index}].real", "a cluster can have one real node, and another group is real too")
     if group.cpu or group.memory:
@@ -295,11 +290,11 @@ def expand_object(value: t.Any, values: Placeholders) -> t.Any:
 
 
 def build_command(
-    component: ProcessSpec, directory: str, values: Placeholders, flags: collections.abc.Mapping[str, str]
+    process: ProcessSpec, directory: str, values: Placeholders, flags: collections.abc.Mapping[str, str]
 ) -> list[str]:
     """The command line; an argument whose placeholder is empty is left out, one that the user set replaces ours."""
-    command = [f"{directory}/{component.binary}"]
-    for argument in component.arguments:
+    command = [f"{directory}/{process.binary}"]
+    for argument in process.arguments:
         if argument.partition("=")[0].removeprefix("--") in flags:
             continue
         keys = PLACEHOLDER.findall(argument)
@@ -307,179 +302,6 @@ def build_command(
             continue
         command.append(expand(argument, values))
     return command + [f"--{name}={value}" for name, value in sorted(flags.items())]
-
-
-def build_node(group: NodeGroup, index: int) -> dict[str, t.Any]:
-    """The node object of one simulated node, with its status, as a kubelet would register it."""
-    name = group.node_name(index)
-    capacity = group.capacity()
-    managed = {
-        "labels": sorted(key for key, _value in group.labels),
-        "resources": sorted(capacity),
-        "taints": sorted(f"{taint.key}:{taint.effect}" for taint in group.taints),
-    }
-    if group.real:
-        return _build_real_node(group, name, managed)
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "annotations": {FAKE_NODE_ANNOTATION: "fake", MANAGED_ANNOTATION: json.dumps(managed)},
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                **dict(group.labels),
-                NODE_GROUP_LABEL: group.name,
-            },
-        },
-        "spec": {"taints": [taint.as_object() for taint in group.taints]},
-        "status": {
-            "capacity": capacity,
-            "allocatable": capacity,
-            "nodeInfo": dict.fromkeys(
-                (
-                    "bootID",
-                    "containerRuntimeVersion",
-                    "kernelVersion",
-                    "kubeProxyVersion",
-                    "kubeletVersion",
-                    "machineID",
-                    "osImage",
-                    "systemUUID",
-                ),
-                "muster",
-            )
-            | {"architecture": "amd64", "operatingSystem": "linux"},
-        },
-    }
-
-
-def _build_real_node(group: NodeGroup, name: str, managed: dict[str, list[str]]) -> dict[str, t.Any]:
-    """What we want of the node that the kubelet registers; the rest of it is the kubelet's."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "annotations": {MANAGED_ANNOTATION: json.dumps(managed)},
-            "labels": {**dict(group.labels), NODE_GROUP_LABEL: group.name, REAL_NODE_LABEL: "true"},
-        },
-        "spec": {"taints": [taint.as_object() for taint in group.taints]},
-        "status": {"capacity": group.capacity(), "allocatable": group.capacity()},
-    }
-
-
-def is_real(node: dict[str, t.Any]) -> bool:
-    """True for a node that a kubelet registers, not we."""
-    return (node["metadata"].get("labels") or {}).get(REAL_NODE_LABEL) == "true"
-
-
-def build_nodes(groups: collections.abc.Iterable[NodeGroup]) -> dict[str, dict[str, t.Any]]:
-    """All nodes the groups ask for, by name; two groups may not produce the same name."""
-    nodes: dict[str, dict[str, t.Any]] = {}
-    for group in groups:
-        for index in range(group.count):
-            node = build_node(group, index)
-            name = node["metadata"]["name"]
-            if name in nodes:
-                raise BadInput("use", f"nodes group {group.name!r}", f"it makes a second node called {name}")
-            nodes[name] = node
-    return nodes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeChange:
-    """What must be patched on one node, in merge patch form; an empty part needs no request."""
-
-    name: str
-    node: dict[str, t.Any]
-    status: dict[str, t.Any]
-
-
-def is_ready(node: dict[str, t.Any]) -> bool:
-    """True when pods can be placed on the node: ready, and the taint of a node that is not is gone."""
-    conditions = node.get("status", {}).get("conditions") or ()
-    ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
-    taints = node.get("spec", {}).get("taints") or ()
-    return ready and not any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
-
-
-def find_change(wanted: dict[str, t.Any], live: dict[str, t.Any]) -> NodeChange | None:
-    """The difference between a wanted and a live node.
-
-    Only what we manage counts, which the node's annotation remembers: a label, taint or resource that somebody else
-    added stays.
-    """
-    name = wanted["metadata"]["name"]
-    metadata = live["metadata"]
-    before = _managed(metadata.get("annotations") or {})
-    now = _managed(wanted["metadata"]["annotations"])
-    change: dict[str, t.Any] = {}
-    labels = _map_change(wanted["metadata"]["labels"], metadata.get("labels") or {}, before["labels"] - now["labels"])
-    annotations = _map_change(wanted["metadata"]["annotations"], metadata.get("annotations") or {}, frozenset())
-    if labels or annotations:
-        change["metadata"] = {"labels": labels, "annotations": annotations}
-    taints = live.get("spec", {}).get("taints") or []
-    merged = _merge_taints(wanted["spec"]["taints"], taints, before["taints"])
-    if merged is not None:
-        # The list is replaced whole, so nobody may have touched it since we read it.
-        change.setdefault("metadata", {})["resourceVersion"] = metadata["resourceVersion"]
-        change["spec"] = {"taints": merged}
-    gone = before["resources"] - now["resources"]
-    status = {}
-    for field in ("capacity", "allocatable"):
-        amounts = _amounts_change(wanted["status"][field], live.get("status", {}).get(field) or {}, gone)
-        if amounts:
-            status[field] = amounts
-    return NodeChange(name, change, {"status": status} if status else {}) if change or status else None
-
-
-def _managed(annotations: dict[str, str]) -> dict[str, frozenset[str]]:
-    """The names we wrote on a node, by sort; nothing when the annotation is missing or was spoilt."""
-    try:
-        data = json.loads(annotations.get(MANAGED_ANNOTATION, "{}"))
-    except ValueError:
-        data = {}
-    return {sort: frozenset(data.get(sort, ())) for sort in ("labels", "resources", "taints")}
-
-
-def _map_change(wanted: dict[str, str], live: dict[str, str], gone: frozenset[str]) -> dict[str, str | None]:
-    """A merge patch of a string map."""
-    change: dict[str, str | None] = {key: value for key, value in wanted.items() if live.get(key) != value}
-    change.update({key: None for key in gone if key in live})
-    return change
-
-
-def _amounts_change(wanted: dict[str, str], live: dict[str, str], gone: frozenset[str]) -> dict[str, str | None]:
-    """A merge patch of a resource list; 8 and 8000m are equal."""
-    change: dict[str, str | None] = {
-        key: value
-        for key, value in wanted.items()
-        if key not in live or stored_quantity(live[key]) != stored_quantity(value)
-    }
-    change.update({key: None for key in gone if key in live})
-    return change
-
-
-def _merge_taints(
-    wanted: list[dict[str, str]], live: list[dict[str, str]], before: frozenset[str]
-) -> list[dict[str, str]] | None:
-    """The new list of taints, None when the live one is right. Taints of others keep their place."""
-
-    def identity(taint: dict[str, str]) -> str:
-        """Key and effect: the API allows one taint of each."""
-        return f"{taint['key']}:{taint['effect']}"
-
-    ours = {identity(taint): taint for taint in wanted}
-    kept = [taint for taint in live if identity(taint) not in before and identity(taint) not in ours]
-    current = {
-        identity(taint): {key: taint[key] for key in ("key", "effect", "value") if taint.get(key)} for taint in live
-    }
-    if all(current.get(key) == taint for key, taint in ours.items()) and not (before - set(ours)) & set(current):
-        return None
-    return kept + list(ours.values())
 
 
 def rewrite_webhooks(manifest: dict[str, t.Any], webhook: Webhook, port: int, ca_bundle: str) -> dict[str, t.Any]:

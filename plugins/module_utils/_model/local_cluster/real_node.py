@@ -15,7 +15,7 @@ import re
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
-# Each cluster takes one piece of this range for its pods.
+# Each cluster uses one subnet of this range for its pods.
 POD_RANGE = ipaddress.IPv4Network("10.213.0.0/16")
 SUBNET_PREFIX = 24
 # The kernel's limit for the path of a socket, less the longest name that containerd and the kubelet put below `data`.
@@ -93,7 +93,7 @@ def cgroup_directories(mounts: collections.abc.Iterable[Mount], name: str, kinds
 
 
 def check_data_path(data: pathlib.PurePath) -> None:
-    """Refuse a place in which the sockets of the node could not be made."""
+    """Refuse a directory in which the sockets of the node could not be made."""
     if len(str(data)) > SOCKET_PATH_LIMIT:
         cause = f"{data} is longer than {SOCKET_PATH_LIMIT} characters, too long for the sockets of a real node"
         raise BadInput("use", "cache", cause)

@@ -40,7 +40,7 @@ def machine(tmp_path, monkeypatch):
 
 def test_everything_is_found_also_under_another_name(machine):
     found = find_host_programs(CATALOGUE, REAL)
-    assert found.components == {"registry": machine / "registry", "containerd": machine / "containerd"}
+    assert found.processes == {"registry": machine / "registry", "containerd": machine / "containerd"}
     assert found.tools["runc"] == str(machine / "runc")
     assert found.cni_plugins == str(machine)
 
@@ -63,7 +63,7 @@ def test_root_is_needed_for_a_real_node_and_not_for_a_registry(machine, monkeypa
     monkeypatch.setattr(host_programs.os, "geteuid", lambda: 1000)
     with pytest.raises(MusterError, match="Cannot start a real node: it needs root"):
         find_host_programs(CATALOGUE, REAL)
-    assert find_host_programs(CATALOGUE, ClusterSpec("c", registry=True)).components == {
+    assert find_host_programs(CATALOGUE, ClusterSpec("c", registry=True)).processes == {
         "registry": machine / "registry"
     }
 
@@ -71,7 +71,7 @@ def test_root_is_needed_for_a_real_node_and_not_for_a_registry(machine, monkeypa
 def test_nothing_is_needed_without_them(machine):
     for path in machine.iterdir():
         path.unlink()
-    assert find_host_programs(CATALOGUE, ClusterSpec("c")).components == {}
+    assert find_host_programs(CATALOGUE, ClusterSpec("c")).processes == {}
 
 
 def test_a_node_of_another_cluster_is_refused(machine, monkeypatch):

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._host import processes
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import (
-    ComponentError,
     Process,
     choose_ports,
     find_marked,
@@ -208,13 +207,13 @@ def test_the_end_of_a_log_is_shown(tmp_path):
 def test_an_exit_is_noticed_and_shown_with_the_log(started, tmp_path):
     process = started(["sh", "-c", "echo unknown flag; exit 3"])
     deadline = time.monotonic() + 60
-    with pytest.raises(ComponentError, match=r"(?s)Cannot start x: it exited.*unknown flag"):
+    with pytest.raises(MusterError, match=r"(?s)Cannot start x: it exited.*unknown flag"):
         wait_healthy("x", process, lambda: False, tmp_path / "logs" / "x.log", deadline, lambda _text: None)
 
 
 def test_waiting_ends_with_the_deadline(started, tmp_path):
     process = started(["sleep", "60"])
-    with pytest.raises(ComponentError, match="not healthy after"):
+    with pytest.raises(MusterError, match="not healthy after"):
         wait_healthy("x", process, lambda: False, tmp_path / "logs" / "x.log", time.monotonic() - 1, lambda _text: None)
 
 

@@ -127,7 +127,9 @@ DISCOVERY = {
     "/apis/apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],
     "/apis/ray.io/v1": [("rayclusters", "RayCluster", True)],
 }
-COLLECTION = re.compile(r".*/(nodes|namespaces|secrets|customresourcedefinitions|validatingwebhookconfigurations)$")
+COLLECTION = re.compile(
+    r".*/(nodes|namespaces|secrets|leases|customresourcedefinitions|validatingwebhookconfigurations)$"
+)
 
 
 class FakeApi:
@@ -195,7 +197,9 @@ class FakeApi:
         return result if dry else self._store(path, result)
 
     def _delete(self, path, _query, _data):
-        if self.objects.pop(path, None) is None:
+        if COLLECTION.match(path):
+            self.objects = {name: obj for name, obj in self.objects.items() if not name.startswith(f"{path}/")}
+        elif self.objects.pop(path, None) is None:
             return self._missing(path)
         return 200, {"kind": "Status", "status": "Success"}
 

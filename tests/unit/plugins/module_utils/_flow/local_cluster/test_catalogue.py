@@ -24,7 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 
 FILES = pathlib.Path(__file__).resolve().parents[6] / "roles" / "local_cluster" / "files"
 REAL = read_catalogue(FILES)
-COMPONENTS = REAL.all_components()
+COMPONENTS = REAL.all_processes()
 # Programs of other people's modules; what is left are our own sources.
 FOREIGN = [program for program in REAL.programs.values() if not program.module.startswith("muster.kube/")]
 
@@ -96,14 +96,14 @@ def test_copied_directories_exist():
 
 def test_components_come_in_starting_order(catalogue_data):
     names = [
-        component.name for component in build_catalogue(catalogue_data).components(ClusterSpec("c", operators=("ray",)))
+        component.name for component in build_catalogue(catalogue_data).processes(ClusterSpec("c", operators=("ray",)))
     ]
     assert names == ["etcd", "kube-apiserver", "kube-scheduler", "ray"]
 
 
 def test_a_registry_and_a_real_node_are_run_and_built_only_on_demand():
     plain, real = ClusterSpec("c"), ClusterSpec("c", (NodeGroup("n", 1, "", "", 1, real=True),), registry=True)
-    more = [component.name for component in REAL.components(real)[len(REAL.components(plain)) :]]
+    more = [component.name for component in REAL.processes(real)[len(REAL.processes(plain)) :]]
     assert more == ["registry", "containerd", "kubelet"]
     assert not {"kubelet", "pause"} & set(REAL.program_names(plain))
     assert {"kubelet", "pause"} <= set(REAL.program_names(real))

@@ -33,7 +33,7 @@ from cryptography.x509.oid import NameOID
 def layout(tmp_path, catalogue_data):
     """A cluster with its certificates made."""
     made = Layout(tmp_path, "c")
-    ensure_certificates(made, build_catalogue(catalogue_data).components(ClusterSpec("c", operators=("ray",))))
+    ensure_certificates(made, build_catalogue(catalogue_data).processes(ClusterSpec("c", operators=("ray",))))
     return made
 
 
@@ -95,18 +95,18 @@ def test_keys_are_private(layout):
 
 def test_a_second_run_keeps_every_file(layout, catalogue_data):
     before = {path: path.stat().st_ino for path in layout.certificates.rglob("*") if path.is_file()}
-    ensure_certificates(layout, build_catalogue(catalogue_data).components(ClusterSpec("c", operators=("ray",))))
+    ensure_certificates(layout, build_catalogue(catalogue_data).processes(ClusterSpec("c", operators=("ray",))))
     assert {path: path.stat().st_ino for path in layout.certificates.rglob("*") if path.is_file()} == before
 
 
 def test_an_authority_of_another_kind_is_refused_rather_than_replaced(tmp_path):
-    Authority.ensure(tmp_path, "x")
+    Authority(tmp_path, "x")
     key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     (tmp_path / "ca.key").write_bytes(key)
     with pytest.raises(MusterError, match="not an RSA key"):
-        Authority.ensure(tmp_path, "x")
+        Authority(tmp_path, "x").ensure_certificate(tmp_path / "client", "y")
 
 
 def test_a_kubeconfig_holds_everything():

@@ -12,7 +12,8 @@ import signal
 
 import pytest
 import yaml
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster, reconcile
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     Layout,
@@ -86,9 +87,10 @@ def bench(tmp_path, catalogue_data, program_directory, api, client, monkeypatch)
     def programs(catalogue, names, *_rest):
         return {name: BuiltProgram(catalogue.programs[name], program_directory) for name in names}
 
-    monkeypatch.setattr(cluster, "ensure_programs", programs)
-    monkeypatch.setattr(cluster, "find_programs", lambda *args: (Go("go", "1"), list(programs(*args).values())))
-    monkeypatch.setattr(cluster, "connect", lambda *_args, **_kwargs: client)
+    monkeypatch.setattr(reconcile, "ensure_programs", programs)
+    monkeypatch.setattr(reconcile, "find_programs", lambda *args: (Go("go", "1"), list(programs(*args).values())))
+    for module in (cluster, reconcile):
+        monkeypatch.setattr(module, "connect", lambda *_args, **_kwargs: client)
     made = Bench(tmp_path, catalogue_data)
     yield made
     for path in (made.cache / "clusters").glob("*/cluster.json"):
@@ -122,8 +124,8 @@ def test_check_mode_tells_the_same_actions_and_does_nothing(bench, api):
     assert not bench.cache.exists()
     assert api.writes == []
     made = bench.run(operators=("ray",))
-    written = [action for action in made["actions"] if not action.startswith("write ")]
-    assert predicted["actions"] == written
+    assert predicted["actions"] == made["actions"]
+    assert "write CustomResourceDefinition rayclusters.ray.io" in made["actions"]
     assert predicted["changed"]
     assert set(predicted) == set(made)
     assert bench.run(operators=("ray",), check_mode=True)["changed"] is False
@@ -147,7 +149,7 @@ def test_check_mode_sees_changes_of_nodes_operators_and_settings(bench, api):
     assert api.writes == []
     assert {name: item["pid"] for name, item in predicted["components"].items()} == pids
     real = bench.run(operators=("ray",), nodes=nodes, feature_gates=(("A", True),))
-    assert sorted(real["actions"]) == sorted(predicted["actions"])
+    assert real["actions"] == predicted["actions"]
 
 
 def test_a_component_that_ended_is_restarted_with_the_same_ports(bench):
@@ -158,6 +160,27 @@ def test_a_component_that_ended_is_restarted_with_the_same_ports(bench):
     assert repaired["components"]["kube-scheduler"]["ports"] == first["components"]["kube-scheduler"]["ports"]
     assert repaired["components"]["etcd"] == first["components"]["etcd"]
     assert bench.run()["changed"] is False
+
+
+def test_what_a_dead_process_holds_is_deleted_before_the_next_one_starts(bench, api, monkeypatch):
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    scheduler = bench.data["control_plane"][2]
+    scheduler["clears"] = [leases]
+    bench.run()
+    assert ("DELETE", leases) not in api.writes
+    api.objects[f"{leases}/node-0"] = {"metadata": {"name": "node-0"}}
+    started = []
+    start = Processes.start
+
+    def recorded(self, prepared):
+        started.append((prepared.spec.name, f"{leases}/node-0" in api.objects))
+        start(self, prepared)
+
+    monkeypatch.setattr(Processes, "start", recorded)
+    for name in ("kube-apiserver", "kube-scheduler"):
+        stop_processes([find_process(bench.pid(name))], 5)
+    bench.run()
+    assert started == [("kube-apiserver", True), ("kube-scheduler", False)]
 
 
 def test_check_mode_sees_an_ended_component(bench):
@@ -198,29 +221,29 @@ def test_an_existing_cluster_whose_repair_fails_keeps_its_data(bench):
 
 def test_a_component_that_stays_sick_is_given_up(bench, monkeypatch):
     bench.data["control_plane"][1]["arguments"].append("--sick")
-    wait = cluster.Components.wait
+    wait = Processes.wait
 
     def impatient(self, prepared, deadline):
-        wait(self, prepared, 0.0 if prepared.component.name == "kube-apiserver" else deadline)
+        wait(self, prepared, 0.0 if prepared.spec.name == "kube-apiserver" else deadline)
 
-    monkeypatch.setattr(cluster.Components, "wait", impatient)
+    monkeypatch.setattr(Processes, "wait", impatient)
     with pytest.raises(MusterError, match="Cannot start kube-apiserver: not healthy after"):
         bench.run()
     assert not bench.layout().directory.exists()
 
 
 def test_an_interrupted_start_is_continued(bench, monkeypatch):
-    real_start = cluster.Components.start
+    real_start = Processes.start
 
     def interrupted(self, prepared):
         real_start(self, prepared)
-        if prepared.component.name == "kube-apiserver":
+        if prepared.spec.name == "kube-apiserver":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(cluster.Components, "start", interrupted)
+    monkeypatch.setattr(Processes, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench.run()
-    monkeypatch.setattr(cluster.Components, "start", real_start)
+    monkeypatch.setattr(Processes, "start", real_start)
     pid = bench.pid("etcd")
     continued = bench.run()
     assert continued["actions"][0] == "start kube-scheduler"
@@ -274,6 +297,14 @@ def test_an_operator_that_is_no_longer_wanted_is_stopped(bench, api):
     assert find_process(pid) is None
     assert not [name for name in api.objects if "webhook" in name]
     assert changed["operators"] == []
+    assert bench.run()["changed"] is False
+
+
+def test_an_operator_that_the_catalogue_no_longer_has_is_stopped(bench):
+    bench.run(operators=("ray",))
+    del bench.data["operators"]["ray"]
+    assert bench.run(check_mode=True)["actions"] == ["stop ray"]
+    assert bench.run()["actions"] == ["stop ray"]
     assert bench.run()["changed"] is False
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Components: ports that stay, fingerprints that tell a change, recovery after an interruption."""
+"""Processes: ports that stay, fingerprints that tell a change, recovery after an interruption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster im
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
-    Components,
+    Processes,
     stop_in_order,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
@@ -45,103 +45,103 @@ def catalogue(catalogue_data, tmp_path):
 
 
 @pytest.fixture
-def components(tmp_path, catalogue):
-    """The components of a cluster; whatever they started is ended."""
+def processes(tmp_path, catalogue):
+    """The processes of a cluster; whatever they started is ended."""
     layout = Layout(tmp_path / "cache", "c")
     state = ClusterState.new("c")
-    made = Components(layout, state, ClusterSpec("c"), tmp_path, lambda _text: None)
+    made = Processes(layout, state, ClusterSpec("c"), tmp_path, lambda _text: None)
     made.assign_ports(catalogue.control_plane)
     ensure_certificates(layout, catalogue.control_plane)
     yield made
     stop_processes(find_marked(state.uid), 5)
 
 
-def prepare(components, catalogue, directory):
-    return [components.prepare(component, directory) for component in catalogue.control_plane]
+def prepare(processes, catalogue, directory):
+    return [processes.prepare(component, directory) for component in catalogue.control_plane]
 
 
-def test_ports_are_chosen_once(components, catalogue):
-    before = {name: dict(ports) for name, ports in components.state.ports.items()}
-    components.assign_ports(catalogue.components(ClusterSpec("c", operators=("ray",))))
-    after = components.state.ports
+def test_ports_are_chosen_once(processes, catalogue):
+    before = {name: dict(ports) for name, ports in processes.state.ports.items()}
+    processes.assign_ports(catalogue.processes(ClusterSpec("c", operators=("ray",))))
+    after = processes.state.ports
     assert {name: after[name] for name in before} == before
     assert set(after["ray"]) == {"health", "webhook"}
     assert len({port for ports in after.values() for port in ports.values()}) == 5
 
 
-def test_all_components_start_and_are_described(components, catalogue, program_directory):
-    components.start_all(prepare(components, catalogue, program_directory), time.monotonic() + 60)
-    shown = components.describe()
+def test_all_processes_start_and_are_described(processes, catalogue, program_directory):
+    processes.start_all(prepare(processes, catalogue, program_directory), time.monotonic() + 60)
+    shown = processes.describe()
     assert list(shown) == ["etcd", "kube-apiserver", "kube-scheduler"]
     assert all(item["running"] and item["pid"] for item in shown.values())
-    assert read_state(components.layout) == components.state
-    configuration = components.layout.configuration
-    assert (configuration / "scheduler.yaml").read_text() == f"server: {components.state.server()}\n"
-    assert components.state.server() in (configuration / "kube-scheduler.kubeconfig").read_text()
+    assert read_state(processes.layout) == processes.state
+    configuration = processes.layout.configuration
+    assert (configuration / "scheduler.yaml").read_text() == f"server: {processes.state.server()}\n"
+    assert processes.state.server() in (configuration / "kube-scheduler.kubeconfig").read_text()
 
 
-def test_marker_files_are_there_only_while_programs_start(components, catalogue, program_directory, tmp_path):
+def test_marker_files_are_there_only_while_programs_start(processes, catalogue, program_directory, tmp_path):
     marker = tmp_path / "outside" / "deep" / "tls.crt"
-    prepared = prepare(components, catalogue, program_directory)
-    with components.markers(prepared):
+    prepared = prepare(processes, catalogue, program_directory)
+    with processes.markers(prepared):
         assert marker.exists()
     assert not (tmp_path / "outside").exists()
     marker.parent.mkdir(parents=True)
     marker.write_text("of somebody else")
-    with components.markers(prepared):
+    with processes.markers(prepared):
         assert marker.read_text() == "of somebody else"
     assert marker.exists()
 
 
-def test_a_component_is_running_outdated_stopped_or_absent(components, catalogue, program_directory):
+def test_a_component_is_running_outdated_stopped_or_absent(processes, catalogue, program_directory):
     etcd = catalogue.control_plane[0]
-    assert components.condition(etcd, program_directory) == "absent"
-    prepared = components.prepare(etcd, program_directory)
-    components.start(prepared)
-    assert components.condition(etcd, program_directory) == "running"
-    components.spec = ClusterSpec("c", feature_gates=(("A", True),))
-    assert components.condition(etcd, program_directory) == "outdated"
-    assert components.condition(etcd, program_directory / "rebuilt") == "outdated"
-    components.spec = ClusterSpec("c", component_flags=(("etcd", (("v", "2"),)),))
-    assert components.condition(etcd, program_directory) == "outdated"
-    stop_processes([components.process("etcd")], 5)
-    assert components.condition(etcd, program_directory) == "stopped"
+    assert processes.condition(etcd, program_directory) == "absent"
+    prepared = processes.prepare(etcd, program_directory)
+    processes.start(prepared)
+    assert processes.condition(etcd, program_directory) == "running"
+    processes.spec = ClusterSpec("c", feature_gates=(("A", True),))
+    assert processes.condition(etcd, program_directory) == "outdated"
+    assert processes.condition(etcd, program_directory / "rebuilt") == "outdated"
+    processes.spec = ClusterSpec("c", component_flags=(("etcd", (("v", "2"),)),))
+    assert processes.condition(etcd, program_directory) == "outdated"
+    stop_processes([processes.process("etcd")], 5)
+    assert processes.condition(etcd, program_directory) == "stopped"
 
 
-def test_a_port_that_somebody_took_is_named(components, catalogue, program_directory, monkeypatch):
+def test_a_port_that_somebody_took_is_named(processes, catalogue, program_directory, monkeypatch):
     monkeypatch.setattr(control_plane, "PORT_SECONDS", 0.1)
-    port = components.state.ports["etcd"]["secure"]
+    port = processes.state.ports["etcd"]["secure"]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen()
         with pytest.raises(MusterError, match=f"Cannot start etcd: its secure port {port} is in use"):
-            components.start(components.prepare(catalogue.control_plane[0], program_directory))
+            processes.start(processes.prepare(catalogue.control_plane[0], program_directory))
 
 
-def test_a_start_that_was_interrupted_before_the_pid_was_written_is_adopted(components, catalogue, program_directory):
-    prepared = components.prepare(catalogue.control_plane[0], program_directory)
-    log = components.layout.log("etcd")
-    components.state.processes["etcd"] = ProcessRecord(prepared.fingerprint, str(log))
-    write_state(components.layout, components.state)
-    process = start_process(prepared.command, {}, log, components.state.uid, "etcd")
-    while process not in find_marked(components.state.uid):
+def test_a_start_that_was_interrupted_before_the_pid_was_written_is_adopted(processes, catalogue, program_directory):
+    prepared = processes.prepare(catalogue.control_plane[0], program_directory)
+    log = processes.layout.log("etcd")
+    processes.state.processes["etcd"] = ProcessRecord(prepared.fingerprint, str(log))
+    write_state(processes.layout, processes.state)
+    process = start_process(prepared.command, {}, log, processes.state.uid, "etcd")
+    while process not in find_marked(processes.state.uid):
         assert is_alive(process)
-    components.recover()
-    assert components.process("etcd") == process
-    assert components.condition(catalogue.control_plane[0], program_directory) == "running"
+    stop_in_order(dict.fromkeys(processes.adopt(), ""))
+    assert processes.process("etcd") == process
+    assert processes.condition(catalogue.control_plane[0], program_directory) == "running"
 
 
-def test_a_process_that_no_record_knows_is_stopped_and_recorded_ones_are_not(components, catalogue, program_directory):
-    components.start(components.prepare(catalogue.control_plane[0], program_directory))
-    stray = start_process(["sleep", "60"], {}, components.layout.log("x"), components.state.uid, "etcd")
-    other = start_process(["sleep", "60"], {}, components.layout.log("x"), "another-cluster", "etcd")
-    while stray not in find_marked(components.state.uid):
+def test_a_process_that_no_record_knows_is_stopped_and_recorded_ones_are_not(processes, catalogue, program_directory):
+    processes.start(processes.prepare(catalogue.control_plane[0], program_directory))
+    stray = start_process(["sleep", "60"], {}, processes.layout.log("x"), processes.state.uid, "etcd")
+    other = start_process(["sleep", "60"], {}, processes.layout.log("x"), "another-cluster", "etcd")
+    while stray not in find_marked(processes.state.uid):
         assert is_alive(stray)
-    components.recover()
+    stop_in_order(dict.fromkeys(processes.adopt(), ""))
     assert not is_alive(stray)
     assert is_alive(other)
-    assert components.process("etcd") is not None
+    assert processes.process("etcd") is not None
     stop_processes([other], 5)
 
 
@@ -153,22 +153,23 @@ def test_clients_stop_before_the_api_server_and_that_before_its_store(monkeypatc
     assert stopped == [[client, other], [server], [etcd]]
 
 
-def test_stopping_forgets_the_process(components, catalogue, program_directory):
-    components.start(components.prepare(catalogue.control_plane[0], program_directory))
-    process = components.process("etcd")
-    components.stop(["etcd", "never-started"])
+def test_stopping_forgets_the_process(processes, catalogue, program_directory):
+    processes.start(processes.prepare(catalogue.control_plane[0], program_directory))
+    process = processes.process("etcd")
+    processes.stop("etcd")
+    processes.stop("never-started")
     assert not is_alive(process)
-    assert components.describe() == {}
+    assert processes.describe() == {}
 
 
-def test_a_child_of_a_component_is_not_taken_for_a_stray(components, tmp_path):
-    variables = {"MUSTER_LOCAL_CLUSTER": components.state.uid, "MUSTER_LOCAL_COMPONENT": "containerd"}
+def test_a_child_of_a_component_is_not_taken_for_a_stray(processes, tmp_path):
+    variables = {"MUSTER_LOCAL_CLUSTER": processes.state.uid, "MUSTER_LOCAL_COMPONENT": "containerd"}
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
-    stray = start_process(["sleep", "60"], {}, tmp_path / "log", components.state.uid, "containerd")
+    stray = start_process(["sleep", "60"], {}, tmp_path / "log", processes.state.uid, "containerd")
     deadline = time.monotonic() + 60
-    while len(find_marked(components.state.uid)) < 2 and time.monotonic() < deadline:
+    while len(find_marked(processes.state.uid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    components.recover()
+    stop_in_order(dict.fromkeys(processes.adopt(), ""))
     assert child.poll() is None
     assert not is_alive(stray)
     child.communicate(b"\n")

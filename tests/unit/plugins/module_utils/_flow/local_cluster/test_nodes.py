@@ -11,14 +11,19 @@ import time
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import nodes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.nodes import (
-    apply_plan,
     list_nodes,
-    plan_nodes,
     settle_real,
     summarize,
     wait_ready,
+    write_nodes,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup, build_nodes
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.nodes import build_nodes
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.plan import (
+    WriteNodes,
+    describe_actions,
+    plan_nodes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
@@ -30,7 +35,7 @@ def silent(_text):
 def converge(client, *groups, report=silent):
     wanted = build_nodes(groups)
     plan = plan_nodes(wanted, list_nodes(client))
-    apply_plan(client, plan, wanted, report)
+    write_nodes(client, plan, wanted, report)
     return plan
 
 
@@ -40,10 +45,10 @@ def group(name="a", count=2, cpu="8", **more):
 
 def test_missing_nodes_are_created_and_a_second_run_writes_nothing(api, client):
     plan = converge(client, group())
-    assert plan.actions() == ["create 2 nodes (a-0, a-1)"]
+    assert describe_actions([plan]) == ["create 2 nodes (a-0, a-1)"]
     assert sorted(api.writes) == [("POST", "/api/v1/nodes")] * 2
     api.writes.clear()
-    assert converge(client, group()).empty
+    assert converge(client, group()) == WriteNodes()
     assert api.writes == []
 
 
@@ -53,7 +58,7 @@ def test_surplus_nodes_are_deleted_but_only_ours(api, client):
     api.objects["/api/v1/nodes/odd"] = {
         "metadata": {"name": "odd", "labels": {"muster.kube/node-group": "a"}, "resourceVersion": "1"}
     }
-    assert converge(client, group(count=1)).actions() == ["delete 2 nodes (a-1, a-2)"]
+    assert describe_actions([converge(client, group(count=1))]) == ["delete 2 nodes (a-1, a-2)"]
     assert {name for name in api.objects if name.startswith("/api/v1/nodes/")} == {
         "/api/v1/nodes/a-0",
         "/api/v1/nodes/real",
@@ -64,7 +69,7 @@ def test_surplus_nodes_are_deleted_but_only_ours(api, client):
 def test_changed_nodes_are_patched_through_the_right_resource(api, client):
     converge(client, group(count=1))
     api.writes.clear()
-    assert converge(client, group(count=1, cpu="4")).actions() == ["change node a-0"]
+    assert describe_actions([converge(client, group(count=1, cpu="4"))]) == ["change node a-0"]
     assert api.writes == [("PATCH", "/api/v1/nodes/a-0/status")]
     api.writes.clear()
     converge(client, group(count=1, cpu="4", labels=(("x", "y"),), taints=(Taint("t", "NoSchedule"),)))
@@ -80,14 +85,14 @@ def test_a_conflict_is_met_by_looking_again(api, client):
     api.conflicts.append("/api/v1/nodes/a-0")
     converge(client, group(count=1, taints=(Taint("t", "NoSchedule"),)))
     assert api.objects["/api/v1/nodes/a-0"]["spec"]["taints"] == [{"key": "t", "effect": "NoSchedule"}]
-    assert converge(client, group(count=1, taints=(Taint("t", "NoSchedule"),))).empty
+    assert converge(client, group(count=1, taints=(Taint("t", "NoSchedule"),))) == WriteNodes()
 
 
 def test_nodes_that_came_or_went_meanwhile_are_fine(api, client):
     wanted = build_nodes([group(count=1)])
     plan = plan_nodes(wanted, {"gone-0": {"metadata": {"name": "gone-0"}}})
     converge(client, group(count=1))
-    apply_plan(client, plan, wanted, silent)
+    write_nodes(client, plan, wanted, silent)
     assert "/api/v1/nodes/a-0" in api.objects
 
 
@@ -117,7 +122,7 @@ REAL = NodeGroup("real", 1, "", "", 110, (("nvidia.com/gpu", "2"),), (("a", "b")
 
 def test_a_real_node_creates_itself_and_is_then_made_as_wanted(api, client):
     wanted = build_nodes([REAL])
-    assert converge(client, REAL).actions() == ["create node real-0"]
+    assert describe_actions([converge(client, REAL)]) == ["create node real-0"]
     assert api.writes == []
     api.objects["/api/v1/nodes/real-0"] = {
         "metadata": {
@@ -135,9 +140,9 @@ def test_a_real_node_creates_itself_and_is_then_made_as_wanted(api, client):
     assert [taint["key"] for taint in node["spec"]["taints"]] == ["node.kubernetes.io/not-ready", "t"]
     api.writes.clear()
     settle_real(client, wanted["real-0"], time.monotonic() + 5)
-    assert converge(client, REAL).empty
+    assert converge(client, REAL) == WriteNodes()
     assert api.writes == []
-    assert converge(client).actions() == ["delete node real-0"]
+    assert describe_actions([converge(client)]) == ["delete node real-0"]
 
 
 def test_a_kubelet_that_never_registers_is_given_up(client):

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import operators
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Components
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import ClusterState, Layout
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
@@ -33,8 +33,8 @@ def objects(operator, program_directory, tmp_path):
     state = ClusterState.new("c")
     state.ports = {"ray": {"health": 1, "webhook": 2}}
     ensure_certificates(layout, [operator])
-    values = Components(layout, state, ClusterSpec("c"), tmp_path, print).placeholders(operator)
-    return operators.wanted_objects(operator, program_directory, layout, values)
+    values = Processes(layout, state, ClusterSpec("c"), tmp_path, print).placeholders(operator)
+    return operators.wanted_objects(operator, program_directory, values)
 
 
 def crds(operator, program_directory):

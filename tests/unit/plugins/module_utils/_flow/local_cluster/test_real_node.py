@@ -80,7 +80,7 @@ def test_a_bridge_that_cannot_be_made_is_named(node):
 def test_controllers_that_a_v2_group_offers_are_handed_down(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory misc\n")
     (tmp_path / "cgroup.subtree_control").write_text("")
-    real_node._hand_down(tmp_path)
+    real_node._enable_controllers(tmp_path)
     # The kernel adds each; a plain file keeps the last.
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory"
 
@@ -137,6 +137,6 @@ def test_nothing_is_unmounted_outside_of_the_directory(tmp_path, monkeypatch):
         called.append(command[-1])
         return real_node.subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(real_node, "_run", run)
+    monkeypatch.setattr(real_node, "run_command", run)
     real_node.unmount_below(tmp_path)
     assert called == [f"{tmp_path}/a/b", f"{tmp_path}/a"]

@@ -41,7 +41,7 @@ DEVICE_PLUGIN_FILES = ("kubelet.sock", "kubelet_internal_checkpoint", "DEPRECATI
 
 
 @dataclasses.dataclass(slots=True)
-class HostRecord:
+class SavedSettings:
     """How the machine was before its first real node, and which clusters have one; each named by its directory."""
 
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -49,39 +49,39 @@ class HostRecord:
     clusters: list[str] = dataclasses.field(default_factory=list)
 
 
-class Host:
-    """The machine, or in tests a directory that plays it."""
+class MachineSettings:
+    """The settings of this machine, or in tests of a directory in its place."""
 
     def __init__(self, root: pathlib.Path = pathlib.Path("/")) -> None:
         """Everything is looked up below the root."""
         self.root = root
 
-    def enter(self, cluster: pathlib.Path) -> None:
+    def save(self, cluster: pathlib.Path) -> None:
         """Remember the machine as it is before the node of this cluster starts."""
         with self._locked():
             record = self._read()
             if record is None:
                 missing = [name for name in DIRECTORIES if not self._path(name).is_dir()]
-                record = HostRecord(self._settings(), missing)
+                record = SavedSettings(self._settings(), missing)
             if str(cluster) not in record.clusters:
                 record.clusters.append(str(cluster))
                 write_file(self._path(str(RECORD)), json.dumps(dataclasses.asdict(record)))
 
-    def leave(self, cluster: pathlib.Path) -> None:
+    def restore(self, cluster: pathlib.Path) -> None:
         """Undo what the nodes changed, unless another cluster still has one."""
         with self._locked():
             record = self._read()
             if record is None:
                 return
-            # A directory that is gone was deleted by hand; nobody will come for it.
+            # A directory that is gone was deleted by hand, so its cluster will never be removed.
             record.clusters = [name for name in record.clusters if name != str(cluster) and pathlib.Path(name).is_dir()]
             if record.clusters:
                 write_file(self._path(str(RECORD)), json.dumps(dataclasses.asdict(record)))
                 return
-            self._restore(record)
+            self._write_back(record)
             self._path(str(RECORD)).unlink(missing_ok=True)
 
-    def _restore(self, record: HostRecord) -> None:
+    def _write_back(self, record: SavedSettings) -> None:
         """Write changed settings back and remove directories that were not there and hold nothing any more."""
         now = self._settings()
         for name, value in record.settings.items():
@@ -104,14 +104,14 @@ class Host:
         return found
 
     def _path(self, name: str) -> pathlib.Path:
-        """A place below the root."""
+        """A path below the root."""
         return self.root / name.lstrip("/")
 
-    def _read(self) -> HostRecord | None:
+    def _read(self) -> SavedSettings | None:
         """The record; None when no real node is known."""
         try:
             data: dict[str, t.Any] = json.loads(self._path(str(RECORD)).read_text(encoding="utf-8"))
-            return HostRecord(**data)
+            return SavedSettings(**data)
         except FileNotFoundError:
             return None
 

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._host.kubelet_traces import (
+from ansible_collections.muster.kube.plugins.module_utils._host.machine_settings import (
     DIRECTORIES,
     KERNEL_SETTINGS,
-    Host,
+    MachineSettings,
 )
 
 
@@ -44,44 +44,44 @@ def start_kubelet(root):
 
 
 def test_the_last_one_restores_everything(root, clusters):
-    host = Host(root)
-    host.enter(clusters[0])
+    host = MachineSettings(root)
+    host.save(clusters[0])
     start_kubelet(root)
-    host.enter(clusters[1])
-    host.leave(clusters[0])
+    host.save(clusters[1])
+    host.restore(clusters[0])
     assert (root / "proc/sys/vm/overcommit_memory").read_text() == "1\n"
-    host.leave(clusters[1])
+    host.restore(clusters[1])
     assert (root / "proc/sys/vm/overcommit_memory").read_text() == "0"
     assert list((root / "run").iterdir()) == []
     assert [path.name for path in (root / "var/lib").iterdir()] == ["cni"]
 
 
 def test_what_others_put_there_stays(root, clusters):
-    host = Host(root)
-    host.enter(clusters[0])
+    host = MachineSettings(root)
+    host.save(clusters[0])
     start_kubelet(root)
     (root / "var/lib/kubelet/of-another").write_text("x")
-    host.leave(clusters[0])
+    host.restore(clusters[0])
     assert [path.name for path in (root / "var/lib/kubelet").iterdir()] == ["of-another"]
 
 
 def test_a_kubelet_that_was_there_before_keeps_its_files(root, clusters):
     start_kubelet(root)
-    host = Host(root)
-    host.enter(clusters[0])
-    host.leave(clusters[0])
+    host = MachineSettings(root)
+    host.save(clusters[0])
+    host.restore(clusters[0])
     assert (root / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint").exists()
 
 
 def test_a_cluster_deleted_by_hand_does_not_count(root, clusters):
-    host = Host(root)
+    host = MachineSettings(root)
     for cluster in clusters:
-        host.enter(cluster)
+        host.save(cluster)
     clusters[1].rmdir()
-    host.leave(clusters[0])
+    host.restore(clusters[0])
     assert list((root / "run").iterdir()) == []
 
 
 def test_leaving_twice_is_no_error(root, clusters):
-    Host(root).leave(clusters[0])
+    MachineSettings(root).restore(clusters[0])
     assert list((root / "run").iterdir()) == []
