@@ -96,7 +96,7 @@ def read_world(
     """
     memory.keep_only({record.uid for record in records})
     rough = [gang for gang, _problem in map(memory.rough_size, records) if gang is not None]
-    started = [record for record in records if record.phase in _HAVE_PODS]
+    started = [record for record in records if record.phase in ACTIVE_PHASES]
     unlabeled = unlabeled_homes(started)
     gang_pods: list[GangPod] = []
 
@@ -116,7 +116,6 @@ def read_world(
     if blind:
         mine = terms.namespaces or sorted({record.namespace for record in records})
         _observe_namespaces(client, mine, observe)
-    started = [record for record in records if record.phase in ACTIVE_PHASES]
     ended = read_ended_pods(client, started, everywhere=not blind)
     # A pod that ended while pods were read is in both lists, and its end is the later word.
     pods = list({pod.uid: pod for pod in (*gang_pods, *ended)}.values())

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import LOST_RACE, Phase
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action

@@ -449,8 +449,6 @@ def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
     return dataclasses.replace(verdict, podsets=podsets)
 
 
-
-
 def _finished(records: Iterable[Record]) -> Iterator[tuple[str | None, str, float]]:
     """Queue, name and run time of gangs that completed."""
     for record in records:
