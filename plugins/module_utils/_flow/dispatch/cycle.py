@@ -294,7 +294,7 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
     def rehearse(record: Record) -> None:
         """Nothing is written unless the gang can never be started as it is."""
         plan = session.memory.plan(record, choice.verdict.steering)
-        grant = _grant(choice, session.lease.next_write_id(), choice.verdict.as_dict())
+        grant = _grant(choice, session.lease.next_write_id())
         try:
             outcome = session.engine.dry_run(record, plan, grant)
         except BadInput as error:

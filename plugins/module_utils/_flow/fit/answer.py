@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
-    Observer,
+    NodeObserver,
     Reading,
     needs_of,
     read_snapshot,
@@ -59,7 +59,7 @@ def answer_fit(
     *,
     cumulative: bool,
     advice: bool,
-    on_node: Observer | None = None,
+    on_node: NodeObserver | None = None,
 ) -> FitAnswer:
     """Read what the gangs need to know and judge them in order; on_node sees every node as the server sent it."""
     needs = needs_of(rough_gangs(requests))

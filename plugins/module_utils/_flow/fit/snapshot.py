@@ -35,7 +35,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.selector
 
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
-Observer = t.Callable[[dict[str, t.Any], "Pod | None"], None]
+PodObserver = t.Callable[[dict[str, t.Any], "Pod | None"], None]
+NodeObserver = t.Callable[[dict[str, t.Any]], None]
 PAGE = 1000
 CORE = "/api/v1/"
 # From so many namespaces on, their rules are read in two lists of the whole cluster instead of two lists each.
@@ -105,19 +106,19 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
 def read_snapshot(
     client: KubeClient,
     needs: Needs,
-    on_pod: Observer | None = None,
+    on_pod: PodObserver | None = None,
     *,
     pods: bool = True,
-    on_node: Observer | None = None,
+    on_node: NodeObserver | None = None,
 ) -> Reading:
     """Read all lists; a forbidden one is noted, and without nodes or pods only the namespace can be judged.
 
     on_pod sees every pod that has not ended, as the server sent it and as it is kept, for callers that want to know
-    more of some pods. Without pods the cluster is shown as if none ran. on_node sees every node in the same way.
+    more of some pods. Without pods the cluster is shown as if none ran. on_node sees every node.
     """
     wanted = _wanted(needs)
     if on_node is not None:
-        wanted["nodes"] = (resource_path("v1", "nodes"), _observed(on_node, node_from_api))
+        wanted["nodes"] = (resource_path("v1", "nodes"), _observed(lambda raw, _node: on_node(raw), node_from_api))
     if not pods:
         del wanted["pods"]
     if on_pod is not None:
@@ -135,7 +136,7 @@ def read_snapshot(
     return Reading(snapshot, min(waiting, elapsed), max(0.0, elapsed - waiting))
 
 
-def _observed(observer: Observer, keep: Keep) -> Keep:
+def _observed(observer: t.Callable[[dict[str, t.Any], t.Any], None], keep: Keep) -> Keep:
     """Keep an object as usual, and show it to the observer as the server sent it and as it is kept."""
 
     def show_and_keep(raw: dict[str, t.Any]) -> t.Any:
