@@ -374,7 +374,7 @@ def test_check_mode_asks_the_server_and_gives_refused_room_to_others(stage: Memo
     one = stage.dispatcher("one", ["a"])
     told = foreseen(one)
     assert told == {"a/g0": ("wait", "QuotaRefused"), "a/g1": ("fail", "Refused"), "a/g2": ("wait", "insufficient")}
-    done = {item.gang: (item.action, item.reason) for item in one.cycle().office.journal.take()[0]}
+    done = {item.gang: (item.action, item.reason) for item in one.cycle().session.journal.take()[0]}
     assert done == told
 
 

@@ -127,7 +127,7 @@ class Course:
         dispatcher = self.stage.dispatcher("task")
         dispatcher.terms = options
         cycle = dispatcher.cycle()
-        decisions, warnings = cycle.office.journal.take()
+        decisions, warnings = cycle.session.journal.take()
         dispatcher.release()
         return DispatchResult(decisions=decisions, warnings=warnings)
 

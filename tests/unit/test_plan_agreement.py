@@ -204,7 +204,7 @@ class Course:
 
     def forget_refusals(self) -> None:
         """Let a new process take our place while the old one would not ask the server again so soon."""
-        office, last = self.ours.office, self.ours.last
+        office, last = self.ours.session, self.ours.last
         if office is None or last is None:
             return
         now = office.clock.now()

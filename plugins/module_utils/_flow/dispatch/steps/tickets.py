@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import HALFWAY_PHASES, TAKEN_OVER
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
@@ -58,7 +59,11 @@ def _lost_its_ticket(cycle: Cycle, world: World, record: Record) -> bool:
     if doubts.pausing(key):
         return False
     doubts.look_later(key)
-    return cycle.session.engine.state(record) == "gone"
+    try:
+        return cycle.session.engine.state(record) == "gone"
+    except (Forbidden, ServerFault) as error:
+        cycle.skip(record, str(error))
+        return False
 
 
 def _named_by(record: Record, ticket: Object) -> bool:
