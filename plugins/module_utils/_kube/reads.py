@@ -21,17 +21,6 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Go
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request, group_path, resource_path
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
-__all__ = [
-    "Listing",
-    "ResourceInfo",
-    "find_resource",
-    "get_object",
-    "list_metadata",
-    "list_objects",
-    "resource_path",
-    "without_gc",
-]
-
 T = t.TypeVar("T")
 
 _RELISTS = 3

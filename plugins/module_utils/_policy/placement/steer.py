@@ -168,13 +168,9 @@ def _bases(state: PlacementState) -> t.Iterator[PlacementState]:
     """The state itself, then states in which pods that must be together are confined to one domain each."""
     yield state
     for key in state.keys:
-        together = [
-            index for index, podset in enumerate(state.podsets) if podset.affinity and key in podset.affinity.keys
-        ]
-        if not together:
-            continue
-        sought = {other for index in together for other, hit in enumerate(state.podsets[index].affinity.hits) if hit}  # type: ignore[union-attr]
-        members = sorted(set(together) | sought)
+        rules = [(index, podset.affinity) for index, podset in enumerate(state.podsets) if podset.affinity]
+        hits = {index: rule.hits for index, rule in rules if key in rule.keys}
+        members = sorted({*hits, *(other for found in hits.values() for other, hit in enumerate(found) if hit)})
         for domain in _largest_domains(state, key, members):
             nodes = frozenset(node for node in state.nodes if state.domain[key][node] == domain)
             yield state.narrow({**state.narrowed, **dict.fromkeys(members, nodes)})
