@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import address_objects
-from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun, dry_run
+from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import API_TROUBLE, DryRun, dry_run
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import holds_ticket
@@ -182,7 +182,10 @@ class _Preview:
             require_headroom(record.raw["metadata"].get("annotations"), str(record))
         except BadInput as error:
             return DryRun(Refusal("failed", REFUSED, str(error)))
-        placed = address_objects(self._client, self._memory.plan(record, choice.verdict.steering))
+        try:
+            placed = address_objects(self._client, self._memory.plan(record, choice.verdict.steering))
+        except ServerFault as error:
+            return DryRun(Refusal("requeue", API_TROUBLE, str(error)))
         if isinstance(placed, Refusal):
             return DryRun(placed)
         return dry_run(self._identity(record.namespace), record.raw, record.attempt, placed)
