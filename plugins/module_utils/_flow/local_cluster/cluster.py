@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ca
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import (
     CRYPTOGRAPHY_IMPORT_ERROR,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import (
     Processes,
     stop_in_order,
 )

@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
     ensure_certificates,
     ensure_kubeconfig,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import (
     Processes,
     stop_in_order,
 )

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import operators
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Processes
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import ClusterState, Layout
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError

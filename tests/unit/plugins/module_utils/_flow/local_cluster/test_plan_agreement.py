@@ -19,7 +19,11 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster, control_plane, reconcile
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import (
+    cluster,
+    cluster_processes,
+    reconcile,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.real_node import RealNode
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
@@ -321,7 +325,7 @@ def replace_machine(machine: Machine, client: t.Any, monkeypatch: pytest.MonkeyP
         "wait_healthy": lambda *_args: None,
         "wait_free": lambda *_args: True,
     }.items():
-        monkeypatch.setattr(control_plane, name, replacement)
+        monkeypatch.setattr(cluster_processes, name, replacement)
     for module in (cluster, reconcile):
         monkeypatch.setattr(module, "connect", lambda *_args, **_kwargs: client)
         monkeypatch.setattr(module, "remove_real_node", machine.remove_real_node)
