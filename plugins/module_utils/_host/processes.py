@@ -201,7 +201,7 @@ def choose_ports(count: int, taken: collections.abc.Collection[int]) -> list[int
 
 
 def wait_free(port: int, seconds: float) -> bool:
-    """True as soon as nobody listens on the port, False when somebody still does after that time."""
+    """True as soon as no process listens on the port, False when one still does after that time."""
     deadline = time.monotonic() + seconds
     while not is_free(port):
         if time.monotonic() > deadline:
@@ -211,7 +211,7 @@ def wait_free(port: int, seconds: float) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """True when nobody listens on the loopback port."""
+    """True when no process listens on the loopback port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
