@@ -32,10 +32,9 @@ attributes:
     support: full
     details:
       - Nothing is built, started or written; RV(actions) is the list that a run would carry out.
-      - What a stopped API server holds cannot be known, so nodes and objects are compared with those written last. A
+      - What a stopped API server holds cannot be known, so nodes and objects are compared with those written last; a
         run compares again once the API server answers.
-      - The objects of an operator whose program is not built yet are not known either; they are one line of
-        RV(actions).
+      - The objects of an operator whose program is not built yet are not known; RV(actions) has one line for them.
   diff_mode:
     support: full
     details:

@@ -318,14 +318,15 @@ def test_a_killed_start_is_recovered_by_the_next_run(runner):
     runner.names.add(name)
     code = (
         "import os, signal, sys\n"
-        "from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster, control_plane\n"
+        "from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster\n"
+        "from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster_processes\n"
         "from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import *\n"
-        "real = control_plane.start_process\n"
+        "real = cluster_processes.start_process\n"
         "def start(command, environment, log, uid, component):\n"
         "    made = real(command, environment, log, uid, component)\n"
         "    if component == 'kube-apiserver': os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return made\n"
-        "control_plane.start_process = start\n"
+        "cluster_processes.start_process = start\n"
         f"request = ClusterOptions(ClusterSpec({name!r}), pathlib.Path({str(CACHE)!r}), pathlib.Path({str(FILES)!r}))\n"
         "cluster.run(request, print)\n"
     )

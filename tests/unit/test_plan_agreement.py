@@ -204,11 +204,11 @@ class Course:
 
     def forget_refusals(self) -> None:
         """Let a new process take our place while the old one would not ask the server again so soon."""
-        office, last = self.ours.session, self.ours.last
-        if office is None or last is None:
+        session, last = self.ours.session, self.ours.last
+        if session is None or last is None:
             return
-        now = office.clock.now()
-        if office.pauses.resting() or any(office.memory.refused(item, now) for item in last.records.values()):
+        now = session.clock.now()
+        if session.pauses.resting() or any(session.memory.refused(item, now) for item in last.records.values()):
             self.ours.release()
 
     def phases(self) -> dict[str, str]:

@@ -39,7 +39,7 @@ def read_if_there(path: pathlib.Path) -> bytes:
 
 
 def replace_file(path: pathlib.Path, content: str | bytes, mode: int) -> None:
-    """Put a new file in place of an old one such that nobody ever reads half of it, even after a power failure."""
+    """Put a new file in place of an old one such that half of it is never read, even after a power failure."""
     data = content.encode() if isinstance(content, str) else content
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
     try:

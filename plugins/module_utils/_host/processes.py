@@ -20,6 +20,7 @@ import socket
 import ssl
 import subprocess
 import time
+import typing as t
 import urllib.parse
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
@@ -33,6 +34,8 @@ POLL_SECONDS = 0.05
 END_SECONDS = 10.0
 # A flag of the kernel in /proc: the process has begun to exit.
 _EXITING = 0x4
+# States of a process that has ended: zombie and dead.
+ENDED = ("Z", "X")
 LOG_LINES = 20
 
 
@@ -47,22 +50,31 @@ class Process:
 def find_process(pid: int) -> Process | None:
     """The process that has this id now; None when there is none, or it ended and its exit code was not read yet."""
     try:
-        fields = _stat_fields(pid)
+        stat = _read_stat(pid)
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         threads = len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return None
     # The first thread of an ending process may be gone before the others, which then still hold its ports.
-    if fields[0] in ("Z", "X") and threads <= 1:
+    if stat.state in ENDED and threads <= 1:
         return None
-    return Process(pid, f"{boot}:{fields[19]}")
+    return Process(pid, f"{boot}:{stat.start_time}")
 
 
-def _stat_fields(pid: int) -> list[str]:
-    """What the kernel tells of a process from its state on; raises OSError when there is none."""
+class _ProcessStat(t.NamedTuple):
+    """What the kernel says about a process."""
+
+    state: str
+    flags: int
+    start_time: str
+
+
+def _read_stat(pid: int) -> _ProcessStat:
+    """The state of a process; raises OSError when there is none."""
     stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     # The command name is in parentheses and may hold anything; the fields after it are plain.
-    return stat.rpartition(")")[2].split()
+    fields = stat.rpartition(")")[2].split()
+    return _ProcessStat(fields[0], int(fields[6]), fields[19])
 
 
 def is_alive(process: Process) -> bool:
@@ -86,10 +98,10 @@ def is_running(process: Process) -> bool:
 def _is_ending(pid: int) -> bool:
     """Whether a process is ending; that of a large one takes a moment in which it still has a state."""
     try:
-        fields = _stat_fields(pid)
+        stat = _read_stat(pid)
     except OSError:
         return True
-    return fields[0] in ("Z", "X") or bool(int(fields[6]) & _EXITING)
+    return stat.state in ENDED or bool(stat.flags & _EXITING)
 
 
 def _collect_child(pid: int) -> None:
@@ -189,7 +201,7 @@ def choose_ports(count: int, taken: collections.abc.Collection[int]) -> list[int
 
 
 def wait_free(port: int, seconds: float) -> bool:
-    """True as soon as nobody listens on the port, False when somebody still does after that time."""
+    """True as soon as no process listens on the port, False when one still does after that time."""
     deadline = time.monotonic() + seconds
     while not is_free(port):
         if time.monotonic() > deadline:
@@ -199,7 +211,7 @@ def wait_free(port: int, seconds: float) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """True when nobody listens on the loopback port."""
+    """True when no process listens on the loopback port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

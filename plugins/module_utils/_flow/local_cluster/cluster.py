@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ca
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import (
     CRYPTOGRAPHY_IMPORT_ERROR,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import (
     Processes,
     stop_in_order,
 )
@@ -104,7 +104,7 @@ def ensure_present(options: ClusterOptions, report: Report) -> Result:
         cluster = ClusterRun(options, options.files, catalogue, host, state, report)
         cluster.processes.adopt()
         found = cluster.look()
-        return _result(cluster, cluster.plan(found), found.nodes if found.answers else {})
+        return _result(cluster, cluster.make_plan(found), found.nodes if found.answers else {})
     with exclusive(layout.lock, f"cluster {layout.name}", options.wait_timeout, report):
         recorded = read_state(layout)
         if recorded is None:
@@ -168,7 +168,7 @@ def _recorded_processes(layout: Layout, state: ClusterState) -> Processes:
 
 
 def check_existing(options: ClusterOptions) -> Result:
-    """A cluster that somebody else runs: only look whether it answers."""
+    """A cluster that this module does not run: only see whether it answers."""
     client = connect(options.auth)
     version = client.request("GET", "/version").json()
     nodes = list_objects(client, "/api/v1/nodes", keep=lambda node: node).items

@@ -84,7 +84,7 @@ def _create(client: KubeClient, node: Object) -> None:
 
 
 def _change(client: KubeClient, wanted: Object, live: Object | None) -> None:
-    """Patch a node and its status; when somebody changed it meanwhile, look again."""
+    """Patch a node and its status; after a conflict it is read and compared again."""
     path = f"{NODES}/{wanted['metadata']['name']}"
     for tries_left in reversed(range(CONFLICT_TRIES)):
         change = find_change(wanted, live) if live is not None else None

@@ -14,12 +14,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import read_resources
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
-    Action,
-    ObjectChange,
-    compare,
-    write_changes,
-)
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import ObjectChange, compare
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
@@ -46,58 +41,20 @@ Object = dict[str, t.Any]
 
 
 def wanted_crds(
-    operators: collections.abc.Iterable[ProcessSpec], directories: collections.abc.Mapping[str, pathlib.Path]
-) -> dict[str, Object]:
-    """The CRDs of the operators by name, each with a digest of its content so that a new version is noticed."""
+    operators: collections.abc.Iterable[ProcessSpec], locate: collections.abc.Callable[[ProcessSpec], pathlib.Path]
+) -> list[Object]:
+    """The CRDs of the operators, each with a digest of its content so that a new version is noticed."""
     found: dict[str, Object] = {}
     for operator in operators:
         for path in operator.crds:
-            for document in t.cast("list[Object]", read_resources(directories[operator.program], path)):
+            for document in t.cast("list[Object]", read_resources(locate(operator), path)):
                 if document.get("kind") != "CustomResourceDefinition":
                     continue
                 digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
                 document["metadata"].setdefault("annotations", {})[DIGEST_ANNOTATION] = digest
                 document.pop("status", None)
                 found[document["metadata"]["name"]] = document
-    return found
-
-
-def live_crds(client: KubeClient) -> dict[str, Object]:
-    """Digest and owner of all CRDs there are, by name."""
-
-    def keep(crd: Object) -> tuple[str, Object]:
-        """The few parts that matter."""
-        metadata = crd["metadata"]
-        return metadata["name"], {
-            "digest": (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION),
-            "managed": (metadata.get("labels") or {}).get(MANAGED_LABEL) == "true",
-        }
-
-    return dict(list_metadata(client, CRDS, keep=keep, label_selector=None).items)
-
-
-def outdated_crds(
-    wanted: collections.abc.Mapping[str, Object], live: collections.abc.Mapping[str, Object]
-) -> list[str]:
-    """Names of CRDs that are missing or of another version.
-
-    MCAD and the role dispatcher bring different CRDs of one name. That of the role is never replaced: its AppWrappers
-    would get two dispatchers.
-    """
-    for name in wanted:
-        if live.get(name, {}).get("managed"):
-            cause = "the role dispatcher installed its own here; run this operator in a cluster of its own"
-            raise MusterError("install", f"CustomResourceDefinition {name}", cause)
-    digests = {name: crd["metadata"]["annotations"][DIGEST_ANNOTATION] for name, crd in wanted.items()}
-    return [name for name, digest in digests.items() if name not in live or live[name]["digest"] != digest]
-
-
-def ensure_crds(client: KubeClient, wanted: collections.abc.Mapping[str, Object], deadline: float) -> list[str]:
-    """Write what differs and wait until all are served; returns the names that were written."""
-    outdated = outdated_crds(wanted, live_crds(client))
-    actions: dict[bool, Action] = {True: "changed", False: "unchanged"}
-    write_changes(client, [ObjectChange(crd, actions[name in outdated]) for name, crd in wanted.items()], deadline)
-    return outdated
+    return list(found.values())
 
 
 def wanted_objects(operator: ProcessSpec, directory: pathlib.Path, values: Placeholders) -> list[Object]:
@@ -112,16 +69,28 @@ def wanted_objects(operator: ProcessSpec, directory: pathlib.Path, values: Place
     return objects
 
 
-def find_differing(client: KubeClient, objects: collections.abc.Iterable[Object]) -> list[Object]:
-    """The objects that are missing or not as described."""
-    return [change.obj for change in compare(client, objects) if change.action != "unchanged"]
+def find_changes(
+    client: KubeClient, crds: collections.abc.Sequence[Object], objects: collections.abc.Iterable[Object]
+) -> list[ObjectChange]:
+    """What has to be written: CRDs of another digest, and objects that are not as described.
 
-
-def ensure_objects(client: KubeClient, objects: collections.abc.Iterable[Object]) -> list[str]:
-    """Write what differs; returns what was written, in words."""
-    changes = [change for change in compare(client, objects) if change.action != "unchanged"]
-    write_changes(client, changes, client.clock())
-    return [describe_object(change.obj) for change in changes]
+    MCAD and the role dispatcher bring different CRDs of one name. That of the role is never replaced: its AppWrappers
+    would get two dispatchers.
+    """
+    live: dict[str, Object] = {}
+    if crds:
+        listing = list_metadata(client, CRDS, keep=lambda crd: crd["metadata"], label_selector=None)
+        live = {metadata["name"]: metadata for metadata in listing.items}
+    changes = []
+    for crd in crds:
+        metadata = live.get(crd["metadata"]["name"], {})
+        if (metadata.get("labels") or {}).get(MANAGED_LABEL) == "true":
+            cause = "the role dispatcher installed its own here; run this operator in a cluster of its own"
+            raise MusterError("install", describe_object(crd), cause)
+        digest = (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION)
+        same = digest == crd["metadata"]["annotations"][DIGEST_ANNOTATION]
+        changes.append(ObjectChange(crd, "unchanged" if same else "changed"))
+    return changes + compare(client, objects)
 
 
 def delete_webhooks(client: KubeClient, operator: ProcessSpec) -> None:

@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
     ensure_certificates,
     ensure_kubeconfig,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import (
     Processes,
     stop_in_order,
 )
@@ -45,8 +45,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.st
 )
 from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import HostPrograms
 from ansible_collections.muster.kube.plugins.module_utils._host.files import Report
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import write_changes
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import plan
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     CONTAINERD,
     KUBELET,
@@ -57,19 +59,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     ProcessSpec,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.nodes import Object, build_nodes
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.plan import (
-    Action,
-    Build,
-    CreateBridge,
-    DropOperator,
-    FoundCluster,
-    RemoveRealNode,
-    StartProcess,
-    StopProcess,
-    WriteNodes,
-    WriteObjects,
-    plan_cluster,
-)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
@@ -121,15 +110,15 @@ class ClusterRun:
             process = dataclasses.replace(process, user=process.user.replace("{node}", node))
         return process
 
-    def plan(self, found: FoundCluster) -> list[Action]:
+    def make_plan(self, found: plan.FoundCluster) -> list[plan.Action]:
         """What is left to do."""
-        return plan_cluster(self.catalogue, self.spec, found)
+        return plan.plan_cluster(self.catalogue, self.spec, found)
 
-    def look(self) -> FoundCluster:
+    def look(self) -> plan.FoundCluster:
         """How the cluster is; nothing is changed."""
         client = self._client() if self._can_be_asked() else None
         remembered = build_nodes(self.state.nodes) if self.state.nodes is not None else self.nodes
-        return FoundCluster(
+        return plan.FoundCluster(
             answers=client is not None,
             unbuilt=tuple(item.program for item in self.programs.values() if not item.directory.is_dir()),
             conditions={
@@ -159,26 +148,23 @@ class ClusterRun:
 
     def _differing(self, client: KubeClient | None) -> collections.abc.Iterator[str]:
         """Objects of the operators that must be written. Those of a program that is not built yet are not known."""
-        wanted = self._operators()
-        built = [operator for operator in wanted if self._directory(operator).is_dir()]
-        yield from (f"the objects of {operator.name}" for operator in wanted if operator not in built)
-        if client is None:
-            built = [operator for operator in built if operator.name not in self.state.operators]
-        crds = operators.wanted_crds(built, self._directories())
-        outdated = operators.outdated_crds(crds, operators.live_crds(client)) if client and crds else list(crds)
-        yield from (f"CustomResourceDefinition {name}" for name in outdated)
-        for operator in built:
-            objects = self._objects(operator)
-            yield from map(describe_object, operators.find_differing(client, objects) if client else objects)
+        built = [operator for operator in self._operators() if self._directory(operator).is_dir()]
+        yield from (f"the objects of {operator.name}" for operator in self._operators() if operator not in built)
+        if client is not None:
+            changes = operators.find_changes(client, *self._objects(built))
+            yield from (describe_object(change.obj) for change in changes if change.action != "unchanged")
+            return
+        crds, objects = self._objects([operator for operator in built if operator.name not in self.state.operators])
+        yield from map(describe_object, [*crds, *objects])
 
-    def reconcile(self) -> tuple[list[Action], dict[str, Object]]:
+    def reconcile(self) -> tuple[list[plan.Action], dict[str, Object]]:
         """Make the cluster as wanted; returns what was done, and the live nodes."""
         before = copy.deepcopy(self.state)
         stop_in_order(dict.fromkeys(self.processes.adopt(), ""))
-        actions: list[Action] = []
+        actions: list[plan.Action] = []
         for _look in range(LOOKS):
             found = self.look()
-            todo = self.plan(found)
+            todo = self.make_plan(found)
             self._carry_out(todo)
             actions.extend(todo)
             if found.answers and not todo:
@@ -209,40 +195,43 @@ class ClusterRun:
         self.state.version = kubernetes.program.version
         self.state.kubectl = str(kubernetes.directory / "kubectl")
 
-    def _carry_out(self, actions: collections.abc.Sequence[Action]) -> None:
+    def _carry_out(self, actions: collections.abc.Sequence[plan.Action]) -> None:
         """Do what was planned. What is made in between changes nothing that runs and is not shown."""
-        first = [action for action in actions if isinstance(action, (Build, StopProcess, RemoveRealNode))]
+        first = [
+            action for action in actions if isinstance(action, (plan.Build, plan.StopProcess, plan.RemoveRealNode))
+        ]
         self._carry_out_each(first)
         self._prepare()
         self._carry_out_each(actions[len(first) :])
-        if any(isinstance(action, StartProcess) and action.name == KUBELET for action in actions):
+        if any(isinstance(action, plan.StartProcess) and action.name == KUBELET for action in actions):
             settle_real(self._client(), self.nodes[self.state.real_node], self.deadline)
 
-    def _carry_out_each(self, actions: collections.abc.Iterable[Action]) -> None:
+    def _carry_out_each(self, actions: collections.abc.Iterable[plan.Action]) -> None:
         """Carry actions out in their order; neighbors of one sort are done together."""
         for _sort, group in itertools.groupby(actions, key=self._together):
             batch = list(group)
             match batch[0]:
-                case Build():
+                case plan.Build():
                     self._build()
-                case StopProcess(name) | DropOperator(name):
+                case plan.StopProcess(name) | plan.DropOperator(name):
                     self._stop(name)
-                case RemoveRealNode():
+                case plan.RemoveRealNode():
                     remove_real_node(self.layout, self.state)
-                case StartProcess():
-                    self._start([action for action in batch if isinstance(action, StartProcess)])
-                case WriteObjects():
-                    self._write_objects()
-                case CreateBridge():
+                case plan.StartProcess():
+                    self._start([action for action in batch if isinstance(action, plan.StartProcess)])
+                case plan.WriteObjects():
+                    changes = operators.find_changes(self._client(), *self._objects(self._operators()))
+                    write_changes(self._client(), changes, self.deadline)
+                case plan.CreateBridge():
                     t.cast("RealNode", self.real_node).create_bridge()
-                case WriteNodes() as nodes:
+                case plan.WriteNodes() as nodes:
                     write_nodes(self._client(), nodes, self.nodes, self.report)
 
-    def _together(self, action: Action) -> object:
+    def _together(self, action: plan.Action) -> object:
         """Actions of equal keys are one step: builds, servers, and their clients, but for those of the real node."""
-        if isinstance(action, Build):
-            return Build
-        if isinstance(action, StartProcess) and action.name not in (CONTAINERD, KUBELET):
+        if isinstance(action, plan.Build):
+            return plan.Build
+        if isinstance(action, plan.StartProcess) and action.name not in (CONTAINERD, KUBELET):
             return self.wanted[action.name].is_client
         return action
 
@@ -277,7 +266,7 @@ class ClusterRun:
             operators.delete_webhooks(self._client(), self.catalogue.operators[name])
         self.state.operators = [other for other in self.state.operators if other != name]
 
-    def _start(self, actions: collections.abc.Iterable[StartProcess]) -> None:
+    def _start(self, actions: collections.abc.Iterable[plan.StartProcess]) -> None:
         """Start processes; the kubelet needs the image of which every pod's first container is made."""
         prepared = []
         for action in actions:
@@ -292,22 +281,18 @@ class ClusterRun:
             prepared.append(self.processes.prepare(process, self._directory(process)))
         self.processes.start_all(prepared, self.deadline)
 
-    def _write_objects(self) -> None:
-        """CustomResourceDefinitions first, then the objects in the order of the catalogue."""
-        client, wanted = self._client(), self._operators()
-        operators.ensure_crds(client, operators.wanted_crds(wanted, self._directories()), self.deadline)
-        for operator in wanted:
-            operators.ensure_objects(client, self._objects(operator))
-
-    def _objects(self, operator: ProcessSpec) -> list[Object]:
-        """The objects that an operator needs."""
-        return operators.wanted_objects(operator, self._directory(operator), self.processes.placeholders(operator))
+    def _objects(self, wanted: list[ProcessSpec]) -> tuple[list[Object], list[Object]]:
+        """The CustomResourceDefinitions and the objects that operators need."""
+        return operators.wanted_crds(wanted, self._directory), [
+            obj
+            for operator in wanted
+            for obj in operators.wanted_objects(
+                operator, self._directory(operator), self.processes.placeholders(operator)
+            )
+        ]
 
     def _operators(self) -> list[ProcessSpec]:
         return [self.wanted[name] for name in self.spec.operators]
-
-    def _directories(self) -> dict[str, pathlib.Path]:
-        return {name: item.directory for name, item in self.programs.items()}
 
     def _directory(self, process: ProcessSpec) -> pathlib.Path:
         """Where the program of a process lies."""

@@ -93,8 +93,8 @@ def is_ready(node: Object) -> bool:
 def find_change(wanted: Object, live: Object) -> NodeChange | None:
     """The difference between a wanted and a live node.
 
-    Only what we manage counts, which the node's annotation remembers: a label, taint or resource that somebody else
-    added stays.
+    Only what we manage counts, which the node's annotation remembers: labels, taints and resources that others
+    added stay.
     """
     name = wanted["metadata"]["name"]
     metadata = live["metadata"]
@@ -108,7 +108,7 @@ def find_change(wanted: Object, live: Object) -> NodeChange | None:
     taints = live.get("spec", {}).get("taints") or []
     merged = _merge_taints(wanted["spec"]["taints"], taints, before["taints"])
     if merged is not None:
-        # The list is replaced whole, so nobody may have touched it since we read it.
+        # The list is replaced whole, so it must be the one we read.
         change.setdefault("metadata", {})["resourceVersion"] = metadata.get("resourceVersion")
         change["spec"] = {"taints": merged}
     gone = before["resources"] - now["resources"]

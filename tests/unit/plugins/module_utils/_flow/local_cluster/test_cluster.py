@@ -13,7 +13,7 @@ import signal
 import pytest
 import yaml
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster, reconcile
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Processes
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
     Layout,

@@ -12,10 +12,12 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import operators
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import Processes
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import ClusterState, Layout
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import write_changes
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayclusters.ray.io"
 
@@ -38,40 +40,46 @@ def objects(operator, program_directory, tmp_path):
 
 
 def crds(operator, program_directory):
-    return operators.wanted_crds([operator], {"kubernetes": program_directory})
+    return operators.wanted_crds([operator], lambda _operator: program_directory)
+
+
+def ensure(client, crds=(), objects=(), seconds=10.0):
+    """Write what differs; returns what was written."""
+    changes = operators.find_changes(client, crds, objects)
+    write_changes(client, changes, time.monotonic() + seconds)
+    return [describe_object(change.obj) for change in changes if change.action != "unchanged"]
 
 
 def test_crds_are_created_once(api, client, operator, program_directory):
-    deadline = time.monotonic() + 10
     wanted = crds(operator, program_directory)
-    assert operators.ensure_crds(client, wanted, deadline) == ["rayclusters.ray.io"]
-    assert operators.ensure_crds(client, wanted, deadline) == []
+    assert ensure(client, wanted) == ["CustomResourceDefinition rayclusters.ray.io"]
+    assert ensure(client, wanted) == []
     assert api.writes == [("PATCH", CRD)]
 
 
 def test_a_crd_of_another_version_is_replaced(api, client, operator, program_directory):
-    operators.ensure_crds(client, crds(operator, program_directory), time.monotonic() + 10)
+    ensure(client, crds(operator, program_directory))
     changed = crds(operator, program_directory)
-    changed["rayclusters.ray.io"]["metadata"]["annotations"][operators.DIGEST_ANNOTATION] = "new"
-    assert operators.ensure_crds(client, changed, time.monotonic() + 10) == ["rayclusters.ray.io"]
+    changed[0]["metadata"]["annotations"][operators.DIGEST_ANNOTATION] = "new"
+    assert ensure(client, changed) == ["CustomResourceDefinition rayclusters.ray.io"]
     assert api.writes == [("PATCH", CRD)] * 2
     assert api.objects[CRD]["metadata"]["annotations"][operators.DIGEST_ANNOTATION] == "new"
 
 
 def test_a_crd_of_the_role_dispatcher_is_never_replaced(api, client, operator, program_directory):
-    theirs = crds(operator, program_directory)["rayclusters.ray.io"]
+    theirs = crds(operator, program_directory)[0]
     theirs["metadata"] = {"name": "rayclusters.ray.io", "labels": {operators.MANAGED_LABEL: "true"}}
     api.objects[CRD] = theirs
     with pytest.raises(MusterError, match=r"Cannot install CustomResourceDefinition rayclusters\.ray\.io: the role"):
-        operators.ensure_crds(client, crds(operator, program_directory), time.monotonic() + 10)
+        ensure(client, crds(operator, program_directory))
     assert api.writes == []
 
 
 def test_a_crd_that_is_not_served_in_time_is_named(client, operator, program_directory):
     wanted = crds(operator, program_directory)
-    wanted["rayclusters.ray.io"]["spec"]["group"] = "other.io"
+    wanted[0]["spec"]["group"] = "other.io"
     with pytest.raises(MusterError, match=r"Cannot wait for CustomResourceDefinition rayclusters\.ray\.io"):
-        operators.ensure_crds(client, wanted, time.monotonic() - 1)
+        ensure(client, wanted, seconds=-1)
 
 
 def test_objects_come_in_order_with_webhooks_by_url_last(objects):
@@ -83,27 +91,27 @@ def test_objects_come_in_order_with_webhooks_by_url_last(objects):
 
 
 def test_objects_are_written_once(api, client, objects):
-    assert operators.ensure_objects(client, objects) == [
+    assert ensure(client, objects=objects) == [
         "Namespace ray",
         "Secret ray/ray",
         "ValidatingWebhookConfiguration ray-hooks",
     ]
     api.writes.clear()
-    assert operators.ensure_objects(client, objects) == []
+    assert ensure(client, objects=objects) == []
     assert api.writes == []
 
 
 def test_an_object_that_was_changed_is_put_right(api, client, objects):
-    operators.ensure_objects(client, objects)
+    ensure(client, objects=objects)
     secret = api.objects["/api/v1/namespaces/ray/secrets/ray"]
     secret["data"] = {}
-    assert operators.ensure_objects(client, objects) == ["Secret ray/ray"]
+    assert ensure(client, objects=objects) == ["Secret ray/ray"]
     assert api.objects["/api/v1/namespaces/ray/secrets/ray"]["data"]["tls.crt"]
 
 
 def test_webhooks_of_a_dropped_operator_go_and_its_crds_stay(api, client, operator, objects, program_directory):
-    operators.ensure_crds(client, crds(operator, program_directory), time.monotonic() + 10)
-    operators.ensure_objects(client, objects)
+    ensure(client, crds(operator, program_directory))
+    ensure(client, objects=objects)
     operators.delete_webhooks(client, operator)
     operators.delete_webhooks(client, operator)
     assert not [name for name in api.objects if "webhook" in name]
@@ -113,4 +121,4 @@ def test_webhooks_of_a_dropped_operator_go_and_its_crds_stay(api, client, operat
 def test_a_kind_that_is_not_served_is_named(client):
     obj = {"apiVersion": "other.io/v1", "kind": "Other", "metadata": {"name": "x"}}
     with pytest.raises(MusterError, match="Cannot create Other x: the API server does not serve this kind"):
-        operators.ensure_objects(client, [obj])
+        ensure(client, objects=[obj])

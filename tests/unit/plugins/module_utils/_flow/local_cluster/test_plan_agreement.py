@@ -19,18 +19,22 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster, control_plane, reconcile
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import (
+    cluster,
+    cluster_processes,
+    reconcile,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.real_node import RealNode
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
 from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import HostPrograms
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import Process
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster import plan
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     ClusterOptions,
     ClusterSpec,
     NodeGroup,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.plan import describe_actions
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
@@ -261,10 +265,10 @@ class Course:
         shown = self.run(check_mode=True)
         expected = list(self.planned)
         assert (self.api.writes, self.machine.alive) == ([], before)
-        assert shown["actions"] == describe_actions(expected)
+        assert shown["actions"] == plan.describe_actions(expected)
         done = self.run()
         assert self.carried_out[: len(expected)] == expected
-        assert done["actions"] == describe_actions(self.carried_out)
+        assert done["actions"] == plan.describe_actions(self.carried_out)
         if exact and not self.machine.fragile:
             assert done["actions"] == shown["actions"]
         self.machine.fragile = ""
@@ -321,7 +325,7 @@ def replace_machine(machine: Machine, client: t.Any, monkeypatch: pytest.MonkeyP
         "wait_healthy": lambda *_args: None,
         "wait_free": lambda *_args: True,
     }.items():
-        monkeypatch.setattr(control_plane, name, replacement)
+        monkeypatch.setattr(cluster_processes, name, replacement)
     for module in (cluster, reconcile):
         monkeypatch.setattr(module, "connect", lambda *_args, **_kwargs: client)
         monkeypatch.setattr(module, "remove_real_node", machine.remove_real_node)
@@ -338,17 +342,17 @@ def replace_machine(machine: Machine, client: t.Any, monkeypatch: pytest.MonkeyP
 
 def record_actions(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the course see what is planned and what is carried out."""
-    plan, carry_out = reconcile.plan_cluster, reconcile.ClusterRun._carry_out_each
+    make_plan, carry_out = plan.plan_cluster, reconcile.ClusterRun._carry_out_each
 
     def recorded_plan(*arguments: t.Any) -> t.Any:
-        course.planned[:] = plan(*arguments)
+        course.planned[:] = make_plan(*arguments)
         return list(course.planned)
 
     def recorded_carry_out(self: t.Any, actions: t.Any) -> None:
         carry_out(self, actions)
         course.carried_out.extend(actions)
 
-    monkeypatch.setattr(reconcile, "plan_cluster", recorded_plan)
+    monkeypatch.setattr(plan, "plan_cluster", recorded_plan)
     monkeypatch.setattr(reconcile.ClusterRun, "_carry_out_each", recorded_carry_out)
 
 

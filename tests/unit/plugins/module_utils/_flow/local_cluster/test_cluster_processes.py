@@ -12,10 +12,10 @@ import sys
 import time
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import control_plane
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster_processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.control_plane import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import (
     Processes,
     stop_in_order,
 )
@@ -109,7 +109,7 @@ def test_a_component_is_running_outdated_stopped_or_absent(processes, catalogue,
 
 
 def test_a_port_that_somebody_took_is_named(processes, catalogue, program_directory, monkeypatch):
-    monkeypatch.setattr(control_plane, "PORT_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_processes, "PORT_SECONDS", 0.1)
     port = processes.state.ports["etcd"]["secure"]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -147,7 +147,7 @@ def test_a_process_that_no_record_knows_is_stopped_and_recorded_ones_are_not(pro
 
 def test_clients_stop_before_the_api_server_and_that_before_its_store(monkeypatch):
     stopped = []
-    monkeypatch.setattr(control_plane, "stop_processes", lambda processes, _grace: stopped.append(list(processes)))
+    monkeypatch.setattr(cluster_processes, "stop_processes", lambda processes, _grace: stopped.append(list(processes)))
     etcd, server, client, other = (Process(number, "x") for number in range(4))
     stop_in_order({etcd: "etcd", server: "kube-apiserver", client: "kube-scheduler", other: "kwok"})
     assert stopped == [[client, other], [server], [etcd]]
