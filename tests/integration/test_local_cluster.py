@@ -42,6 +42,7 @@ from ansible_collections.muster.kube.plugins.modules import local_cluster, local
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import play_tasks, run_playbook
+from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = ROOT / "roles" / "local_cluster" / "files"
@@ -365,7 +366,13 @@ def test_info_agrees_with_the_module(played):
     }
 
 
-def test_the_examples_of_the_documentation_work(runner, tmp_path):
+@pytest.fixture(scope="module")
+def kuberay_program():
+    """The operator of the examples, built before the test that starts it."""
+    build_programs("kuberay")
+
+
+def test_the_examples_of_the_documentation_work(runner, kuberay_program, tmp_path):
     own = f"example-{os.getpid()}"
     runner.names.add(own)
     examples = local_cluster.EXAMPLES.replace("name: example\n", f"name: {own}\n")

@@ -12,10 +12,12 @@ import pathlib
 import sys
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import read_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import (
     ensure_absent,
     ensure_present,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import ensure_programs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     ClusterOptions,
@@ -42,6 +44,13 @@ STOCK_FLAGS = (
 def cache_directory() -> pathlib.Path:
     """Where programs and clusters are kept."""
     return pathlib.Path(os.environ.get("MUSTER_CACHE") or pathlib.Path.home() / ".cache" / "muster-kube")
+
+
+def build_programs(*operators: str) -> None:
+    """Build what a cluster with these operators needs, which may take long; for fixtures, since tests have a limit."""
+    catalogue = read_catalogue(FILES)
+    names = catalogue.program_names(ClusterSpec("any", operators=operators))
+    ensure_programs(catalogue, names, FILES, cache_directory(), lambda text: print(text, file=sys.stderr))
 
 
 @contextlib.contextmanager
