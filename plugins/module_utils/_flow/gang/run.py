@@ -159,7 +159,7 @@ class _Waiter:
         return self._start(goal, outcomes)
 
     def foresee(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
-        """What follow would come to for gangs whose records stay as they are, as far as one cycle tells."""
+        """What wait_for_goal would come to for gangs whose records stay as they are, as far as one cycle tells."""
         goal, kept = self._goal(), [item for item in outcomes if item.action == "unchanged"]
         if goal is None or self._all_there(goal, kept):
             return GangAnswer(tuple(outcomes))
