@@ -14,8 +14,8 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes impor
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Key, Plan
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey, describe_object
 
 Object = dict[str, t.Any]
 
@@ -28,7 +28,7 @@ class AddressedObject:
     """One planned object with its addresses; ready is the condition (type, status) to wait for after it."""
 
     object: Object
-    key: Key
+    key: ObjectKey
     keep: bool
     collection: str
     path: str

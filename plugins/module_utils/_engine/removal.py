@@ -29,7 +29,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
     TICKET_LABEL,
-    Key,
     Plan,
     from_older_attempt,
     owner_of,
@@ -38,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     ticket_name,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import is_finite
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 
 Object = dict[str, t.Any]
 
@@ -68,7 +68,7 @@ def owner_is_gone(client: KubeClient, ticket: Object, record_uid: str) -> bool:
     return False
 
 
-def started_keys(removal: Removal, record: Record) -> tuple[Key, ...]:
+def started_keys(removal: Removal, record: Record) -> tuple[ObjectKey, ...]:
     """The objects of a record's attempt as they were started, whatever is edited until they are gone; not too many.
 
     The ticket is asked only where the record says something else by now.
@@ -90,7 +90,7 @@ def holds_ticket(client: KubeClient, record: Record) -> bool:
     return ticket is not None and record.state is not None and ticket["metadata"]["uid"] == record.state.ticket_uid
 
 
-def lost_object(keys: Sequence[Key], exist: Sequence[bool], *, whole: bool) -> str | None:
+def lost_object(keys: Sequence[ObjectKey], exist: Sequence[bool], *, whole: bool) -> str | None:
     """An object of a ticket that must have been created, ends by itself and is gone, as text; None if none is.
 
     A later one exists, or all were created (whole); else what is missing at the end may never have been there.
@@ -142,7 +142,7 @@ class Removal:
 
     # Objects.
 
-    def owned(self, key: Key, owner_uid: str) -> tuple[str, Object] | None:
+    def owned(self, key: ObjectKey, owner_uid: str) -> tuple[str, Object] | None:
         """The object with this key and its path, if it exists and this ticket or record owns it."""
         path = self._path(key)
         found = None if path is None else self._get(path)
@@ -175,7 +175,7 @@ class Removal:
                     self.remove(*child)
         return True
 
-    def nothing_left(self, plan: Plan, attempt: int, started: Iterable[Key] = ()) -> bool:
+    def nothing_left(self, plan: Plan, attempt: int, started: Iterable[ObjectKey] = ()) -> bool:
         """Whether all objects and pods of the attempts up to this one are gone; those found are deleted once more.
 
         The plan is that of now, which may have been edited; started is what the undo noted when it began.
@@ -189,9 +189,9 @@ class Removal:
                 self.remove(path, obj)
         return not left and not self.labelled_pods() and not self._unlabelled_pods(keys)
 
-    def _left_objects(self, keys: Iterable[Key], attempt: int) -> Iterator[tuple[str, Object]]:
+    def _left_objects(self, keys: Iterable[ObjectKey], attempt: int) -> Iterator[tuple[str, Object]]:
         """Objects of these kinds that a ticket of this record owned, with their paths."""
-        kinds: dict[tuple[str, str], list[Key]] = {}
+        kinds: dict[tuple[str, str], list[ObjectKey]] = {}
         for key in keys:
             kinds.setdefault((key[0], key[1]), []).append(key)
         for (api_version, kind), known in sorted(kinds.items()):
@@ -203,7 +203,7 @@ class Removal:
                 if from_older_attempt(obj, self._uid, attempt + 1):
                     yield info.path(self._namespace, obj["metadata"]["name"]), obj
 
-    def _named(self, keys: Iterable[Key]) -> Iterator[Object]:
+    def _named(self, keys: Iterable[ObjectKey]) -> Iterator[Object]:
         """Objects of a kind that neither account may list, one by one."""
         for key in keys:
             path = self._path(key)
@@ -219,7 +219,7 @@ class Removal:
         path, selector = resource_path("v1", "pods", self._namespace), f"{GANG_LABEL}={self._uid}"
         return [pod for pod in self._list(path, selector) or () if pod["metadata"].get("ownerReferences")]
 
-    def _unlabelled_pods(self, keys: Iterable[Key]) -> list[Object]:
+    def _unlabelled_pods(self, keys: Iterable[ObjectKey]) -> list[Object]:
         """Pods without the label, since their template is out of reach, whose owner was one of these objects.
 
         Where an object with the owner's uid still lives it is not ours: ours are gone by now.
@@ -233,7 +233,7 @@ class Removal:
                     found.append(pod)
         return found
 
-    def _lives(self, key: Key, uid: str | None) -> bool:
+    def _lives(self, key: ObjectKey, uid: str | None) -> bool:
         """Whether the object with this key has this uid; one that neither account may see holds no undo up."""
         path = self._path(key)
         try:
@@ -242,7 +242,7 @@ class Removal:
             return True
         return obj is not None and obj["metadata"]["uid"] == uid
 
-    def _path(self, key: Key) -> str | None:
+    def _path(self, key: ObjectKey) -> str | None:
         """Where an object of this gang lies; None when its kind is not served any more."""
         info = find_resource(self._client, key[0], key[1])
         return None if info is None else info.path(self._namespace, key[3])

@@ -13,9 +13,10 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOptions, Report
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Key, plan_objects, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import plan_objects, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import delete_record, read_record
 
 # The collector acts within a second; a definition installed moments ago may take it half a minute.
@@ -67,7 +68,7 @@ class _Departure:
         self._removal = Removal(client, client, None, record.uid, record.namespace)
         self._target = f"gang {record.namespace}/{record.name}"
         # The objects of the gang, each with the uid of the ticket or record that owns it.
-        self._owners: list[tuple[Key, str]] = []
+        self._owners: list[tuple[ObjectKey, str]] = []
 
     def note_objects(self) -> None:
         """Remember what the gang has made, while its tickets still list it."""
@@ -123,7 +124,7 @@ class _Departure:
         )
 
 
-def _kept_keys(record: Record) -> list[Key]:
+def _kept_keys(record: Record) -> list[ObjectKey]:
     """Objects that the record itself owns."""
     if record.spec is None:
         return []

@@ -27,7 +27,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
 
-Key = ObjectKey
 Owner = t.Literal["ticket", "record", "foreign", "none"]
 
 TICKET_LABEL = "muster.kube/ticket"

@@ -24,14 +24,17 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES, GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
-    Key,
     plan_objects,
     ticket_name,
     ticket_places,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_named
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group, group_and_kind
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    ObjectKey,
+    api_group,
+    group_and_kind,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Tickets
 from ansible_collections.muster.kube.plugins.module_utils._store.events import post_event
@@ -139,7 +142,7 @@ def _completion(record: Record, now: GangSpec, objects: t.Sequence[Object]) -> t
     return tuple(kept) or None
 
 
-def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[Object], list[tuple[int, Key]]]:
+def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[Object], list[tuple[int, ObjectKey]]]:
     """The objects that were started, as the record has them, else as they live; and the places of those gone.
 
     Each has the place it had then, since outcomes are noted by places: what is gone, or was kept from an earlier
@@ -154,7 +157,7 @@ def _objects(client: KubeClient, record: Record, ticket: Object) -> tuple[list[O
         {key.versioned_kind for key in keys if _key_name(key) not in known and _may_make_pods(key)},
     )
     objects = [_nothing(index) for index in range(max((index for index, _key in places), default=-1) + 1)]
-    gone: list[tuple[int, Key]] = []
+    gone: list[tuple[int, ObjectKey]] = []
     for index, key in places:
         found = live.get(key.versioned_kind, {key.name: _unseen(key)})
         obj = known.get(_key_name(key)) or found.get(key.name)
@@ -170,7 +173,7 @@ def _nothing(place: int) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"-{place}"}}
 
 
-def _may_make_pods(key: Key) -> bool:
+def _may_make_pods(key: ObjectKey) -> bool:
     """Whether objects of this kind make pods, or may."""
     return kind_named(*key.versioned_kind).may_make_pods
 
@@ -202,7 +205,7 @@ def _live(
     return found
 
 
-def _unseen(key: Key) -> Object:
+def _unseen(key: ObjectKey) -> Object:
     """What stands for an object that is not read: without pods of its own nothing but its name matters."""
     return {"apiVersion": key.api_version, "kind": key.kind, "metadata": {"name": key.name}}
 
@@ -212,6 +215,6 @@ def _name(obj: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
     return (*group_and_kind(obj), str(obj["metadata"]["name"]))
 
 
-def _key_name(key: Key) -> tuple[str, str, str]:
+def _key_name(key: ObjectKey) -> tuple[str, str, str]:
     """Group, kind and name in a ticket's list."""
     return api_group(key.api_version), key.kind, key.name
