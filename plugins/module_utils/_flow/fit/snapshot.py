@@ -35,7 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.selector
 
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
-PodObserver = t.Callable[[dict[str, t.Any], "Pod | None"], None]
+PodObserver = t.Callable[[dict[str, t.Any], Pod | None], None]
 NodeObserver = t.Callable[[dict[str, t.Any]], None]
 PAGE = 1000
 CORE = "/api/v1/"

@@ -120,16 +120,10 @@ class RemoveCluster:
     name: str
 
 
-Action = (
-    Build
-    | StopProcess
-    | DropOperator
-    | RemoveRealNode
-    | StartProcess
-    | WriteObjects
-    | CreateBridge
-    | WriteNodes
-    | RemoveCluster
+# As text: pylint takes a union of dataclasses with slots for an operation that they do not support.
+Action: t.TypeAlias = (
+    "Build | StopProcess | DropOperator | RemoveRealNode | StartProcess | WriteObjects | CreateBridge | WriteNodes"
+    " | RemoveCluster"
 )
 
 

@@ -203,7 +203,8 @@ def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.A
     """A deep copy made of JSON's own types; what JSON cannot hold is refused with its path."""
     if depth > _DEEPEST:
         raise BadInput("read", where, f"it is nested more than {_DEEPEST} levels deep")
-    if value is None or isinstance(value, bool) or (type(value) is str and value.isascii()):
+    # Not isinstance: texts of Ansible's own types become plain ones.
+    if value is None or isinstance(value, bool) or (value.__class__ is str and value.isascii()):
         return value
     target = f"{where}: {path}" if path else where
     if isinstance(value, str):
@@ -214,7 +215,7 @@ def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.A
         return float(value)
     if isinstance(value, Mapping):
         return {
-            key if type(key) is str and key.isascii() else _plain_key(key, target): plain_value(
+            key if key.__class__ is str and key.isascii() else _plain_key(key, target): plain_value(
                 item, where, f"{path}.{key}" if path else str(key), depth + 1
             )
             for key, item in value.items()
