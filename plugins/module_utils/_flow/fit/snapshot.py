@@ -35,7 +35,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.selector
 
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
-PodObserver = t.Callable[[dict[str, t.Any], Pod | None], None]
 NodeObserver = t.Callable[[dict[str, t.Any]], None]
 PAGE = 1000
 CORE = "/api/v1/"
@@ -45,6 +44,12 @@ RULE_KINDS = ("resourcequotas", "limitranges")
 # Pods that ended take no room, and thousands of them stay for their logs.
 LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 NOTHING: Listing[t.Any] = Listing([], "", 0.0)
+
+
+class PodObserver(t.Protocol):
+    """Sees a pod as the server sent it and as it is kept; None for one that is not kept."""
+
+    def __call__(self, raw: dict[str, t.Any], pod: Pod | None, /) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
