@@ -181,6 +181,7 @@ class KubeClient:
         if payload is not None:
             headers["Content-Type"] = content_type or "application/json"
         limits = (min(timeout or _CONNECT_SECONDS, _CONNECT_SECONDS), timeout or _READ_SECONDS)
+        pretended = query is not None and query.get("dryRun") == "All"
 
         def words() -> tuple[str, str]:
             """The action and the target."""
@@ -189,7 +190,7 @@ class KubeClient:
 
         def once() -> Response:
             """One try."""
-            self._count(method, query)
+            self._count(method, pretended=pretended)
             sent = self.clock()
             try:
                 answer = Response(*self._transport.send(method, url, headers, payload, limits))
@@ -200,13 +201,12 @@ class KubeClient:
             self._note_date(answer.headers, sent)
             return answer
 
-        harmless = method == "GET" or _is_dry_run(query)
-        return self._retrying(once, reading=harmless, enabled=read_retries)
+        return self._retrying(once, reading=pretended or method == "GET", enabled=read_retries)
 
     def open_stream(self, path: str, query: Query, read_timeout: float) -> Stream:
         """One GET whose body comes line by line (a watch); an error answer is raised; nothing is retried."""
         action, target = describe_request("GET", path, query)
-        self._count("GET", query)
+        self._count("GET")
         headers = {"Accept": "application/json", "User-Agent": "muster.kube"}
         sent = self.clock()
         try:
@@ -272,12 +272,12 @@ class KubeClient:
             return max(error.retry_after or 0.0, self.retry.pause(failures))
         return self.retry.pause(failures) if isinstance(error, Unreachable) and error.retryable else None
 
-    def _count(self, method: str, query: Query | None) -> None:
+    def _count(self, method: str, *, pretended: bool = False) -> None:
         """Note one request before it leaves; each further try counts again."""
         with self._shared.lock:
             self._shared.requests[method] += 1
             if method not in ("GET", "HEAD"):
-                if _is_dry_run(query):
+                if pretended:
                     self._shared.dry_runs += 1
                 else:
                     self._shared.writes += 1
@@ -307,11 +307,6 @@ class KubeClient:
 
 # Opens a client when it is needed.
 Connect = t.Callable[[], KubeClient]
-
-
-def _is_dry_run(query: Query | None) -> bool:
-    """Whether a write is only to be pretended."""
-    return query is not None and query.get("dryRun") == "All"
 
 
 def _present(query: Query | None) -> list[tuple[str, str]]:
