@@ -59,8 +59,10 @@ options:
   definition:
     description:
       - The objects of the component, as a mapping, a list of mappings, or YAML text with one or more documents.
-      - An object that exists is taken over, with all fields that the definition names. A namespace that somebody else
-        made is used and left as it is.
+      - An object that exists without the label of the component is refused and left as it is, so that nothing is
+        overwritten, and later removed, that somebody else made. To hand one over, give it the label. A namespace that
+        somebody else made is used and left as it is.
+      - An object that is being deleted is refused too.
       - Objects that name no namespace lie in C(default).
       - With O(state=absent) it may be left out. It then tells which kinds the component has besides the usual ones, and
         where to look with rights in some namespaces only.

@@ -132,7 +132,8 @@ def compare(
 ) -> list[ObjectChange]:
     """What has to be done so that the objects are as described, in order; nothing is written.
 
-    With a label each object gets it. A namespace that is there without it is somebody else's, and left as it is.
+    With a label each object gets it. What is there without it is somebody else's: a namespace is used and left as it
+    is, anything else is refused.
     """
     ordered = [obj if label is None else label.put_on(obj) for obj in in_order(objects)]
     comparison = _Comparison(client, label, [obj for obj in ordered if group_and_kind(obj) == DEFINITION])
@@ -175,9 +176,14 @@ class _Comparison:
         if live is None:
             _apply(self._client, info, obj, dry_run=True)
             return ObjectChange(obj, "created", after=obj)
-        if self._label is not None and group_and_kind(obj) == NAMESPACE and not self._label.is_on(live):
+        if live["metadata"].get("deletionTimestamp"):
+            raise MusterError("apply", describe_object(obj), "it is being deleted; run again when it is gone")
+        if self._label is None or self._label.is_on(live):
+            return self._try_change(info, obj, live)
+        if group_and_kind(obj) == NAMESPACE:
             return ObjectChange(obj, "unchanged")
-        return self._try_change(info, obj, live)
+        cause = f"it exists and is not ours; give it the label {self._label.selector} if it is to be taken over"
+        raise MusterError("apply", describe_object(obj), cause)
 
     def _try_change(self, info: ResourceInfo, obj: Object, live: Object) -> ObjectChange:
         """What would become of an object that is there; who may not write it need not if it is as described."""
@@ -250,10 +256,11 @@ def _apply(client: KubeClient, info: ResourceInfo, obj: Object, *, dry_run: bool
 
 
 def _placed(obj: Object, namespaced: bool) -> Object:
-    """The object with its namespace, where its kind has one and the object names none."""
-    if not namespaced or obj["metadata"].get("namespace"):
-        return obj
-    return {**obj, "metadata": {**obj["metadata"], "namespace": DEFAULT_NAMESPACE}}
+    """The object with a namespace if its kind has one, and else with none, whatever it names."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "namespace"}
+    if namespaced:
+        metadata["namespace"] = obj["metadata"].get("namespace") or DEFAULT_NAMESPACE
+    return {**obj, "metadata": metadata}
 
 
 def object_path(info: ResourceInfo, obj: Object) -> str:

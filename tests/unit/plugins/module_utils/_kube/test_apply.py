@@ -127,6 +127,38 @@ def test_a_namespace_of_somebody_else_is_used_and_left_as_it_is(stage, client):
     assert apply(client, wanted, label=None) == ["changed"]
 
 
+@pytest.mark.parametrize("labels", [{}, {LABEL.key: "gadgets"}])
+def test_an_object_of_somebody_else_is_named_and_left_as_it_is(stage, client, labels):
+    stage.cluster.add("configmaps", {"metadata": {"name": "a", "namespace": "team", "labels": labels}})
+    before = stage.inventory()
+    with pytest.raises(MusterError, match=r"Cannot apply ConfigMap team/a: it exists and is not ours") as caught:
+        apply(client, namespace(), config_map("a", "team"))
+    assert "muster.kube/component=widgets" in str(caught.value)
+    assert stage.inventory() == before
+    assert apply(client, config_map("a", "team"), label=None) == ["changed"]
+
+
+def test_an_object_that_is_about_to_go_is_named(stage, client):
+    held = config_map("a", "team")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    apply(client, held)
+    stage.cluster.remove("configmaps", "team", "a")
+    stage.line.sent.clear()
+    with pytest.raises(MusterError, match=r"Cannot apply ConfigMap team/a: it is being deleted"):
+        apply(client, namespace(), held)
+    assert stage.line.writes == []
+
+
+def test_a_namespace_named_for_a_kind_without_one_means_nothing(client):
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "r", "namespace": "team"},
+    }
+    (change,) = compare(client, [role], LABEL)
+    assert "namespace" not in change.obj["metadata"]
+
+
 def test_a_namespace_of_ours_is_kept_as_described(stage, client):
     apply(client, namespace())
     wanted = {**namespace(), "metadata": {"name": "home", "labels": {"level": "strict"}}}
