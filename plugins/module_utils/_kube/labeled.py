@@ -13,7 +13,7 @@ import functools
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import Label, Object, ask_all, object_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     ResourceInfo,
     find_resource,
@@ -77,8 +77,7 @@ def find_labeled(
     """
     named = {(api_group(obj["apiVersion"]), obj["kind"]): (obj["apiVersion"], obj["kind"]) for obj in objects}
     known = {(api_group(api_version), kind): (api_version, kind) for api_version, kind in MANAGED_KINDS}
-    kinds = [find_resource(client, *kind) for kind in {**named, **known}.values()]
-    served = [info for info in kinds if info is not None]
+    served = [info for key in {**known, **named} if (info := _first_served(client, named.get(key), known.get(key)))]
     # Kinds that only the objects name come last: whoever acts on them has to be there when they are made.
     order = {key: place for place, key in enumerate(known)}
     served.sort(key=lambda info: order.get((api_group(info.api_version), info.kind), len(order)))
@@ -86,6 +85,12 @@ def find_labeled(
     return LabeledObjects(
         tuple(obj for look in looks for obj in look.objects), tuple(name for look in looks for name in look.unseen)
     )
+
+
+def _first_served(client: KubeClient, *kinds: tuple[str, str] | None) -> ResourceInfo | None:
+    """How the server serves a kind, in the first of these versions that it knows."""
+    found = (find_resource(client, *kind) for kind in kinds if kind is not None)
+    return next((info for info in found if info is not None), None)
 
 
 def _look(client: KubeClient, label: Label, info: ResourceInfo, namespaces: list[str]) -> LabeledObjects:
@@ -134,10 +139,10 @@ def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object]) 
     """Have the server pretend to delete the objects; what it refuses is raised."""
 
     def pretend(obj: Object) -> None:
-        """One deletion; what is gone meanwhile is none."""
+        """One deletion; what is gone meanwhile, or another object by now, is none."""
         try:
             delete(client, _served_path(client, obj), uid=obj["metadata"]["uid"], dry_run=True)
-        except NotFound:
+        except (Conflict, NotFound):
             return
 
     ask_all(functools.partial(pretend, obj) for obj in objects)
