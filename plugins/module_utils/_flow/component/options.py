@@ -59,13 +59,20 @@ def read_definitions(options: ComponentOptions) -> list[Object]:
     objects = list(flat_objects(read_objects(options.definition, options.src, where))) if given else []
     if not objects and (options.state == "present" or not options.prune):
         raise BadInput("read", f"{where}: definition", "it is empty: give objects in definition or src")
-    seen: set[ObjectKey] = set()
     for obj in objects:
         _check_object(obj, f"{where}: {'definition' if options.src is None else f'src {options.src}'}")
+    unique_keys(objects, where)
+    return objects
+
+
+def unique_keys(objects: collections.abc.Iterable[Object], where: str) -> set[ObjectKey]:
+    """The keys of the objects; one that is there twice is refused, since each run would change it twice."""
+    seen: set[ObjectKey] = set()
+    for obj in objects:
         if object_key(obj) in seen:
             raise BadInput("read", f"{where}: definition", f"{describe_object(obj)} is there twice")
         seen.add(object_key(obj))
-    return objects
+    return seen
 
 
 def namespaces_of(objects: collections.abc.Iterable[Object]) -> frozenset[str]:

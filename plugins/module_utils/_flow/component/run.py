@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.option
     namespaces_of,
     object_key,
     read_definitions,
+    unique_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
@@ -118,7 +119,7 @@ class _Work:
     def install(self) -> ComponentResult:
         """Write what differs and remove what is left over, after the server was asked about all of it."""
         changes = compare(self._client, self._objects, self._label)
-        wanted = {object_key(change.obj) for change in changes}
+        wanted = unique_keys([change.obj for change in changes], f"component {self._options.name}")
         found = self._find() if self._options.prune else LabeledObjects((), ())
         leftovers = [
             obj

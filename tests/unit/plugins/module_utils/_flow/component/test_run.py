@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.component_stage import (
     LABELS,
     WHOLE,
@@ -80,6 +80,33 @@ def test_namespaces_kinds_and_claims_are_never_pruned(stage):
         "Deployment operator": "pruned",
     }
     assert stage.cluster.get("persistentvolumeclaims", "home", "c") is not None
+
+
+def test_what_has_no_namespace_is_not_pruned_because_its_definition_names_one(stage):
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "r", "namespace": "team"},
+    }
+    assert stage.actions(role) == {"ClusterRole r": "created"}
+    assert stage.actions(role) == {"ClusterRole r": "unchanged"}
+
+
+def test_an_object_may_be_there_once_wherever_it_is_said_to_lie(stage):
+    stage.cluster.add("namespaces", {"metadata": {"name": "default"}})
+    unplaced = config_map("a", k="other")
+    del unplaced["metadata"]["namespace"]
+    with pytest.raises(BadInput, match="ConfigMap default/a is there twice"):
+        stage.run(config_map("a", "default"), unplaced)
+    assert stage.line.writes == []
+
+
+def test_another_component_neither_takes_nor_removes_an_object(stage):
+    stage.run(config_map("a", "team"))
+    with pytest.raises(MusterError, match="Cannot apply ConfigMap team/a: it exists and is not ours"):
+        stage.run(config_map("a", "team"), name="gadgets")
+    assert stage.actions(state="absent", name="gadgets") == {}
+    assert stage.cluster.get("configmaps", "team", "a") is not None
 
 
 def foreign(stage):
