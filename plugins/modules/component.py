@@ -49,8 +49,11 @@ options:
       - With V(present) the objects are as described.
       - With V(absent) the objects of the component are removed, in reverse order. Without O(prune) only those that the
         definitions name. Those that do not carry its label stay.
-      - A namespace is removed only if this module made it, and stays as long as builds or inspections are recorded in
-        it.
+      - A namespace is removed only if this module made it, and stays as long as builds, inspections or gangs are
+        recorded in it, or another component has objects there.
+      - The definition of a kind stays as long as there are objects of it that are not of the component.
+      - Objects of kinds other than the usual ones go first. With O(wait) the rest follows when they are gone, so that
+        an operator is there as long as it has to clean up.
     type: str
     default: present
     choices:
@@ -177,7 +180,9 @@ unseen:
   sample:
     - clusterrolebindings
 kept:
-  description: Namespaces of the component that stay because builds or inspections are recorded in them.
+  description: >-
+    Names of namespaces and definitions of kinds of the component that stay, because builds, inspections or gangs are
+    recorded in them, or others have objects there.
   returned: success
   type: list
   elements: str

@@ -23,7 +23,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import settle_delete
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group, describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    api_group,
+    describe_object,
+    group_and_kind,
+)
 
 _GONE_SECONDS = 0.5
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -96,7 +100,7 @@ def _first_served(client: KubeClient, *kinds: tuple[str, str] | None) -> Resourc
 def _look(client: KubeClient, label: Label, info: ResourceInfo, namespaces: list[str]) -> LabeledObjects:
     """The objects of one kind, from the whole cluster or from some namespaces."""
     try:
-        return LabeledObjects(tuple(_listed(client, label, info, None)), ())
+        return LabeledObjects(tuple(_listed(client, label.selector, info, None)), ())
     except Forbidden:
         if not info.namespaced:
             return LabeledObjects((), (info.plural,))
@@ -104,13 +108,13 @@ def _look(client: KubeClient, label: Label, info: ResourceInfo, namespaces: list
     unseen = [f"{info.plural} outside of {', '.join(namespaces) or 'any namespace'}"]
     for namespace in namespaces:
         try:
-            found += _listed(client, label, info, namespace)
+            found += _listed(client, label.selector, info, namespace)
         except Forbidden:
             unseen.append(f"{info.plural} in {namespace}")
     return LabeledObjects(tuple(found), tuple(unseen))
 
 
-def _listed(client: KubeClient, label: Label, info: ResourceInfo, namespace: str | None) -> list[Object]:
+def _listed(client: KubeClient, selector: str | None, info: ResourceInfo, namespace: str | None) -> list[Object]:
     """Kind and metadata of the objects of a kind, without those that belong to another object."""
 
     def keep(raw: Object) -> Object | None:
@@ -119,7 +123,26 @@ def _listed(client: KubeClient, label: Label, info: ResourceInfo, namespace: str
             return None
         return {"apiVersion": info.api_version, "kind": info.kind, "metadata": raw["metadata"]}
 
-    return list_metadata(client, info.path(namespace), keep=keep, label_selector=label.selector).items
+    return list_metadata(client, info.path(namespace), keep=keep, label_selector=selector).items
+
+
+def list_in(client: KubeClient, namespace: str, api_version: str, kind: str, selector: str | None) -> list[Object]:
+    """Kind and metadata of the selected objects of a kind in a namespace; none if it has no such objects."""
+    info = find_resource(client, api_version, kind)
+    return [] if info is None or not info.namespaced else _listed(client, selector, info, namespace)
+
+
+def list_defined(client: KubeClient, crd: Object) -> list[Object]:
+    """Kind and metadata of all objects of the kind that a CRD defines, without those that belong to another object."""
+    spec = (get_object(client, _served_path(client, crd)) or {}).get("spec") or {"versions": ()}
+    versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in spec["versions"]]
+    info = _first_served(client, *versions)
+    return [] if info is None else _listed(client, None, info, None)
+
+
+def is_usual(obj: Object) -> bool:
+    """Whether an object is of the kinds we manage; on others somebody acts who may be of the same component."""
+    return group_and_kind(obj) in {(api_group(api_version), kind) for api_version, kind in MANAGED_KINDS}
 
 
 def read_labeled(client: KubeClient, label: Label, objects: collections.abc.Iterable[Object]) -> tuple[Object, ...]:

@@ -18,6 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.option
     read_definitions,
     unique_keys,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import is_going, split_removals
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
     NAMESPACE,
@@ -33,17 +34,16 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     LabeledObjects,
     find_labeled,
+    is_usual,
     read_labeled,
     remove_objects,
     try_removals,
     wait_until_gone,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, group_and_kind
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.health import has_health, health
-from ansible_collections.muster.kube.plugins.module_utils._store.run_records import MANAGED_LABEL, MANAGER
 
 Report = collections.abc.Callable[[str], None]
 COMPONENT_LABEL = "muster.kube/component"
@@ -59,7 +59,7 @@ class ComponentResult:
     changes: tuple[ObjectChange, ...]
     # What this account may not list.
     unseen: tuple[str, ...] = ()
-    # Namespaces that stay because something is recorded in them.
+    # Namespaces and definitions of kinds that stay because others need them.
     kept: tuple[str, ...] = ()
     # What the task waited for in vain.
     problem: MusterError | None = None
@@ -124,7 +124,7 @@ class _Work:
         leftovers = [
             obj
             for obj in found.objects
-            if object_key(obj) not in wanted and group_and_kind(obj) not in _KEPT_FROM_PRUNING and not _is_going(obj)
+            if object_key(obj) not in wanted and group_and_kind(obj) not in _KEPT_FROM_PRUNING and not is_going(obj)
         ]
         try_removals(self._client, leftovers)
         result = ComponentResult((*changes, *map(_pruned, leftovers)), found.unseen)
@@ -137,9 +137,8 @@ class _Work:
     def remove(self) -> ComponentResult:
         """Remove what is there of the component, or of the given objects only."""
         found = self._find() if self._options.prune else self._find_given()
-        kept = [obj for obj in found.objects if group_and_kind(obj) == NAMESPACE and self._is_recorded_in(obj)]
-        going = [obj for obj in found.objects if obj not in kept]
-        fresh = [obj for obj in going if not _is_going(obj)]
+        going, kept = split_removals(self._client, self._label, found.objects, every=self._options.prune)
+        fresh = [obj for obj in going if not is_going(obj)]
         try_removals(self._client, fresh)
         names = tuple(obj["metadata"]["name"] for obj in kept)
         left = f"of component {self._options.name} more may be left, where this account may not look"
@@ -147,8 +146,16 @@ class _Work:
         result = ComponentResult(tuple(map(_pruned, fresh)), found.unseen, names, warnings=warnings)
         if self._options.check_mode:
             return result
-        remove_objects(self._client, fresh)
-        return self._waited(result, lambda: wait_until_gone(self._client, going, self._deadline))
+        first = self._take_away([obj for obj in going if not is_usual(obj)], result)
+        if first.problem is not None:
+            acted = tuple(change for change in result.changes if not is_usual(change.obj))
+            return dataclasses.replace(first, changes=acted)
+        return self._take_away([obj for obj in going if is_usual(obj)], result)
+
+    def _take_away(self, objects: list[Object], result: ComponentResult) -> ComponentResult:
+        """Remove some of the objects; the result tells if they do not go."""
+        remove_objects(self._client, [obj for obj in objects if not is_going(obj)])
+        return self._waited(result, lambda: wait_until_gone(self._client, objects, self._deadline))
 
     def _find(self) -> LabeledObjects:
         """Everything there is of the component."""
@@ -157,12 +164,6 @@ class _Work:
     def _find_given(self) -> LabeledObjects:
         """What there is of the objects the task names."""
         return LabeledObjects(read_labeled(self._client, self._label, in_order(self._objects)), ())
-
-    def _is_recorded_in(self, namespace: Object) -> bool:
-        """Whether results of builds or inspections are kept in a namespace, which would go with it."""
-        path = resource_path("v1", "configmaps", namespace["metadata"]["name"])
-        selector = f"{MANAGED_LABEL}={MANAGER}"
-        return bool(list_metadata(self._client, path, keep=lambda raw: raw, label_selector=selector).items)
 
     def _waited(self, result: ComponentResult, wait: collections.abc.Callable[[], None]) -> ComponentResult:
         """The result after waiting; what was waited for in vain fails the task, which still tells what it did."""
@@ -202,8 +203,3 @@ def _pruned(obj: Object) -> ObjectChange:
     """That an object goes."""
     metadata = {key: obj["metadata"][key] for key in ("name", "namespace", "labels") if key in obj["metadata"]}
     return ObjectChange(obj, "pruned", before={**obj, "metadata": metadata})
-
-
-def _is_going(obj: Object) -> bool:
-    """Whether somebody has deleted an object already, and it is on its way."""
-    return bool(obj["metadata"].get("deletionTimestamp"))

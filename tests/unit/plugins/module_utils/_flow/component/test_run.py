@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.tests.support.component_stage import (
     widget,
     widget_crd,
 )
+from ansible_collections.muster.kube.tests.support.memory_cluster import WRAPPERS
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault, Killed
 
 MADE = ["CustomResourceDefinition widgets.example.com", "Namespace home", "Widget one", "ConfigMap settings"]
@@ -163,6 +164,76 @@ def test_a_namespace_with_results_in_it_stays(stage):
     assert stage.actions(state="absent") == {"Namespace home": "pruned"}
 
 
+@pytest.mark.parametrize(
+    ("plural", "labels"),
+    [
+        ("configmaps", {"muster.kube/record": "gang"}),
+        ("appwrappers", {}),
+        ("serviceaccounts", {"muster.kube/component": "gadgets"}),
+    ],
+)
+def test_a_namespace_in_which_gangs_or_other_components_are_stays(stage, plural, labels):
+    stage.cluster.serve(WRAPPERS)
+    stage.run(*WHOLE)
+    stage.cluster.add(plural, {"metadata": {"name": "theirs", "namespace": "home", "labels": labels}})
+    assert stage.run(state="absent", check=True).kept == ("home",)
+    assert stage.run(state="absent").kept == ("home",)
+    assert stage.cluster.get(plural, "home", "theirs") is not None
+    stage.cluster.remove(plural, "home", "theirs")
+    assert stage.actions(state="absent") == {"Namespace home": "pruned"}
+
+
+@pytest.mark.parametrize("prune", [True, False])
+def test_the_definition_of_a_kind_stays_while_others_have_objects_of_it(stage, prune):
+    stage.run(*WHOLE)
+    stage.cluster.add("widgets", {**widget("theirs"), "metadata": {"name": "theirs", "namespace": "team"}})
+    removed = stage.run(widget_crd(), state="absent", prune=prune)
+    assert removed.kept == ("widgets.example.com",)
+    assert stage.cluster.get("widgets", "team", "theirs") is not None
+    assert stage.cluster.get("customresourcedefinitions", "", "widgets.example.com") is not None
+    assert (stage.cluster.get("widgets", "home", "one") is None) == prune
+    stage.cluster.remove("widgets", "team", "theirs")
+    assert stage.actions(widget_crd(), state="absent", prune=prune)[MADE[0]] == "pruned"
+
+
+def hold_widgets(stage):
+    """An operator that lets a widget go a while after its deletion, as long as it runs itself."""
+
+    def release(change):
+        """Take the finalizer away."""
+        if change.plural == "widgets" and not change.gone and change.object["metadata"].get("deletionTimestamp"):
+            stage.cluster.clock.after(3.0, let_go)
+
+    def let_go():
+        """If nobody has removed the operator."""
+        if stage.cluster.get("deployments", "home", "operator") is not None:
+            stage.cluster.change("widgets", "home", "one", lambda obj: obj["metadata"].update(finalizers=[]))
+
+    stage.cluster.listeners.append(release)
+    held = widget()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    return [*WHOLE[1:], held]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_objects_of_an_operator_go_while_it_still_runs(stage, named):
+    before = stage.inventory()
+    objects = hold_widgets(stage)
+    stage.run(*objects)
+    result = stage.run(*(objects if named else ()), state="absent").as_result(diff=False)
+    assert "failed" not in result
+    assert stage.inventory() == before
+
+
+def test_an_operator_stays_that_has_not_let_its_objects_go(stage):
+    stage.run(*hold_widgets(stage))
+    stage.cluster.listeners.pop()
+    result = stage.run(state="absent", wait_timeout=5.0).as_result(diff=False)
+    assert result["msg"].startswith("Cannot wait for the removal of Widget home/one: its finalizers are not done")
+    assert [told["kind"] for told in result["objects"]] == ["Widget"]
+    assert stage.cluster.get("deployments", "home", "operator") is not None
+
+
 def test_single_objects_are_removed_if_they_are_ours(stage):
     stage.run(*WHOLE)
     stage.cluster.add("configmaps", {"metadata": {"name": "theirs", "namespace": "home"}})
@@ -272,9 +343,9 @@ def kill(stage, moment, number):
 def test_a_run_killed_at_any_write_is_finished_by_the_next(moment):
     whole = ComponentStage()
     expected = list(tasks(whole))
-    assert len(whole.line.writes) == 12
-    for number in range(12):
+    assert len(whole.line.writes) == 13
+    for number in range(13):
         stage = ComponentStage()
         kill(stage, moment, number)
         assert list(tasks(stage)) == expected, f"{moment} write {number}"
-        assert len(stage.line.writes) == (13 if moment == "kill_before" else 12)
+        assert len(stage.line.writes) == (14 if moment == "kill_before" else 13)
