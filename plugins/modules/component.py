@@ -141,7 +141,7 @@ RETURN = r"""
 objects:
   description: >-
     The objects of the definitions, in the order in which they are made, and then those that were removed.
-  returned: success, and failure after something was written
+  returned: success, and when waiting was in vain
   type: list
   elements: dict
   contains:

@@ -212,10 +212,21 @@ def write_changes(client: KubeClient, changes: collections.abc.Iterable[ObjectCh
 
 def wait_until_served(client: KubeClient, crd: Object, deadline: float) -> None:
     """Return when the API server serves the kind that a CRD defines."""
-    while not is_served(client, crd):
+    while not outlast(client, deadline, lambda: is_served(client, crd)):
         if client.clock() > deadline:
             raise MusterError("wait for", describe_object(crd), "the API server does not serve it in time")
         client.sleep(_SERVED_SECONDS)
+
+
+def outlast(client: KubeClient, deadline: float, ask: Call[T]) -> T:
+    """The answer to a question; until the deadline it is asked again while the server is in trouble or away."""
+    while True:
+        try:
+            return ask()
+        except KubeError as error:
+            if not is_passing(error) or client.clock() > deadline:
+                raise
+            client.sleep(client.retry.longest_pause)
 
 
 def is_served(client: KubeClient, crd: Object) -> bool:
@@ -261,6 +272,12 @@ def _placed(obj: Object, namespaced: bool) -> Object:
     if namespaced:
         metadata["namespace"] = obj["metadata"].get("namespace") or DEFAULT_NAMESPACE
     return {**obj, "metadata": metadata}
+
+
+def in_place(client: KubeClient, obj: Object) -> Object:
+    """The object with the namespace it lies in, as far as the server knows its kind."""
+    info = find_resource(client, obj["apiVersion"], obj["kind"])
+    return obj if info is None else _placed(obj, info.namespaced)
 
 
 def object_path(info: ResourceInfo, obj: Object) -> str:

@@ -11,7 +11,13 @@ import collections.abc
 import dataclasses
 import functools
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import Label, Object, ask_all, object_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
+    Label,
+    Object,
+    ask_all,
+    object_path,
+    outlast,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
@@ -182,7 +188,7 @@ def wait_until_gone(client: KubeClient, objects: collections.abc.Iterable[Object
     for obj in objects:
         path = _served_path(client, obj)
         while True:
-            live = get_object(client, path)
+            live = outlast(client, deadline, functools.partial(get_object, client, path))
             if live is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
                 break
             if client.clock() > deadline:

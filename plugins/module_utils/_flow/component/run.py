@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import (
@@ -27,7 +28,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     ObjectChange,
     compare,
     in_order,
+    in_place,
     object_path,
+    outlast,
     write_changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -159,7 +162,8 @@ class _Work:
 
     def _find(self) -> LabeledObjects:
         """Everything there is of the component."""
-        return find_labeled(self._client, self._label, self._objects, namespaces_of(self._objects))
+        places = namespaces_of([in_place(self._client, obj) for obj in self._objects])
+        return find_labeled(self._client, self._label, self._objects, places)
 
     def _find_given(self) -> LabeledObjects:
         """What there is of the objects the task names."""
@@ -180,7 +184,7 @@ class _Work:
         for obj in objects:
             told = ""
             while has_health(obj):
-                found = health(self._read(obj))
+                found = health(outlast(self._client, self._deadline, functools.partial(self._read, obj)))
                 if found.ready:
                     break
                 if found.failed or self._client.clock() > self._deadline:

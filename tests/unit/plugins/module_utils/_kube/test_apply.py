@@ -233,6 +233,13 @@ def test_a_conflict_that_stays_is_told(stage, client):
         apply(client, config_map("a", "team"))
 
 
+def test_waiting_for_a_kind_outlasts_a_server_that_is_away_for_a_while(stage, client):
+    changes = compare(client, [widget_crd()], LABEL)
+    stage.trouble(Fault("lose", "GET", path="/apis/example.com/v1$", times=12))
+    write_changes(client, changes, client.clock() + 60)
+    assert stage.line.faults[0].times == 0
+
+
 def test_a_kind_that_is_never_served_ends_the_waiting(stage, client):
     stage.cluster.listeners.clear()
     changes = compare(client, [widget_crd(), widget()], LABEL)

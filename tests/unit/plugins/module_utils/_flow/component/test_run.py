@@ -254,6 +254,15 @@ def test_with_rights_in_one_namespace_only_what_lies_there_is_seen(stage):
     assert stage.cluster.get("configmaps", "home", "b") is not None
 
 
+def test_who_may_look_in_the_default_namespace_only_finds_what_names_none(stage):
+    stage.cluster.add("namespaces", {"metadata": {"name": "default"}})
+    unplaced = config_map("a")
+    del unplaced["metadata"]["namespace"]
+    stage.forbid("configmaps", verbs=("list",), namespaces=("",))
+    stage.run(unplaced)
+    assert stage.actions(unplaced, state="absent") == {"ConfigMap a": "pruned"}
+
+
 def test_what_may_not_be_deleted_is_named_before_anything_is(stage):
     stage.run(*WHOLE)
     stage.forbid("configmaps", verbs=("delete",))
@@ -269,6 +278,25 @@ def test_workloads_are_waited_for(stage):
     stage.run(namespace(), deployment())
     assert 2 <= stage.cluster.clock.now < 4
     assert stage.told == ["waiting for Deployment home/operator: its controller has not seen it yet"]
+
+
+@pytest.mark.parametrize("fault", [{"trouble": "lose"}, {"trouble": "refuse", "status": 503}])
+def test_waiting_outlasts_a_server_that_is_away_for_a_while(stage, fault):
+    stage.run(namespace(), deployment(), widget_crd(), widget(), wait=False)
+    away = {"methods": "GET", "times": 12}
+    stage.trouble(Fault(path="deployments/operator", skip=1, **away, **fault))
+    assert stage.run(namespace(), deployment(), widget_crd(), widget()).problem is None
+    stage.trouble(Fault(path="namespaces/home$", **away, **fault))
+    assert stage.run(state="absent").problem is None
+
+
+def test_waiting_for_a_server_that_does_not_come_back_ends(stage):
+    stage.run(namespace(), deployment(), wait=False)
+    stage.trouble(Fault("lose", "GET", path="deployments/operator", skip=1, times=999))
+    started = stage.cluster.clock.now
+    result = stage.run(namespace(), deployment(), wait_timeout=30.0).as_result(diff=False)
+    assert result["msg"].startswith("Cannot read deployments home/operator: no answer from ")
+    assert 30 < stage.cluster.clock.now - started < 40
 
 
 def test_a_workload_that_is_not_ready_in_time_fails_the_task_that_tells_what_it_did(stage):
