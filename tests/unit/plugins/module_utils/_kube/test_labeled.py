@@ -112,6 +112,23 @@ def test_a_kind_is_listed_in_the_version_that_the_task_names(stage, client):
     assert "Deployment" in kinds(find_labeled(client, LABEL, [newer], frozenset()))
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "plural"),
+    [
+        ("v1", "Pod", "pods"),
+        ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
+        ("networking.k8s.io/v1", "Ingress", "ingresses"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", "autoscalers"),
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "policies"),
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "bindings"),
+    ],
+)
+def test_what_manifests_usually_hold_is_found_without_definitions(stage, client, api_version, kind, plural):
+    stage.cluster.serve(Kind(api_version, kind, plural))
+    stage.cluster.add(plural, {"metadata": {"name": "a", "namespace": "home", "labels": LABELS}, "spec": {}})
+    assert kind in kinds(find_labeled(client, LABEL, (), frozenset()))
+
+
 def test_pretending_deletes_nothing(stage, client):
     before = stage.inventory()
     try_removals(client, find_labeled(client, LABEL, [widget()], frozenset()).objects)
