@@ -42,6 +42,7 @@ options:
     description:
       - Name of the component, the value of its label. Two tasks with different definitions need different names, or
         O(prune=false).
+      - The roles of this collection use C(appwrappers), C(dispatcher) and C(inspection).
     type: str
     required: true
   state:

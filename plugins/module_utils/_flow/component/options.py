@@ -86,7 +86,11 @@ def _check_object(obj: Object, where: str) -> None:
     """Refuse an object that has no address, or whose parts that we read are none."""
     wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
     metadata = obj.get("metadata") or {}
-    wrong += [f"metadata.{name}" for name in ("labels", "annotations") if not _is_mapping(metadata.get(name))]
+    maps = [("metadata", "labels"), ("metadata", "annotations")]
+    if group_and_kind(obj) in (("", "Secret"), ("", "ConfigMap")):
+        # The server's refusal would show the value.
+        maps += [("data",), ("stringData",)]
+    wrong += [name for path in maps for name in _no_texts_in(obj, path)]
     if not isinstance(metadata.get("namespace") or "", str):
         wrong.append("metadata.namespace")
     if not wrong and group_and_kind(obj) == DEFINITION:
@@ -105,6 +109,11 @@ def _not_texts(obj: t.Any, *paths: tuple[str, ...]) -> list[str]:
     return [name for name, value in values.items() if not isinstance(value, str) or not value]
 
 
-def _is_mapping(value: t.Any) -> bool:
-    """Whether nothing is said, or a mapping."""
-    return value is None or isinstance(value, collections.abc.Mapping)
+def _no_texts_in(obj: Object, path: tuple[str, ...]) -> list[str]:
+    """Which values of a mapping are no texts, or the mapping itself if it is none; nothing may be said."""
+    found = value_at(obj, path)
+    if found is None:
+        return []
+    if not isinstance(found, collections.abc.Mapping):
+        return [".".join(path)]
+    return [".".join((*path, str(key))) for key, value in found.items() if not isinstance(value, str | None)]
