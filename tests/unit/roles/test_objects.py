@@ -48,7 +48,9 @@ def texts(tmp_path_factory):
     return play_tasks(tmp_path_factory.mktemp("play"), tasks)
 
 
-@pytest.mark.parametrize(("role", "places"), [("dispatcher", {"007", "123", "on"}), ("inspection", {"0x10", "123", "on"})])
+@pytest.mark.parametrize(
+    ("role", "places"), [("dispatcher", {"007", "123", "on"}), ("inspection", {"0x10", "123", "on"})]
+)
 def test_names_are_texts_whatever_they_look_like(texts, role, places):
     objects = read_definitions(ComponentOptions(role, "present", texts[role]["msg"]))
     assert {obj["metadata"]["namespace"] for obj in objects if "namespace" in obj["metadata"]} == places

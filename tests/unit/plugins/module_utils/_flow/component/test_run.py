@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
@@ -350,6 +352,39 @@ def tasks(stage):
         except Killed:
             stage.run(*objects, state=state)
         yield stage.inventory()
+
+
+def try_hard(chance, stage, *objects, **more):
+    """A task several times, some of them killed or in trouble."""
+    for _attempt in range(3):
+        trouble = chance.choice(["kill_before", "kill_after", "lose", "cut", "refuse"])
+        stage.trouble(Fault(trouble, skip=chance.randrange(60), status=chance.choice([429, 500, 503])))
+        try:
+            stage.run(*objects, **more)
+        except (Killed, MusterError):
+            continue
+        finally:
+            stage.line.faults.clear()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happened_before_check_mode_is_right_and_the_second_run_writes_nothing(seed):
+    chance = random.Random(seed)
+    stage = ComponentStage()
+    foreign(stage)
+    before = stage.inventory()
+    some = [widget(), config_map("settings"), deployment(), config_map("a", "team"), config_map("b", "team")]
+    for state in chance.choices(["present", "absent"], [2, 1], k=5):
+        objects = [namespace(), widget_crd(), *chance.sample(some, 3)]
+        try_hard(chance, stage, *objects, state=state)
+        foretold = stage.actions(*objects, state=state, check=True)
+        assert stage.actions(*objects, state=state) == foretold
+        stage.line.sent.clear()
+        stage.run(*objects, state=state)
+        assert stage.line.writes == []
+        left = stage.inventory()
+        assert {place: left[place] for place in before} == before
+        assert state == "present" or left == before
 
 
 def kill(stage, moment, number):
