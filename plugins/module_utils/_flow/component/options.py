@@ -86,7 +86,7 @@ def _check_object(obj: Object, where: str) -> None:
     """Refuse an object that has no address, or whose parts that we read are none."""
     wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
     metadata = obj.get("metadata") or {}
-    maps = [("metadata", "labels"), ("metadata", "annotations")]
+    maps: list[tuple[str, ...]] = [("metadata", "labels"), ("metadata", "annotations")]
     if group_and_kind(obj) in (("", "Secret"), ("", "ConfigMap")):
         # The server's refusal would show the value.
         maps += [("data",), ("stringData",)]
