@@ -111,13 +111,12 @@ class _Work:
     """One task on one component."""
 
     def __init__(self, client: KubeClient, options: ComponentOptions, objects: list[Object], report: Report) -> None:
-        """All waiting together ends at one moment."""
+        """Nothing is asked yet."""
         self._client = client
         self._options = options
         self._objects = objects
         self._report = report
         self._label = Label(COMPONENT_LABEL, options.name)
-        self._deadline = client.clock() + options.wait_timeout
 
     def install(self) -> ComponentResult:
         """Write what differs and remove what is left over, after the server was asked about all of it."""
@@ -133,9 +132,9 @@ class _Work:
         result = ComponentResult((*changes, *map(_pruned, leftovers)), found.unseen)
         if self._options.check_mode:
             return result
-        write_changes(self._client, changes, self._deadline)
+        write_changes(self._client, changes, self._client.clock() + self._options.wait_timeout)
         remove_objects(self._client, leftovers)
-        return self._waited(result, lambda: self._wait_until_healthy([change.obj for change in changes]))
+        return self._waited(result, functools.partial(self._wait_until_healthy, [change.obj for change in changes]))
 
     def remove(self) -> ComponentResult:
         """Remove what is there of the component, or of the given objects only."""
@@ -158,7 +157,7 @@ class _Work:
     def _take_away(self, objects: list[Object], result: ComponentResult) -> ComponentResult:
         """Remove some of the objects; the result tells if they do not go."""
         remove_objects(self._client, [obj for obj in objects if not is_going(obj)])
-        return self._waited(result, lambda: wait_until_gone(self._client, objects, self._deadline))
+        return self._waited(result, functools.partial(wait_until_gone, self._client, objects))
 
     def _find(self) -> LabeledObjects:
         """Everything there is of the component."""
@@ -169,25 +168,28 @@ class _Work:
         """What there is of the objects the task names."""
         return LabeledObjects(read_labeled(self._client, self._label, in_order(self._objects)), ())
 
-    def _waited(self, result: ComponentResult, wait: collections.abc.Callable[[], None]) -> ComponentResult:
-        """The result after waiting; what was waited for in vain fails the task, which still tells what it did."""
+    def _waited(self, result: ComponentResult, wait: collections.abc.Callable[[float], None]) -> ComponentResult:
+        """The result after waiting; what was waited for in vain fails the task, which still tells what it did.
+
+        The time begins here: what a slow server takes for the writes before is none of it.
+        """
         if not self._options.wait:
             return result
         try:
-            wait()
+            wait(self._client.clock() + self._options.wait_timeout)
         except MusterError as error:
             return dataclasses.replace(result, problem=error)
         return result
 
-    def _wait_until_healthy(self, objects: list[Object]) -> None:
+    def _wait_until_healthy(self, objects: list[Object], deadline: float) -> None:
         """Return when every object has become what it is for."""
         for obj in objects:
             told = ""
             while has_health(obj):
-                found = health(outlast(self._client, self._deadline, functools.partial(self._read, obj)))
+                found = health(outlast(self._client, deadline, functools.partial(self._read, obj)))
                 if found.ready:
                     break
-                if found.failed or self._client.clock() > self._deadline:
+                if found.failed or self._client.clock() > deadline:
                     raise MusterError("wait for", describe_object(obj), found.text)
                 if found.text != told:
                     told = found.text

@@ -292,6 +292,12 @@ def test_waiting_outlasts_a_server_that_is_away_for_a_while(stage, fault):
     assert stage.run(state="absent").problem is None
 
 
+def test_slow_answers_leave_the_time_to_wait_whole(stage):
+    stage.line.latency = 0.4
+    many = [config_map(f"c{number}", "team") for number in range(40)]
+    assert stage.run(*many, namespace(), widget_crd(), deployment(), wait_timeout=8.0).problem is None
+
+
 def test_waiting_for_a_server_that_does_not_come_back_ends(stage):
     stage.run(namespace(), deployment(), wait=False)
     stage.trouble(Fault("lose", "GET", path="deployments/operator", skip=1, times=999))
