@@ -45,6 +45,8 @@ DEFAULT_NAMESPACE = "default"
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 NAMESPACE = ("", "Namespace")
 _SERVED_SECONDS = 0.2
+# So many refusals are told in a message.
+_MOST_TOLD = 10
 
 
 class Label(t.NamedTuple):
@@ -91,9 +93,10 @@ class SeveralRefusals(MusterError):
     """All that the server refuses, told at once."""
 
     def __init__(self, refusals: collections.abc.Sequence[MusterError]) -> None:
-        """Name each of them."""
-        told = "; ".join(f"{error.action} {error.target}: {error.cause}" for error in refusals)
-        super().__init__("apply", f"{len(refusals)} objects", told)
+        """Name the first of them; the result has all."""
+        told = [f"{error.action} {error.target}: {error.cause}" for error in refusals[:_MOST_TOLD]]
+        told += [f"and {len(refusals) - _MOST_TOLD} more"] if len(refusals) > _MOST_TOLD else []
+        super().__init__("apply", f"{len(refusals)} objects", "; ".join(told))
         self.refusals = refusals
 
     def as_result(self) -> dict[str, t.Any]:

@@ -193,6 +193,14 @@ def test_all_refusals_are_told_at_once(stage, client):
         compare(client, [config_map("a", "team"), config_map("b", "team")], LABEL)
 
 
+def test_of_very_many_refusals_the_message_tells_the_first(stage, client):
+    stage.forbid("configmaps", verbs=("patch",))
+    with pytest.raises(SeveralRefusals, match=r"Cannot apply 100 objects: .*; and 90 more") as caught:
+        compare(client, [config_map(f"c{number}", "team") for number in range(100)], LABEL)
+    assert str(caught.value).count("ConfigMap") == 10
+    assert len(caught.value.as_result()["error"]["refusals"]) == 100
+
+
 def test_who_may_not_write_may_still_find_everything_as_described(stage, client):
     apply(client, config_map("a", "team"))
     stage.forbid("configmaps", verbs=("patch",))
