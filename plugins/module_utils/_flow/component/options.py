@@ -23,6 +23,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 )
 
 ObjectKey = tuple[str, str, str, str]
+_API_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z0-9]+")
+# What the server takes as a part of a path.
+_PATH_PART = re.compile(r"(?!\.{1,2}$)[^/%]*")
 # What the value of a label may be, and not empty.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
@@ -84,14 +87,19 @@ def namespaces_of(objects: collections.abc.Iterable[Object]) -> frozenset[str]:
 
 def _check_object(obj: Object, where: str) -> None:
     """Refuse an object that has no address, or whose parts that we read are none."""
-    wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
     metadata = obj.get("metadata") or {}
+    wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
+    if "apiVersion" not in wrong and not _API_VERSION.fullmatch(obj["apiVersion"]):
+        wrong.append("apiVersion")
+    if "metadata.name" not in wrong and not _PATH_PART.fullmatch(metadata["name"]):
+        wrong.append("metadata.name")
     maps: list[tuple[str, ...]] = [("metadata", "labels"), ("metadata", "annotations")]
     if group_and_kind(obj) in (("", "Secret"), ("", "ConfigMap")):
         # The server's refusal would show the value.
         maps += [("data",), ("stringData",)]
     wrong += [name for path in maps for name in _no_texts_in(obj, path)]
-    if not isinstance(metadata.get("namespace") or "", str):
+    namespace = metadata.get("namespace") or ""
+    if not isinstance(namespace, str) or not _PATH_PART.fullmatch(namespace):
         wrong.append("metadata.namespace")
     if not wrong and group_and_kind(obj) == DEFINITION:
         wrong += _not_texts(obj, ("spec", "group"), ("spec", "names", "kind"))

@@ -75,6 +75,19 @@ def test_objects_without_an_address_are_refused(obj, told):
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("version", ["v1?x=y", "../v1", "a/b/c", "v1/", "/v1", "v 1", "v1#", "v1%2f"])
+def test_an_api_version_that_would_lead_elsewhere_is_refused(version):
+    with pytest.raises(BadInput, match="ConfigMap a: apiVersion: "):
+        read({**config_map("a"), "apiVersion": version})
+
+
+@pytest.mark.parametrize("field", ["name", "namespace"])
+@pytest.mark.parametrize("value", ["..", ".", "a/b", "a%2fb"])
+def test_a_name_that_would_lead_elsewhere_is_refused(field, value):
+    with pytest.raises(BadInput, match=rf"metadata\.{field}: "):
+        read({**config_map("a"), "metadata": {"name": "a", "namespace": "b", field: value}})
+
+
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 def test_values_of_labels_and_annotations_are_texts(field):
     odd = {**config_map("a"), "metadata": {"name": "a", field: {"good": "1", "nothing": None, "bad": 1}}}
