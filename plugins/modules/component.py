@@ -97,8 +97,8 @@ options:
     default: true
   wait_timeout:
     description:
-      - How long to wait at most, in seconds or as C(1h30m), for new kinds to be served, for workloads to be available, and
-        with O(state=absent) for the first objects and for the rest to be gone. What the requests take does not count.
+      - How long to wait at most, in seconds or as C(1h30m), for new kinds to be served, for workloads to be available,
+        and with O(state=absent) for the first objects and for the rest to be gone. What requests take does not count.
     type: str
     default: "120"
 requirements:
