@@ -42,6 +42,7 @@ options:
     description:
       - Name of the component, the value of its label. Two tasks with different definitions need different names, or
         O(prune=false).
+      - The roles of this collection use C(appwrappers), C(dispatcher) and C(inspection).
     type: str
     required: true
   state:
@@ -49,8 +50,11 @@ options:
       - With V(present) the objects are as described.
       - With V(absent) the objects of the component are removed, in reverse order. Without O(prune) only those that the
         definitions name. Those that do not carry its label stay.
-      - A namespace is removed only if this module made it, and stays as long as builds or inspections are recorded in
-        it.
+      - A namespace is removed only if this module made it, and stays as long as builds, inspections or gangs are
+        recorded in it, or another component has objects there.
+      - The definition of a kind stays as long as there are objects of it that are not of the component.
+      - Objects of kinds other than the usual ones go first. With O(wait) the rest follows when they are gone, so that
+        an operator is there as long as it has to clean up.
     type: str
     default: present
     choices:
@@ -59,8 +63,10 @@ options:
   definition:
     description:
       - The objects of the component, as a mapping, a list of mappings, or YAML text with one or more documents.
-      - An object that exists is taken over, with all fields that the definition names. A namespace that somebody else
-        made is used and left as it is.
+      - An object that exists without the label of the component is refused and left as it is, so that nothing is
+        overwritten, and later removed, that somebody else made. To hand one over, give it the label. A namespace that
+        somebody else made is used and left as it is.
+      - An object that is being deleted is refused too.
       - Objects that name no namespace lie in C(default).
       - With O(state=absent) it may be left out. It then tells which kinds the component has besides the usual ones, and
         where to look with rights in some namespaces only.
@@ -91,7 +97,8 @@ options:
     default: true
   wait_timeout:
     description:
-      - How long to wait at most, in seconds or as C(1h30m).
+      - How long to wait at most, in seconds or as C(1h30m), for new kinds to be served, for workloads to be available,
+        and with O(state=absent) for the first objects and for the rest to be gone. What requests take does not count.
     type: str
     default: "120"
 requirements:
@@ -136,7 +143,7 @@ RETURN = r"""
 objects:
   description: >-
     The objects of the definitions, in the order in which they are made, and then those that were removed.
-  returned: success, and failure after something was written
+  returned: success, and when waiting was in vain
   type: list
   elements: dict
   contains:
@@ -175,7 +182,9 @@ unseen:
   sample:
     - clusterrolebindings
 kept:
-  description: Namespaces of the component that stay because builds or inspections are recorded in them.
+  description: >-
+    Names of namespaces and definitions of kinds of the component that stay, because builds, inspections or gangs are
+    recorded in them, or others have objects there.
   returned: success
   type: list
   elements: str

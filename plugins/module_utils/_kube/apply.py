@@ -45,6 +45,8 @@ DEFAULT_NAMESPACE = "default"
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 NAMESPACE = ("", "Namespace")
 _SERVED_SECONDS = 0.2
+# So many refusals are told in a message.
+_MOST_TOLD = 10
 
 
 class Label(t.NamedTuple):
@@ -91,9 +93,10 @@ class SeveralRefusals(MusterError):
     """All that the server refuses, told at once."""
 
     def __init__(self, refusals: collections.abc.Sequence[MusterError]) -> None:
-        """Name each of them."""
-        told = "; ".join(f"{error.action} {error.target}: {error.cause}" for error in refusals)
-        super().__init__("apply", f"{len(refusals)} objects", told)
+        """Name the first of them; the result has all."""
+        told = [f"{error.action} {error.target}: {error.cause}" for error in refusals[:_MOST_TOLD]]
+        told += [f"and {len(refusals) - _MOST_TOLD} more"] if len(refusals) > _MOST_TOLD else []
+        super().__init__("apply", f"{len(refusals)} objects", "; ".join(told))
         self.refusals = refusals
 
     def as_result(self) -> dict[str, t.Any]:
@@ -132,7 +135,8 @@ def compare(
 ) -> list[ObjectChange]:
     """What has to be done so that the objects are as described, in order; nothing is written.
 
-    With a label each object gets it. A namespace that is there without it is somebody else's, and left as it is.
+    With a label each object gets it. What is there without it is somebody else's: a namespace is used and left as it
+    is, anything else is refused.
     """
     ordered = [obj if label is None else label.put_on(obj) for obj in in_order(objects)]
     comparison = _Comparison(client, label, [obj for obj in ordered if group_and_kind(obj) == DEFINITION])
@@ -175,9 +179,14 @@ class _Comparison:
         if live is None:
             _apply(self._client, info, obj, dry_run=True)
             return ObjectChange(obj, "created", after=obj)
-        if self._label is not None and group_and_kind(obj) == NAMESPACE and not self._label.is_on(live):
+        if live["metadata"].get("deletionTimestamp"):
+            raise MusterError("apply", describe_object(obj), "it is being deleted; run again when it is gone")
+        if self._label is None or self._label.is_on(live):
+            return self._try_change(info, obj, live)
+        if group_and_kind(obj) == NAMESPACE:
             return ObjectChange(obj, "unchanged")
-        return self._try_change(info, obj, live)
+        cause = f"it exists and is not ours; give it the label {self._label.selector} if it is to be taken over"
+        raise MusterError("apply", describe_object(obj), cause)
 
     def _try_change(self, info: ResourceInfo, obj: Object, live: Object) -> ObjectChange:
         """What would become of an object that is there; who may not write it need not if it is as described."""
@@ -206,10 +215,21 @@ def write_changes(client: KubeClient, changes: collections.abc.Iterable[ObjectCh
 
 def wait_until_served(client: KubeClient, crd: Object, deadline: float) -> None:
     """Return when the API server serves the kind that a CRD defines."""
-    while not is_served(client, crd):
+    while not outlast(client, deadline, lambda: is_served(client, crd)):
         if client.clock() > deadline:
             raise MusterError("wait for", describe_object(crd), "the API server does not serve it in time")
         client.sleep(_SERVED_SECONDS)
+
+
+def outlast(client: KubeClient, deadline: float, ask: Call[T]) -> T:
+    """The answer to a question; until the deadline it is asked again while the server is in trouble or away."""
+    while True:
+        try:
+            return ask()
+        except KubeError as error:
+            if not is_passing(error) or client.clock() > deadline:
+                raise
+            client.sleep(client.retry.longest_pause)
 
 
 def is_served(client: KubeClient, crd: Object) -> bool:
@@ -250,10 +270,17 @@ def _apply(client: KubeClient, info: ResourceInfo, obj: Object, *, dry_run: bool
 
 
 def _placed(obj: Object, namespaced: bool) -> Object:
-    """The object with its namespace, where its kind has one and the object names none."""
-    if not namespaced or obj["metadata"].get("namespace"):
-        return obj
-    return {**obj, "metadata": {**obj["metadata"], "namespace": DEFAULT_NAMESPACE}}
+    """The object with a namespace if its kind has one, and else with none, whatever it names."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "namespace"}
+    if namespaced:
+        metadata["namespace"] = obj["metadata"].get("namespace") or DEFAULT_NAMESPACE
+    return {**obj, "metadata": metadata}
+
+
+def in_place(client: KubeClient, obj: Object) -> Object:
+    """The object with the namespace it lies in, as far as the server knows its kind."""
+    info = find_resource(client, obj["apiVersion"], obj["kind"])
+    return obj if info is None else _placed(obj, info.namespaced)
 
 
 def object_path(info: ResourceInfo, obj: Object) -> str:

@@ -11,9 +11,15 @@ import collections.abc
 import dataclasses
 import functools
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import Label, Object, ask_all, object_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
+    Label,
+    Object,
+    ask_all,
+    object_path,
+    outlast,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     ResourceInfo,
     find_resource,
@@ -23,7 +29,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import settle_delete
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import api_group, describe_object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    api_group,
+    describe_object,
+    group_and_kind,
+)
 
 _GONE_SECONDS = 0.5
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -33,6 +43,7 @@ MANAGED_KINDS: tuple[tuple[str, str], ...] = (
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ("v1", "Namespace"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("storage.k8s.io/v1", "StorageClass"),
     ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
     ("v1", "ResourceQuota"),
     ("v1", "LimitRange"),
@@ -48,12 +59,17 @@ MANAGED_KINDS: tuple[tuple[str, str], ...] = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("policy/v1", "PodDisruptionBudget"),
     ("v1", "Service"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("v1", "Pod"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "StatefulSet"),
     ("apps/v1", "DaemonSet"),
     ("batch/v1", "Job"),
     ("batch/v1", "CronJob"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
     ("apiregistration.k8s.io/v1", "APIService"),
+    (_ADMISSION, "ValidatingAdmissionPolicy"),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"),
     (_ADMISSION, "ValidatingWebhookConfiguration"),
     (_ADMISSION, "MutatingWebhookConfiguration"),
 )
@@ -77,8 +93,7 @@ def find_labeled(
     """
     named = {(api_group(obj["apiVersion"]), obj["kind"]): (obj["apiVersion"], obj["kind"]) for obj in objects}
     known = {(api_group(api_version), kind): (api_version, kind) for api_version, kind in MANAGED_KINDS}
-    kinds = [find_resource(client, *kind) for kind in {**named, **known}.values()]
-    served = [info for info in kinds if info is not None]
+    served = [info for key in {**known, **named} if (info := _first_served(client, named.get(key), known.get(key)))]
     # Kinds that only the objects name come last: whoever acts on them has to be there when they are made.
     order = {key: place for place, key in enumerate(known)}
     served.sort(key=lambda info: order.get((api_group(info.api_version), info.kind), len(order)))
@@ -88,10 +103,16 @@ def find_labeled(
     )
 
 
+def _first_served(client: KubeClient, *kinds: tuple[str, str] | None) -> ResourceInfo | None:
+    """How the server serves a kind, in the first of these versions that it knows."""
+    found = (find_resource(client, *kind) for kind in kinds if kind is not None)
+    return next((info for info in found if info is not None), None)
+
+
 def _look(client: KubeClient, label: Label, info: ResourceInfo, namespaces: list[str]) -> LabeledObjects:
     """The objects of one kind, from the whole cluster or from some namespaces."""
     try:
-        return LabeledObjects(tuple(_listed(client, label, info, None)), ())
+        return LabeledObjects(tuple(_listed(client, label.selector, info, None)), ())
     except Forbidden:
         if not info.namespaced:
             return LabeledObjects((), (info.plural,))
@@ -99,13 +120,13 @@ def _look(client: KubeClient, label: Label, info: ResourceInfo, namespaces: list
     unseen = [f"{info.plural} outside of {', '.join(namespaces) or 'any namespace'}"]
     for namespace in namespaces:
         try:
-            found += _listed(client, label, info, namespace)
+            found += _listed(client, label.selector, info, namespace)
         except Forbidden:
             unseen.append(f"{info.plural} in {namespace}")
     return LabeledObjects(tuple(found), tuple(unseen))
 
 
-def _listed(client: KubeClient, label: Label, info: ResourceInfo, namespace: str | None) -> list[Object]:
+def _listed(client: KubeClient, selector: str | None, info: ResourceInfo, namespace: str | None) -> list[Object]:
     """Kind and metadata of the objects of a kind, without those that belong to another object."""
 
     def keep(raw: Object) -> Object | None:
@@ -114,7 +135,26 @@ def _listed(client: KubeClient, label: Label, info: ResourceInfo, namespace: str
             return None
         return {"apiVersion": info.api_version, "kind": info.kind, "metadata": raw["metadata"]}
 
-    return list_metadata(client, info.path(namespace), keep=keep, label_selector=label.selector).items
+    return list_metadata(client, info.path(namespace), keep=keep, label_selector=selector).items
+
+
+def list_in(client: KubeClient, namespace: str, api_version: str, kind: str, selector: str | None) -> list[Object]:
+    """Kind and metadata of the selected objects of a kind in a namespace; none if it has no such objects."""
+    info = find_resource(client, api_version, kind)
+    return [] if info is None or not info.namespaced else _listed(client, selector, info, namespace)
+
+
+def list_defined(client: KubeClient, crd: Object) -> list[Object]:
+    """Kind and metadata of all objects of the kind that a CRD defines, without those that belong to another object."""
+    spec = (get_object(client, _served_path(client, crd)) or {}).get("spec") or {"versions": ()}
+    versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in spec["versions"]]
+    info = _first_served(client, *versions)
+    return [] if info is None else _listed(client, None, info, None)
+
+
+def is_usual(obj: Object) -> bool:
+    """Whether an object is of the kinds we manage; on others somebody acts who may be of the same component."""
+    return group_and_kind(obj) in {(api_group(api_version), kind) for api_version, kind in MANAGED_KINDS}
 
 
 def read_labeled(client: KubeClient, label: Label, objects: collections.abc.Iterable[Object]) -> tuple[Object, ...]:
@@ -134,10 +174,10 @@ def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object]) 
     """Have the server pretend to delete the objects; what it refuses is raised."""
 
     def pretend(obj: Object) -> None:
-        """One deletion; what is gone meanwhile is none."""
+        """One deletion; what is gone meanwhile, or another object by now, is none."""
         try:
             delete(client, _served_path(client, obj), uid=obj["metadata"]["uid"], dry_run=True)
-        except NotFound:
+        except (Conflict, NotFound):
             return
 
     ask_all(functools.partial(pretend, obj) for obj in objects)
@@ -154,7 +194,7 @@ def wait_until_gone(client: KubeClient, objects: collections.abc.Iterable[Object
     for obj in objects:
         path = _served_path(client, obj)
         while True:
-            live = get_object(client, path)
+            live = outlast(client, deadline, functools.partial(get_object, client, path))
             if live is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
                 break
             if client.clock() > deadline:

@@ -23,6 +23,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 )
 
 ObjectKey = tuple[str, str, str, str]
+_API_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z0-9]+")
+# What the server takes as a part of a path.
+_PATH_PART = re.compile(r"(?!\.{1,2}$)[^/%]*")
 # What the value of a label may be, and not empty.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
@@ -59,13 +62,20 @@ def read_definitions(options: ComponentOptions) -> list[Object]:
     objects = list(flat_objects(read_objects(options.definition, options.src, where))) if given else []
     if not objects and (options.state == "present" or not options.prune):
         raise BadInput("read", f"{where}: definition", "it is empty: give objects in definition or src")
-    seen: set[ObjectKey] = set()
     for obj in objects:
         _check_object(obj, f"{where}: {'definition' if options.src is None else f'src {options.src}'}")
+    unique_keys(objects, where)
+    return objects
+
+
+def unique_keys(objects: collections.abc.Iterable[Object], where: str) -> set[ObjectKey]:
+    """The keys of the objects; one that is there twice is refused, since each run would change it twice."""
+    seen: set[ObjectKey] = set()
+    for obj in objects:
         if object_key(obj) in seen:
             raise BadInput("read", f"{where}: definition", f"{describe_object(obj)} is there twice")
         seen.add(object_key(obj))
-    return objects
+    return seen
 
 
 def namespaces_of(objects: collections.abc.Iterable[Object]) -> frozenset[str]:
@@ -77,10 +87,19 @@ def namespaces_of(objects: collections.abc.Iterable[Object]) -> frozenset[str]:
 
 def _check_object(obj: Object, where: str) -> None:
     """Refuse an object that has no address, or whose parts that we read are none."""
-    wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
     metadata = obj.get("metadata") or {}
-    wrong += [f"metadata.{name}" for name in ("labels", "annotations") if not _is_mapping(metadata.get(name))]
-    if not isinstance(metadata.get("namespace") or "", str):
+    wrong = _not_texts(obj, ("apiVersion",), ("kind",), ("metadata", "name"))
+    if "apiVersion" not in wrong and not _API_VERSION.fullmatch(obj["apiVersion"]):
+        wrong.append("apiVersion")
+    if "metadata.name" not in wrong and not _PATH_PART.fullmatch(metadata["name"]):
+        wrong.append("metadata.name")
+    maps: list[tuple[str, ...]] = [("metadata", "labels"), ("metadata", "annotations")]
+    if group_and_kind(obj) in (("", "Secret"), ("", "ConfigMap")):
+        # The server's refusal would show the value.
+        maps += [("data",), ("stringData",)]
+    wrong += [name for path in maps for name in _no_texts_in(obj, path)]
+    namespace = metadata.get("namespace") or ""
+    if not isinstance(namespace, str) or not _PATH_PART.fullmatch(namespace):
         wrong.append("metadata.namespace")
     if not wrong and group_and_kind(obj) == DEFINITION:
         wrong += _not_texts(obj, ("spec", "group"), ("spec", "names", "kind"))
@@ -98,6 +117,11 @@ def _not_texts(obj: t.Any, *paths: tuple[str, ...]) -> list[str]:
     return [name for name, value in values.items() if not isinstance(value, str) or not value]
 
 
-def _is_mapping(value: t.Any) -> bool:
-    """Whether nothing is said, or a mapping."""
-    return value is None or isinstance(value, collections.abc.Mapping)
+def _no_texts_in(obj: Object, path: tuple[str, ...]) -> list[str]:
+    """Which values of a mapping are no texts, or the mapping itself if it is none; nothing may be said."""
+    found = value_at(obj, path)
+    if found is None:
+        return []
+    if not isinstance(found, collections.abc.Mapping):
+        return [".".join(path)]
+    return [".".join((*path, str(key))) for key, value in found.items() if not isinstance(value, str | None)]

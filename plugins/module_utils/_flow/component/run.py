@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import (
@@ -16,7 +17,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.option
     namespaces_of,
     object_key,
     read_definitions,
+    unique_keys,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import is_going, split_removals
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
     NAMESPACE,
@@ -25,24 +28,25 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     ObjectChange,
     compare,
     in_order,
+    in_place,
     object_path,
+    outlast,
     write_changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     LabeledObjects,
     find_labeled,
+    is_usual,
     read_labeled,
     remove_objects,
     try_removals,
     wait_until_gone,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, group_and_kind
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.health import has_health, health
-from ansible_collections.muster.kube.plugins.module_utils._store.run_records import MANAGED_LABEL, MANAGER
 
 Report = collections.abc.Callable[[str], None]
 COMPONENT_LABEL = "muster.kube/component"
@@ -58,7 +62,7 @@ class ComponentResult:
     changes: tuple[ObjectChange, ...]
     # What this account may not list.
     unseen: tuple[str, ...] = ()
-    # Namespaces that stay because something is recorded in them.
+    # Namespaces and definitions of kinds that stay because others need them.
     kept: tuple[str, ...] = ()
     # What the task waited for in vain.
     problem: MusterError | None = None
@@ -107,38 +111,36 @@ class _Work:
     """One task on one component."""
 
     def __init__(self, client: KubeClient, options: ComponentOptions, objects: list[Object], report: Report) -> None:
-        """All waiting together ends at one moment."""
+        """Nothing is asked yet."""
         self._client = client
         self._options = options
         self._objects = objects
         self._report = report
         self._label = Label(COMPONENT_LABEL, options.name)
-        self._deadline = client.clock() + options.wait_timeout
 
     def install(self) -> ComponentResult:
         """Write what differs and remove what is left over, after the server was asked about all of it."""
         changes = compare(self._client, self._objects, self._label)
-        wanted = {object_key(change.obj) for change in changes}
+        wanted = unique_keys([change.obj for change in changes], f"component {self._options.name}")
         found = self._find() if self._options.prune else LabeledObjects((), ())
         leftovers = [
             obj
             for obj in found.objects
-            if object_key(obj) not in wanted and group_and_kind(obj) not in _KEPT_FROM_PRUNING and not _is_going(obj)
+            if object_key(obj) not in wanted and group_and_kind(obj) not in _KEPT_FROM_PRUNING and not is_going(obj)
         ]
         try_removals(self._client, leftovers)
         result = ComponentResult((*changes, *map(_pruned, leftovers)), found.unseen)
         if self._options.check_mode:
             return result
-        write_changes(self._client, changes, self._deadline)
+        write_changes(self._client, changes, self._client.clock() + self._options.wait_timeout)
         remove_objects(self._client, leftovers)
-        return self._waited(result, lambda: self._wait_until_healthy([change.obj for change in changes]))
+        return self._waited(result, functools.partial(self._wait_until_healthy, [change.obj for change in changes]))
 
     def remove(self) -> ComponentResult:
         """Remove what is there of the component, or of the given objects only."""
         found = self._find() if self._options.prune else self._find_given()
-        kept = [obj for obj in found.objects if group_and_kind(obj) == NAMESPACE and self._is_recorded_in(obj)]
-        going = [obj for obj in found.objects if obj not in kept]
-        fresh = [obj for obj in going if not _is_going(obj)]
+        going, kept = split_removals(self._client, self._label, found.objects, every=self._options.prune)
+        fresh = [obj for obj in going if not is_going(obj)]
         try_removals(self._client, fresh)
         names = tuple(obj["metadata"]["name"] for obj in kept)
         left = f"of component {self._options.name} more may be left, where this account may not look"
@@ -146,42 +148,48 @@ class _Work:
         result = ComponentResult(tuple(map(_pruned, fresh)), found.unseen, names, warnings=warnings)
         if self._options.check_mode:
             return result
-        remove_objects(self._client, fresh)
-        return self._waited(result, lambda: wait_until_gone(self._client, going, self._deadline))
+        first = self._take_away([obj for obj in going if not is_usual(obj)], result)
+        if first.problem is not None:
+            acted = tuple(change for change in result.changes if not is_usual(change.obj))
+            return dataclasses.replace(first, changes=acted)
+        return self._take_away([obj for obj in going if is_usual(obj)], result)
+
+    def _take_away(self, objects: list[Object], result: ComponentResult) -> ComponentResult:
+        """Remove some of the objects; the result tells if they do not go."""
+        remove_objects(self._client, [obj for obj in objects if not is_going(obj)])
+        return self._waited(result, functools.partial(wait_until_gone, self._client, objects))
 
     def _find(self) -> LabeledObjects:
         """Everything there is of the component."""
-        return find_labeled(self._client, self._label, self._objects, namespaces_of(self._objects))
+        places = namespaces_of([in_place(self._client, obj) for obj in self._objects])
+        return find_labeled(self._client, self._label, self._objects, places)
 
     def _find_given(self) -> LabeledObjects:
         """What there is of the objects the task names."""
         return LabeledObjects(read_labeled(self._client, self._label, in_order(self._objects)), ())
 
-    def _is_recorded_in(self, namespace: Object) -> bool:
-        """Whether results of builds or inspections are kept in a namespace, which would go with it."""
-        path = resource_path("v1", "configmaps", namespace["metadata"]["name"])
-        selector = f"{MANAGED_LABEL}={MANAGER}"
-        return bool(list_metadata(self._client, path, keep=lambda raw: raw, label_selector=selector).items)
+    def _waited(self, result: ComponentResult, wait: collections.abc.Callable[[float], None]) -> ComponentResult:
+        """The result after waiting; what was waited for in vain fails the task, which still tells what it did.
 
-    def _waited(self, result: ComponentResult, wait: collections.abc.Callable[[], None]) -> ComponentResult:
-        """The result after waiting; what was waited for in vain fails the task, which still tells what it did."""
+        The time begins here: what a slow server takes for the writes before is none of it.
+        """
         if not self._options.wait:
             return result
         try:
-            wait()
+            wait(self._client.clock() + self._options.wait_timeout)
         except MusterError as error:
             return dataclasses.replace(result, problem=error)
         return result
 
-    def _wait_until_healthy(self, objects: list[Object]) -> None:
+    def _wait_until_healthy(self, objects: list[Object], deadline: float) -> None:
         """Return when every object has become what it is for."""
         for obj in objects:
             told = ""
             while has_health(obj):
-                found = health(self._read(obj))
+                found = health(outlast(self._client, deadline, functools.partial(self._read, obj)))
                 if found.ready:
                     break
-                if found.failed or self._client.clock() > self._deadline:
+                if found.failed or self._client.clock() > deadline:
                     raise MusterError("wait for", describe_object(obj), found.text)
                 if found.text != told:
                     told = found.text
@@ -201,8 +209,3 @@ def _pruned(obj: Object) -> ObjectChange:
     """That an object goes."""
     metadata = {key: obj["metadata"][key] for key in ("name", "namespace", "labels") if key in obj["metadata"]}
     return ObjectChange(obj, "pruned", before={**obj, "metadata": metadata})
-
-
-def _is_going(obj: Object) -> bool:
-    """Whether somebody has deleted an object already, and it is on its way."""
-    return bool(obj["metadata"].get("deletionTimestamp"))

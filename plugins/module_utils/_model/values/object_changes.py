@@ -13,6 +13,8 @@ Object = dict[str, t.Any]
 
 # What the API server keeps about an object, whoever wrote the rest.
 _SERVER_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+# Where kubectl keeps the whole of what it applied.
+_NOTED = "kubectl.kubernetes.io/last-applied-configuration"
 _HIDDEN = "(not shown)"
 _HIDDEN_AFTER = "(not shown, other than before)"
 
@@ -59,6 +61,9 @@ def without_secrets(kind: t.Any, before: Object, after: Object) -> tuple[Object,
 def _hidden(obj: Object, other: Object) -> Object:
     """An object with its secret values replaced by whether they differ from those of the other."""
     shown = dict(obj)
+    metadata = obj.get("metadata") or {}
+    if _NOTED in (metadata.get("annotations") or {}):
+        shown["metadata"] = {**metadata, "annotations": {**metadata["annotations"], _NOTED: _HIDDEN}}
     for field in ("data", "stringData"):
         values, others = obj.get(field), other.get(field)
         if isinstance(values, dict):

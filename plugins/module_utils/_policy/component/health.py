@@ -64,7 +64,12 @@ def _deployment(live: Object) -> ObjectHealth:
     if value_at(live, ("status", "observedGeneration")) is None:
         return ObjectHealth(False, "its controller has not seen it yet")
     wanted = _number(live, "spec", "replicas", default=1)
-    return _counted(wanted, _number(live, "status", "updatedReplicas"), _number(live, "status", "availableReplicas"))
+    updated = _number(live, "status", "updatedReplicas")
+    found = _counted(wanted, updated, _number(live, "status", "availableReplicas"))
+    # Pods that are to be replaced count as available too, while none of the new ones may be.
+    if found.ready and _number(live, "status", "replicas") > updated:
+        return ObjectHealth(False, "pods of an older version are still there")
+    return found
 
 
 def _stateful_set(live: Object) -> ObjectHealth:

@@ -13,7 +13,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 
 @pytest.mark.parametrize(
     ("text", "documents"),
-    [("a: 1\n---\n---\nb: 2\n", [{"a": 1}, {"b": 2}]), (b"[1]", [[1]]), ("", []), ("# nothing\n", [])],
+    [
+        ("a: 1\n---\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
+        (b"[1]", [[1]]),
+        ("", []),
+        ("d: 2026-01-01", [{"d": "2026-01-01"}]),
+        ("# nothing\n", []),
+    ],
 )
 def test_documents(text, documents):
     assert yaml_text.load_yaml(text, "here") == documents

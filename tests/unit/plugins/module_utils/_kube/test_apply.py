@@ -127,6 +127,38 @@ def test_a_namespace_of_somebody_else_is_used_and_left_as_it_is(stage, client):
     assert apply(client, wanted, label=None) == ["changed"]
 
 
+@pytest.mark.parametrize("labels", [{}, {LABEL.key: "gadgets"}])
+def test_an_object_of_somebody_else_is_named_and_left_as_it_is(stage, client, labels):
+    stage.cluster.add("configmaps", {"metadata": {"name": "a", "namespace": "team", "labels": labels}})
+    before = stage.inventory()
+    with pytest.raises(MusterError, match=r"Cannot apply ConfigMap team/a: it exists and is not ours") as caught:
+        apply(client, namespace(), config_map("a", "team"))
+    assert "muster.kube/component=widgets" in str(caught.value)
+    assert stage.inventory() == before
+    assert apply(client, config_map("a", "team"), label=None) == ["changed"]
+
+
+def test_an_object_that_is_about_to_go_is_named(stage, client):
+    held = config_map("a", "team")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    apply(client, held)
+    stage.cluster.remove("configmaps", "team", "a")
+    stage.line.sent.clear()
+    with pytest.raises(MusterError, match=r"Cannot apply ConfigMap team/a: it is being deleted"):
+        apply(client, namespace(), held)
+    assert stage.line.writes == []
+
+
+def test_a_namespace_named_for_a_kind_without_one_means_nothing(client):
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "r", "namespace": "team"},
+    }
+    (change,) = compare(client, [role], LABEL)
+    assert "namespace" not in change.obj["metadata"]
+
+
 def test_a_namespace_of_ours_is_kept_as_described(stage, client):
     apply(client, namespace())
     wanted = {**namespace(), "metadata": {"name": "home", "labels": {"level": "strict"}}}
@@ -159,6 +191,14 @@ def test_all_refusals_are_told_at_once(stage, client):
         SeveralRefusals, match=r"Cannot apply 2 objects: patch ConfigMap team/a: .*; patch ConfigMap team/b"
     ):
         compare(client, [config_map("a", "team"), config_map("b", "team")], LABEL)
+
+
+def test_of_very_many_refusals_the_message_tells_the_first(stage, client):
+    stage.forbid("configmaps", verbs=("patch",))
+    with pytest.raises(SeveralRefusals, match=r"Cannot apply 100 objects: .*; and 90 more") as caught:
+        compare(client, [config_map(f"c{number}", "team") for number in range(100)], LABEL)
+    assert str(caught.value).count("ConfigMap") == 10
+    assert len(caught.value.as_result()["error"]["refusals"]) == 100
 
 
 def test_who_may_not_write_may_still_find_everything_as_described(stage, client):
@@ -199,6 +239,13 @@ def test_a_conflict_that_stays_is_told(stage, client):
     stage.trouble(Fault("refuse", "PATCH", status=409, reason="Conflict", message="always", times=99))
     with pytest.raises(Conflict, match=r"Cannot patch ConfigMap team/a: always"):
         apply(client, config_map("a", "team"))
+
+
+def test_waiting_for_a_kind_outlasts_a_server_that_is_away_for_a_while(stage, client):
+    changes = compare(client, [widget_crd()], LABEL)
+    stage.trouble(Fault("lose", "GET", path="/apis/example.com/v1$", times=12))
+    write_changes(client, changes, client.clock() + 60)
+    assert stage.line.faults[0].times == 0
 
 
 def test_a_kind_that_is_never_served_ends_the_waiting(stage, client):

@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.tests.support.component_stage import (
     config_map,
     widget,
 )
+from ansible_collections.muster.kube.tests.support.memory_cluster import Kind
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault
 
 LABEL = Label(*next(iter(LABELS.items())))
@@ -93,6 +94,39 @@ def test_only_the_very_object_that_was_found_goes(stage, client):
     remove_objects(client, found)
     wait_until_gone(client, found, client.clock())
     assert stage.cluster.get("configmaps", "home", "settings") is not None
+
+
+def test_pretending_is_not_stopped_by_another_object_of_the_same_name(stage, client):
+    found = read_labeled(client, LABEL, [config_map("settings")])
+    stage.cluster.remove("configmaps", "home", "settings")
+    stage.cluster.add("configmaps", {"metadata": {"name": "settings", "namespace": "home"}})
+    try_removals(client, found)
+
+
+def test_a_kind_is_listed_in_the_version_that_the_task_names(stage, client):
+    stage.cluster.serve(Kind("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", "flowschemas", namespaced=False))
+    stage.cluster.add("flowschemas", {"metadata": {"name": "f", "labels": LABELS}})
+    schema = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1beta3", "kind": "FlowSchema", "metadata": {"name": "f"}}
+    assert "FlowSchema" in kinds(find_labeled(client, LABEL, [schema], frozenset()))
+    newer = {**schema, "apiVersion": "apps/v2", "kind": "Deployment"}
+    assert "Deployment" in kinds(find_labeled(client, LABEL, [newer], frozenset()))
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "plural"),
+    [
+        ("v1", "Pod", "pods"),
+        ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
+        ("networking.k8s.io/v1", "Ingress", "ingresses"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", "autoscalers"),
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "policies"),
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "bindings"),
+    ],
+)
+def test_what_manifests_usually_hold_is_found_without_definitions(stage, client, api_version, kind, plural):
+    stage.cluster.serve(Kind(api_version, kind, plural))
+    stage.cluster.add(plural, {"metadata": {"name": "a", "namespace": "home", "labels": LABELS}, "spec": {}})
+    assert kind in kinds(find_labeled(client, LABEL, (), frozenset()))
 
 
 def test_pretending_deletes_nothing(stage, client):

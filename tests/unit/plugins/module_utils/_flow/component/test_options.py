@@ -75,6 +75,37 @@ def test_objects_without_an_address_are_refused(obj, told):
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("version", ["v1?x=y", "../v1", "a/b/c", "v1/", "/v1", "v 1", "v1#", "v1%2f"])
+def test_an_api_version_that_would_lead_elsewhere_is_refused(version):
+    with pytest.raises(BadInput, match="ConfigMap a: apiVersion: "):
+        read({**config_map("a"), "apiVersion": version})
+
+
+@pytest.mark.parametrize("field", ["name", "namespace"])
+@pytest.mark.parametrize("value", ["..", ".", "a/b", "a%2fb"])
+def test_a_name_that_would_lead_elsewhere_is_refused(field, value):
+    with pytest.raises(BadInput, match=rf"metadata\.{field}: "):
+        read({**config_map("a"), "metadata": {"name": "a", "namespace": "b", field: value}})
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_values_of_labels_and_annotations_are_texts(field):
+    odd = {**config_map("a"), "metadata": {"name": "a", field: {"good": "1", "nothing": None, "bad": 1}}}
+    with pytest.raises(BadInput, match=rf"ConfigMap a: metadata\.{field}\.bad: "):
+        read(odd)
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+def test_values_that_are_no_texts_are_named_and_not_shown(kind):
+    odd = {**config_map("a"), "kind": kind, "data": {"pin": 48151623, "ok": ""}, "stringData": {"on": True}}
+    with pytest.raises(BadInput) as caught:
+        read(odd)
+    assert f"{kind} a: data.pin, stringData.on: " in str(caught.value)
+    assert "48151623" not in str(caught.value)
+    with pytest.raises(BadInput, match=rf"{kind} a: data: "):
+        read({**odd, "data": [1], "stringData": None})
+
+
 def test_an_object_may_be_there_once():
     with pytest.raises(BadInput, match="ConfigMap home/a is there twice"):
         read([config_map("a"), config_map("b"), config_map("a")])

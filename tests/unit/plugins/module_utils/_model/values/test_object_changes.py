@@ -80,3 +80,9 @@ def test_values_of_secrets_are_not_shown():
         },
     )
     assert without_secrets("ConfigMap", before, after) == (before, after)
+
+
+def test_what_kubectl_notes_of_a_secret_is_not_shown():
+    noted = {"kubectl.kubernetes.io/last-applied-configuration": '{"data":{"a":"b"}}', "mine": "1"}
+    (_before, after) = without_secrets("Secret", {}, {"metadata": {"name": "a", "annotations": noted}})
+    assert after == {"metadata": {"name": "a", "annotations": {**dict.fromkeys(noted, "(not shown)"), "mine": "1"}}}

@@ -32,6 +32,7 @@ def condition(name, status="True", **more):
         ("Deployment", {"replicas": 2}, FULL, ""),
         ("Deployment", {"replicas": 2}, {**FULL, "updatedReplicas": 1}, "1 of 2 pods are up to date and available"),
         ("Deployment", {"replicas": 2}, {**FULL, "availableReplicas": 0}, "0 of 2 pods are up to date and available"),
+        ("Deployment", {"replicas": 2}, {**FULL, "replicas": 3}, "pods of an older version are still there"),
         ("Deployment", {}, {"observedGeneration": 1}, "0 of 1 pods are up to date and available"),
         ("Deployment", {"replicas": 0}, {"observedGeneration": 1}, ""),
         ("Deployment", {"replicas": 0}, {}, NOT_SEEN),
