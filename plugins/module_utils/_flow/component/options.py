@@ -22,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
     value_at,
 )
 
-ObjectKey = tuple[str, str, str, str]
+VersionlessKey = tuple[str, str, str, str]
 _API_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z0-9]+")
 # What the server takes as a part of a path.
 _PATH_PART = re.compile(r"(?!\.{1,2}$)[^/%]*")
@@ -47,7 +47,7 @@ class ComponentOptions:
     check_mode: bool = False
 
 
-def object_key(obj: Object) -> ObjectKey:
+def object_key(obj: Object) -> VersionlessKey:
     """What tells an object from all others, whatever version of the API it is written for."""
     return (*group_and_kind(obj), obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
 
@@ -68,9 +68,9 @@ def read_definitions(options: ComponentOptions) -> list[Object]:
     return objects
 
 
-def unique_keys(objects: collections.abc.Iterable[Object], where: str) -> set[ObjectKey]:
+def unique_keys(objects: collections.abc.Iterable[Object], where: str) -> set[VersionlessKey]:
     """The keys of the objects; one that is there twice is refused, since each run would change it twice."""
-    seen: set[ObjectKey] = set()
+    seen: set[VersionlessKey] = set()
     for obj in objects:
         if object_key(obj) in seen:
             raise BadInput("read", f"{where}: definition", f"{describe_object(obj)} is there twice")
