@@ -116,7 +116,7 @@ def pretend(
             return Pretended(refusal=refusal_of(error, item.object))
         found = get_object(actor, item.path)
         if found is None or _may_be_there(found, record, attempt, item):
-            return Pretended(stored=found)
+            return Pretended(stored=found if item.keep else None)
         return Pretended(taken_by=owner_text(found))
     except ApiError as error:
         if _unchecked(error, earlier):

@@ -168,11 +168,12 @@ def _completed(
     spec = outcome.after
     if spec is None:
         return outcome
-    fresh = outcome.action in ("created", "recreated") or outcome.record is None
-    uid, attempt = (_NO_UID, 1) if fresh or outcome.record is None else (outcome.record.uid, outcome.record.attempt)
+    record, recreated = outcome.record, outcome.action == "recreated"
+    uid, attempt = (_NO_UID, 1) if record is None or recreated else (record.uid, record.attempt)
     plan = plan_objects(spec, uid, attempt)
-    owner = outcome.record.raw if outcome.record is not None and not fresh else _coming_record(outcome)
-    tries = _try_objects(client, owner, attempt, plan)
+    # What a record has made that is removed first stands as little in the way as what an earlier attempt left.
+    present = attempt if record is None or not recreated else record.attempt + 1
+    tries = _try_objects(client, _coming_record(outcome) if record is None else record.raw, present, plan)
     extra: Data = {
         "verdict": verdict,
         "verdict_text": text_of_verdict(verdict),
