@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     WRAPPER_KIND,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import WAITING_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
@@ -107,8 +108,8 @@ def _without_namespace(outcome: GangOutcome) -> GangOutcome:
 def _would_wait(outcome: GangOutcome) -> bool:
     """Whether the gang would be in the queue after a real run."""
     fresh = outcome.action in ("created", "recreated")
-    queued = outcome.record is not None and outcome.record.phase == "queued"
-    return (fresh or queued) and outcome.after is not None and not outcome.after.suspended
+    waits = outcome.record is not None and outcome.record.phase in WAITING_PHASES
+    return (fresh or waits) and outcome.after is not None and not outcome.after.suspended
 
 
 def _key(outcome: GangOutcome) -> str:

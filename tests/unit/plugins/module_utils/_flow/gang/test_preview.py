@@ -156,6 +156,13 @@ def test_a_suspended_gang_needs_no_room(api):
     assert (told["action"], told["verdict"], told["position"]) == ("created", None, None)
 
 
+def test_a_suspended_gang_that_is_to_go_on_is_judged_like_any_other(api):
+    add_record(api, phase="suspended", suspended=True)
+    (told,) = look(api)
+    assert (told["action"], told["verdict"]["answer"], told["position"]) == ("changed", "fits", 1)
+    assert [(entry["name"], entry["error"]) for entry in told["would_create"]] == [("train", None)]
+
+
 CLAIM = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
