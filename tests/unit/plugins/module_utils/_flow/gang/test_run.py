@@ -316,6 +316,14 @@ class TestDispatching:
         with pytest.raises(NotReached, match="it failed"):
             perform(api, terms(dispatch=True))
 
+    def test_a_failed_gang_needs_not_to_be_suspended(self, api, dispatcher):
+        add_record(api, phase="failed")
+        add_record(api, "other", phase="running")
+        dispatcher(lambda: set_phase(api, "suspended", "other") or Result())
+        gangs = (gang(definition=None, name="train"), gang(definition=None, name="other"))
+        answer, _told = perform(api, terms(*gangs, state="suspended", dispatch=True))
+        assert [item["phase"] for item in answer.entries()] == ["failed", "suspended"]
+
     def test_a_suspended_gang_is_undone(self, api, dispatcher):
         record = add_record(api, phase="running")
 
