@@ -407,3 +407,13 @@ def test_a_server_fault_of_discovery_harms_no_other_gang_than_the_edited_one(sta
     second.cycle()
     assert phase(stage, "h") == "dispatched"
     assert phase(stage, "g") == "running"
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_in_check_mode_trouble_with_discovery_makes_one_gang_wait(stage: MemoryStage, status: int) -> None:
+    one = stage.dispatcher("one", ["a"])
+    submit(stage, "g", "a", cases.job("g-j", "p", 1))
+    submit(stage, "h", "a", cases.service("h-s"), podsets=PODS)
+    one.line.faults.append(Fault("refuse", "GET", "/apis/batch/v1$", times=ALWAYS, status=status, reason="Trouble"))
+    told = foreseen(one)
+    assert (told["a/g"][0], told["a/h"][0]) == ("wait", "start")

@@ -249,6 +249,23 @@ def test_a_gang_that_ends_in_time_may_go_before_the_large_one(stage: MemoryStage
     assert {gang for gang, action, _why in steps(agree(one)) if action == "start"} == {"a/quick"}
 
 
+def test_pods_that_lost_their_labels_are_known_by_their_owner(stage: MemoryStage) -> None:
+    one = stage.dispatcher("one", ["a"])
+    submit(stage, "g", cases.job("g-j", "p", 2))
+
+    def strip(pod: cases.Object) -> None:
+        """As a webhook for pods does that knows only its own labels."""
+        labels = pod["metadata"]["labels"]
+        pod["metadata"]["labels"] = {key: text for key, text in labels.items() if not key.startswith("muster.kube/")}
+
+    for _turn in range(8):
+        decided(one)
+        one.pass_time(1)
+        for pod in stage.cluster.all("pods", "a"):
+            stage.cluster.change("pods", "a", pod["metadata"]["name"], strip)
+    assert phases(stage.cluster) == {"a/g": "running"}
+
+
 def phases(cluster: MemoryCluster) -> dict[str, str]:
     """Where the gangs stand."""
     found = {}

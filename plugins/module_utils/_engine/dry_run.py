@@ -114,10 +114,7 @@ def pretend(
     except Conflict as error:
         if not error.already_exists:
             return Pretended(refusal=refusal_of(error, item.object))
-        found = get_object(actor, item.path)
-        if found is None or _may_be_there(found, record, attempt, item):
-            return Pretended(stored=found)
-        return Pretended(taken_by=owner_text(found))
+        return _look_at_other(actor, record, attempt, item)
     except ApiError as error:
         if _unchecked(error, earlier):
             return Pretended(not_checked=f"{describe_object(item.object)}: {error.message}")
@@ -137,6 +134,17 @@ def _pretend(actor: KubeClient, record: Object, item: AddressedObject, allowance
     answer = actor.request("POST", item.collection, query=query, body=body, timeout=timeout, target=target)
     stored = decode(item.collection, answer.body)
     return Pretended(stored, stripped(body, stored))
+
+
+def _look_at_other(actor: KubeClient, record: Object, attempt: int, item: AddressedObject) -> Pretended:
+    """What the object means for the gang that has the name already."""
+    try:
+        found = get_object(actor, item.path)
+    except (ApiError, Unreachable) as error:
+        return Pretended(refusal=_trouble(item, error))
+    if found is None or _may_be_there(found, record, attempt, item):
+        return Pretended(stored=found if item.keep else None)
+    return Pretended(taken_by=owner_text(found))
 
 
 def _may_be_there(found: Object, record: Object, attempt: int, item: AddressedObject) -> bool:

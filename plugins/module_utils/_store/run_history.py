@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.history im
     read_run_times,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     name_prefix,
@@ -85,7 +86,7 @@ class History:
         self._saved = self._client.clock()
         try:
             self._write()
-        except (Forbidden, Invalid, NotFound):
+        except (Forbidden, Invalid, NotFound, BadInput):
             self._may_write = False
         except KubeError:
             # It was changed meanwhile, or the server does not answer: the next save tries again.

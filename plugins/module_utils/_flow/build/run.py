@@ -120,9 +120,7 @@ def run_build(connect: Connect, terms: BuildOptions, report: Report, *, listen: 
         return _remove(client, terms)
     # Before the build is looked for: its own record may be one of those whose time is over.
     swept = sweep_records(client, terms.namespace, BUILD_LABEL, dry=terms.check_mode)
-    build = find_cluster_build(client, terms, Nodes(client))
-    if build.spec.name in swept:
-        build = dataclasses.replace(build, found=FoundRun())
+    build = find_cluster_build(client, terms, Nodes(client), swept)
     answer = build.preview() if terms.check_mode else build.run(report, listen)
     result = {**answer, "swept": swept, "changed": answer["changed"] or bool(swept)}
     if result["reason"] is not None:
@@ -138,15 +136,19 @@ def find_build(client: KubeClient, terms: BuildOptions, nodes: Nodes, report: Re
     return LocalBuild(terms, _required_spec(terms), shown)
 
 
-def find_cluster_build(client: KubeClient, terms: BuildOptions, nodes: Nodes) -> ClusterBuild:
+def find_cluster_build(
+    client: KubeClient, terms: BuildOptions, nodes: Nodes, swept: t.Collection[str] = ()
+) -> ClusterBuild:
     """The build of a stack in the cluster and what is recorded of it; hardware that no node has is refused.
 
-    Reads only, and all that is needed to go on: the Dockerfile is made and packed here and nowhere else.
+    Reads only, and all that is needed to go on: the Dockerfile is made and packed here and nowhere else. Records that
+    were swept, or would be, tell nothing.
     """
     spec, script = _required_spec(terms), _required_script(terms)
     context = build_context(spec.stack)
     build = ClusterBuild(client, terms, spec, script, context, bundle_context(context, script), FoundRun())
-    found = find_recorded(client, build.recorded(terms.settings.tier or "baseline"))
+    recorded = build.recorded(terms.settings.tier or "baseline")
+    found = FoundRun() if spec.name in swept else find_recorded(client, recorded)
     affinity = None if found.result is not None else _affinity(nodes, terms.settings)
     return dataclasses.replace(build, found=found, affinity=affinity)
 

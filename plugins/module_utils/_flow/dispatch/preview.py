@@ -34,7 +34,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.r
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import NOT_ASKED
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
@@ -184,7 +184,7 @@ class _Preview:
             return DryRun(Refusal("failed", REFUSED, str(error)))
         try:
             placed = address_objects(self._client, self._memory.plan(record, choice.verdict.steering))
-        except ServerFault as error:
+        except KubeError as error:
             return DryRun(Refusal("requeue", API_TROUBLE, str(error)))
         if isinstance(placed, Refusal):
             return DryRun(placed)

@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     WRAPPER_KIND,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import WAITING_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
@@ -107,8 +108,8 @@ def _without_namespace(outcome: GangOutcome) -> GangOutcome:
 def _would_wait(outcome: GangOutcome) -> bool:
     """Whether the gang would be in the queue after a real run."""
     fresh = outcome.action in ("created", "recreated")
-    queued = outcome.record is not None and outcome.record.phase == "queued"
-    return (fresh or queued) and outcome.after is not None and not outcome.after.suspended
+    waits = outcome.record is not None and outcome.record.phase in WAITING_PHASES
+    return (fresh or waits) and outcome.after is not None and not outcome.after.suspended
 
 
 def _key(outcome: GangOutcome) -> str:
@@ -168,11 +169,12 @@ def _completed(
     spec = outcome.after
     if spec is None:
         return outcome
-    fresh = outcome.action in ("created", "recreated") or outcome.record is None
-    uid, attempt = (_NO_UID, 1) if fresh or outcome.record is None else (outcome.record.uid, outcome.record.attempt)
+    record, recreated = outcome.record, outcome.action == "recreated"
+    uid, attempt = (_NO_UID, 1) if record is None or recreated else (record.uid, record.attempt)
     plan = plan_objects(spec, uid, attempt)
-    owner = outcome.record.raw if outcome.record is not None and not fresh else _coming_record(outcome)
-    tries = _try_objects(client, owner, attempt, plan)
+    # What a record has made that is removed first stands as little in the way as what an earlier attempt left.
+    present = attempt if record is None or not recreated else record.attempt + 1
+    tries = _try_objects(client, _coming_record(outcome) if record is None else record.raw, present, plan)
     extra: Data = {
         "verdict": verdict,
         "verdict_text": text_of_verdict(verdict),

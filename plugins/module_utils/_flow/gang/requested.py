@@ -30,7 +30,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     wrap,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
+    EXPIRES_ANNOTATION,
+    PHASE_LABEL,
     RECORD_BYTES,
+    SUBMITTED_ANNOTATION,
     build_record,
     require_headroom,
 )
@@ -38,11 +41,24 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.refusal import object_warnings, refuse_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, read_spec, spec_data
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.start_size import require_start_fits
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_BYTES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_ANNOTATION, STATE_BYTES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, given_fields
 from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem, wrappers_served
+
+# What was written into a record, or into one that a definition was copied from, is not for the next of its name.
+_OF_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+)
+_OF_DISPATCHER = (STATE_ANNOTATION, EXPIRES_ANNOTATION, SUBMITTED_ANNOTATION)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,10 +192,12 @@ def draft_record(wanted: RequestedGang, spec: GangSpec, store: Store, current: R
         body = copy.deepcopy({key: current.raw[key] for key in ("apiVersion", "kind", "metadata", "spec")})
     else:
         body = wrap(spec)
-    metadata = body["metadata"]
-    metadata["labels"] = {**(metadata.get("labels") or {}), MANAGED_LABEL: "true"}
-    others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != SUSPENDED_ANNOTATION}
-    metadata["annotations"] = {**others, **({SUSPENDED_ANNOTATION: "true"} if spec.suspended else {})}
+    metadata = body["metadata"] = _without(body["metadata"], _OF_SERVER)
+    metadata["labels"] = {**_without(metadata.get("labels"), (PHASE_LABEL,)), MANAGED_LABEL: "true"}
+    metadata["annotations"] = {
+        **_without(metadata.get("annotations"), (SUSPENDED_ANNOTATION, *_OF_DISPATCHER)),
+        **({SUSPENDED_ANNOTATION: "true"} if spec.suspended else {}),
+    }
     require_headroom(metadata["annotations"], wanted.target)
     size = len(canonical_json(body)) + STATE_BYTES
     if size > RECORD_BYTES:
@@ -189,6 +207,11 @@ def draft_record(wanted: RequestedGang, spec: GangSpec, store: Store, current: R
         )
         raise BadInput("queue", wanted.target, cause)
     return Draft(body, spec_of_wrapper(body))
+
+
+def _without(fields: t.Mapping[str, t.Any] | None, names: t.Collection[str]) -> Data:
+    """The fields but for these."""
+    return {key: value for key, value in (fields or {}).items() if key not in names}
 
 
 def check_objects(client: KubeClient, spec: GangSpec, store: Store) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class _Waiter:
             return GangAnswer(tuple(with_warnings(self._client, outcomes)))
         if not self._options.dispatch:
             return GangAnswer(tuple(self._watch(goal, outcomes)))
-        self._fail_early(GangAnswer(tuple(outcomes)))
+        self._fail_early(goal, GangAnswer(tuple(outcomes)))
         return self._start(goal, outcomes)
 
     def foresee(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
@@ -163,15 +163,16 @@ class _Waiter:
         goal, kept = self._goal(), [item for item in outcomes if item.action == "unchanged"]
         if goal is None or self._all_there(goal, kept):
             return GangAnswer(tuple(outcomes))
-        self._fail_early(GangAnswer(tuple(kept)))
+        self._fail_early(goal, GangAnswer(tuple(kept)))
         if not self._options.dispatch:
             return GangAnswer(tuple(outcomes))
         result = preview_dispatch(self._client, self._dispatch_options(kept))
         uids = {item.record.uid: item for item in kept if item.record is not None}
-        for decision in result.decisions:
-            if decision.action == "fail" and decision.uid in uids:
-                cause = f"it fails: {decision.reason}: {decision.message}"
-                raise NotReached(_target(uids[decision.uid]), cause, GangAnswer(tuple(outcomes)).entries())
+        fails = {item.uid: item for item in result.decisions if item.action == "fail"}
+        for uid in uids:
+            if uid in fails:
+                cause = f"it fails: {fails[uid].reason}: {fails[uid].message}"
+                raise NotReached(_target(uids[uid]), cause, GangAnswer(tuple(outcomes)).entries())
         return GangAnswer(tuple(outcomes), None, _started(result, uids))
 
     def _goal(self) -> str | None:
@@ -192,7 +193,7 @@ class _Waiter:
         result = run_dispatch(self._client, self._connect_again(), options, self._report, until=_until(goal, uids))
         fresh = with_warnings(self._client, self._with_places([self._fresh(outcome) for outcome in outcomes]))
         answer = GangAnswer(tuple(fresh), result, _started(result, uids))
-        self._fail_early(answer)
+        self._fail_early(goal, answer)
         if self._options.wait and self._options.wait_for not in (None, "queued") and self._options.state == "present":
             self._require(goal, answer)
         return answer
@@ -218,7 +219,7 @@ class _Waiter:
                     shown[outcome.record.uid] = outcome.record.phase
                     self._report(f"gang {outcome.namespace}/{outcome.name}: {outcome.record.phase}")
             answer = GangAnswer(tuple(current))
-            self._fail_early(answer)
+            self._fail_early(goal, answer)
             if self._all_there(goal, current):
                 return current
             if self._client.clock() >= self._end:
@@ -251,17 +252,17 @@ class _Waiter:
             for item in outcomes
         ]
 
-    def _fail_early(self, answer: GangAnswer) -> None:
-        """A gang that failed or was deleted will not get there, however long one waits."""
+    def _fail_early(self, goal: str, answer: GangAnswer) -> None:
+        """A gang that was deleted will not get there, however long one waits, nor one that failed if that is no end."""
         for outcome in answer.outcomes:
             if outcome.record is None:
                 raise NotReached(_target(outcome), "its record was deleted meanwhile", answer.entries())
-            if outcome.record.phase == "failed":
+            if outcome.record.phase == "failed" and not self._all_there(goal, [outcome]):
                 raise NotReached(_target(outcome), f"it failed: {_last_reason(outcome.record)}", answer.entries())
 
     def _require(self, goal: str, answer: GangAnswer) -> None:
         """Fail for the first gang that is not where the task wants it."""
-        self._fail_early(answer)
+        self._fail_early(goal, answer)
         for outcome in answer.outcomes:
             if outcome.record is not None and not self._all_there(goal, [outcome]):
                 text = text_of_verdict(outcome.record.state.verdict if outcome.record.state else None)

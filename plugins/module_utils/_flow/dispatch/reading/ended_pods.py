@@ -47,13 +47,8 @@ def _places(started: Sequence[Record], everywhere: bool) -> Iterator[tuple[str |
     for namespace, uids in groups.items():
         for first in range(0, len(uids), MOST_UIDS):
             yield namespace, of_gangs(uids[first : first + MOST_UIDS])
-    for namespace in sorted(unlabeled_homes(started)):
+    for namespace in sorted({record.namespace for record in started if _has_unlabeled_pods(record.spec)}):
         yield namespace, f"!{GANG_LABEL}"
-
-
-def unlabeled_homes(started: Sequence[Record]) -> set[str]:
-    """The namespaces in which pods without a gang's label may belong to one of these gangs."""
-    return {record.namespace for record in started if _has_unlabeled_pods(record.spec)}
 
 
 def _has_unlabeled_pods(spec: GangSpec | None) -> bool:

@@ -15,7 +15,6 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.ended_pods import (
     MOST_UIDS,
     read_ended_pods,
-    unlabeled_homes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
     LIVING_PODS,
@@ -97,13 +96,15 @@ def read_world(
     memory.keep_only({record.uid for record in records})
     rough = [gang for gang, _problem in map(memory.rough_size, records) if gang is not None]
     started = [record for record in records if record.phase in ACTIVE_PHASES]
-    unlabeled = unlabeled_homes(started)
+    # A webhook, or a user, may have taken the label off pods; their owners tell all the same.
+    homes = {record.namespace for record in started}
     gang_pods: list[GangPod] = []
 
     def observe(raw: Object, pod: Pod | None = None) -> None:
         """Keep more of pods that may belong to a gang."""
         metadata = raw["metadata"]
-        ours = metadata["namespace"] in unlabeled or GANG_LABEL in (metadata.get("labels") or ())
+        owned = metadata["namespace"] in homes and bool(metadata.get("ownerReferences"))
+        ours = owned or GANG_LABEL in (metadata.get("labels") or ())
         found = gang_pod_from_api(raw, pod) if ours else None
         if found is not None:
             gang_pods.append(found)

@@ -67,6 +67,15 @@ def test_what_cannot_be_checked_alone_is_no_refusal(bench: t.Any, status: int, m
     assert (outcome.refusal, outcome.not_checked) == (None, (f"Job team/b: {message}",))
 
 
+def test_an_object_in_the_way_that_may_not_be_looked_at_makes_the_gang_wait(bench: t.Any) -> None:
+    record = bench.queue()
+    bench.api.put(f"{JOBS}/b", bench.job("b"))
+    bench.api.fail("GET", f"{JOBS}/b", 403, "you may not get jobs")
+    outcome = bench.dry_run(record)
+    assert (outcome.failure, outcome.refusal.kind) == (None, "requeue")
+    assert "you may not get jobs" in outcome.delay[1]
+
+
 def test_reference_to_something_else_is_a_refusal(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.fail("POST", JOBS, 403, 'error looking up service account team/a-b: serviceaccount "a-b" not found')

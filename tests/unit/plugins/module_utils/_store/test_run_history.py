@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.history import HISTORY_KEY
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History, run_of
@@ -71,6 +73,17 @@ def test_where_nothing_may_be_written_nobody_tries_twice(api, code):
         history.note(finish(api, f"train-{number}"))
         history.save(at_once=True)
     assert (writes(api), history.usual()) == (["POST"], {(None, "train"): 600.0})
+
+
+def test_a_map_that_others_filled_ends_no_dispatcher(api):
+    filled = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "muster-history", "namespace": "home"}}
+    api.put(PATH, {**filled, "binaryData": {"large": base64.b64encode(bytes(1024 * 1024)).decode()}})
+    history = History(api.client(), "home")
+    history.note(finish(api, "train-1"))
+    history.save(at_once=True)
+    history.note(finish(api, "train-2"))
+    history.save(at_once=True)
+    assert (writes(api), history.usual()) == ([], {(None, "train"): 600.0})
 
 
 def test_a_conflict_is_tried_again_later(api):

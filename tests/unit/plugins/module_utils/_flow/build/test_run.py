@@ -217,3 +217,15 @@ def test_check_mode_shows_a_build_whose_record_would_be_swept_as_one_that_would_
     api.steps = [lambda: api.succeed(framed(DONE), "p-1")]
     made = run(api, ttl=0.0)
     assert (made["swept"], made["changed"], made["cached"], made["attempt"]) == ([SPEC.name], True, False, 1)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_hardware_that_went_is_missed_when_the_record_of_the_build_is_over(api, check_mode):
+    labels = {"kubernetes.io/arch": "arm64"}
+    node = {"metadata": {"name": "n", "labels": labels}, "status": {"allocatable": {"cpu": "1"}}}
+    api.put("/api/v1/nodes/n", node)
+    settings = BuildSettings(tier="baseline", hardware=hardware_from_data({"arch": "arm64"}, "hardware"))
+    run(api, ttl=0.0, settings=settings)
+    api.put("/api/v1/nodes/n", {**node, "metadata": {"name": "n", "labels": {}}})
+    with pytest.raises(NoSuchHardware):
+        run(api, ttl=0.0, settings=settings, check_mode=check_mode)

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import Stores, read_wanted
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Refused, find_gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import ticket_name
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job, node
 from ansible_collections.muster.kube.tests.support.gang_records import RECORDS, TRAIN, add_record, gang, terms
@@ -99,6 +100,17 @@ def test_what_runs_and_would_be_replaced_is_judged_anew(api):
     assert (told["action"], told["phase"], told["position"]) == ("recreated", "queued", 1)
 
 
+def test_what_would_be_removed_first_is_in_nobodys_way(api):
+    record = add_record(api, phase="running")
+    ticket = {"apiVersion": "v1", "kind": "ConfigMap", "name": ticket_name(record.uid, 1), "uid": "of-the-ticket"}
+    labels = {"muster.kube/gang": record.uid, "muster.kube/attempt": "1"}
+    api.put(f"{JOBS}/train", {**TRAIN, "metadata": {"name": "train", "labels": labels, "ownerReferences": [ticket]}})
+    (told,) = look(api, gang(priority=1), replace=True)
+    assert [(entry["name"], entry["object"], entry["error"]) for entry in told["would_create"]] == [
+        ("train", None, None)
+    ]
+
+
 def test_one_that_is_being_started_would_be_waited_for(api):
     add_record(api, phase="dispatching")
     (told,) = look(api, gang(priority=1))
@@ -142,6 +154,13 @@ def test_a_namespace_that_is_not_there_yet(api):
 def test_a_suspended_gang_needs_no_room(api):
     (told,) = look(api, state="suspended")
     assert (told["action"], told["verdict"], told["position"]) == ("created", None, None)
+
+
+def test_a_suspended_gang_that_is_to_go_on_is_judged_like_any_other(api):
+    add_record(api, phase="suspended", suspended=True)
+    (told,) = look(api)
+    assert (told["action"], told["verdict"]["answer"], told["position"]) == ("changed", "fits", 1)
+    assert [(entry["name"], entry["error"]) for entry in told["would_create"]] == [("train", None)]
 
 
 CLAIM = {

@@ -17,6 +17,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested i
     read_wanted,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import spec_of_wrapper
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_of_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.gang_records import TRAIN, gang, serve_wrappers, terms, wrapper
@@ -179,6 +181,19 @@ class TestAppWrapper:
         draft = draft_record(wanted, wanted.spec, "appwrapper", None)
         assert draft.body["metadata"]["annotations"] == {"muster.kube/suspended": "true"}
         assert draft.spec.suspended
+
+    @pytest.mark.parametrize("by_name", [False, True])
+    def test_what_was_written_into_another_record_is_left_out(self, by_name):
+        theirs = {"muster.kube/state": "{}", "muster.kube/submitted": "x", "muster.kube/expires": "x", "a": "b"}
+        stored = wrapper(annotations=theirs, labels={"muster.kube/phase": "failed"}, finalizers=["c.d/e"])
+        stored["metadata"] |= {"uid": "u", "resourceVersion": "7", "creationTimestamp": "x", "managedFields": []}
+        known = record_of_spec("appwrapper", stored, spec_of_wrapper(stored), None)
+        (wanted,) = read_wanted(terms(gang(definition=None, name="train") if by_name else gang(definition=stored)))
+        draft = draft_record(wanted, wanted.spec or known.spec, "appwrapper", known)
+        assert draft.body["metadata"] == {
+            **{"name": "train", "namespace": "team", "annotations": {"a": "b"}, "finalizers": ["c.d/e"]},
+            "labels": {"muster.kube/managed": "true"},
+        }
 
     def test_one_that_leaves_no_room_for_its_state_is_refused(self):
         wanted = one(definition=wrapper(annotations={"large": "x" * 250_000}))

@@ -53,6 +53,8 @@ class Decision:
 
     uid: str
     action: str
+    reason: str = ""
+    message: str = ""
 
 
 @pytest.fixture
@@ -315,6 +317,22 @@ class TestDispatching:
         dispatcher(work)
         with pytest.raises(NotReached, match="it failed"):
             perform(api, terms(dispatch=True))
+
+    def test_check_mode_names_the_first_gang_of_the_task_that_would_fail(self, api, monkeypatch):
+        one, other = add_record(api), add_record(api, "other")
+        foreseen = Result((Decision(other.uid, "fail", "Refused", "b"), Decision(one.uid, "fail", "Refused", "a")))
+        monkeypatch.setattr(run, "preview_dispatch", lambda *_anything: foreseen)
+        gangs = (gang(), gang(name="other"))
+        with pytest.raises(NotReached, match="gang team/train: it fails: Refused: a"):
+            perform(api, terms(*gangs, dispatch=True, check_mode=True))
+
+    def test_a_failed_gang_needs_not_to_be_suspended(self, api, dispatcher):
+        add_record(api, phase="failed")
+        add_record(api, "other", phase="running")
+        dispatcher(lambda: set_phase(api, "suspended", "other") or Result())
+        gangs = (gang(definition=None, name="train"), gang(definition=None, name="other"))
+        answer, _told = perform(api, terms(*gangs, state="suspended", dispatch=True))
+        assert [item["phase"] for item in answer.entries()] == ["failed", "suspended"]
 
     def test_a_suspended_gang_is_undone(self, api, dispatcher):
         record = add_record(api, phase="running")
