@@ -248,7 +248,7 @@ def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchRe
         result.warn(f"{preview.records[uid].key}: {text}" if uid in preview.records else text)
     for record, problem in plan.unjudged:
         result.warn(f"{record.key}: {problem}")
-    result.phases = {uid: record.phase for uid, record in preview.records.items()}
+    result.phases = _phases(preview, plan, result.decisions)
     result.requests = {name: count - before.get(name, 0) for name, count in client.requests.items()}
     result.seconds["all"] = time.monotonic() - began
     return result
@@ -280,6 +280,13 @@ def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> 
     yield from (
         _decision(item, "expire", *why_removed(item), now) for uid, item in preview.records.items() if uid in going
     )
+
+
+def _phases(preview: _Preview, plan: CyclePlan, decisions: Sequence[Decision]) -> dict[str, str]:
+    """Where each gang stands now, but for those that fail: a task that waits for one of them need not wait."""
+    failing = [item.uid for item in decisions if item.action == "fail"]
+    failing += [item.record.uid for item in plan.stops if item.then == "failed"]
+    return {uid: record.phase for uid, record in preview.records.items()} | dict.fromkeys(failing, "failed")
 
 
 def _read_lease(client: KubeClient, options: DispatchOptions) -> dict[str, t.Any] | None:

@@ -168,11 +168,11 @@ class _Waiter:
             return GangAnswer(tuple(outcomes))
         result = preview_dispatch(self._client, self._dispatch_options(kept))
         uids = {item.record.uid: item for item in kept if item.record is not None}
-        fails = {item.uid: item for item in result.decisions if item.action == "fail"}
-        for uid in uids:
-            if uid in fails:
-                cause = f"it fails: {fails[uid].reason}: {fails[uid].message}"
-                raise NotReached(_target(uids[uid]), cause, GangAnswer(tuple(outcomes)).entries())
+        ends = {item.uid: item for item in result.decisions if item.action in ("fail", "stop")}
+        for uid, outcome in uids.items():
+            if result.phases.get(uid) == "failed" and "failed" not in REACHED[goal]:
+                cause = f"it fails: {ends[uid].reason}: {ends[uid].message}"
+                raise NotReached(_target(outcome), cause, GangAnswer(tuple(outcomes)).entries())
         return GangAnswer(tuple(outcomes), None, _started(result, uids))
 
     def _goal(self) -> str | None:

@@ -45,6 +45,7 @@ class Result:
     holder: str | None = None
     unseen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    phases: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -320,11 +321,21 @@ class TestDispatching:
 
     def test_check_mode_names_the_first_gang_of_the_task_that_would_fail(self, api, monkeypatch):
         one, other = add_record(api), add_record(api, "other")
-        foreseen = Result((Decision(other.uid, "fail", "Refused", "b"), Decision(one.uid, "fail", "Refused", "a")))
+        decisions = (Decision(other.uid, "fail", "Refused", "b"), Decision(one.uid, "stop", "ItemFailed", "a"))
+        foreseen = Result(decisions, phases={one.uid: "failed", other.uid: "failed"})
         monkeypatch.setattr(run, "preview_dispatch", lambda *_anything: foreseen)
         gangs = (gang(), gang(name="other"))
-        with pytest.raises(NotReached, match="gang team/train: it fails: Refused: a"):
+        with pytest.raises(NotReached, match="gang team/train: it fails: ItemFailed: a"):
             perform(api, terms(*gangs, dispatch=True, check_mode=True))
+
+    @pytest.mark.parametrize(("state", "phase"), [("present", "queued"), ("suspended", "failed")])
+    def test_check_mode_lets_gangs_be_that_are_undone_or_may_fail(self, api, monkeypatch, state, phase):
+        one = add_record(api, phase="running")
+        foreseen = Result((Decision(one.uid, "stop", "LostRace", "a"),), phases={one.uid: phase})
+        monkeypatch.setattr(run, "preview_dispatch", lambda *_anything: foreseen)
+        wanted = gang() if state == "present" else gang(definition=None, name="train")
+        answer, _told = perform(api, terms(wanted, state=state, dispatch=True, wait_for="complete", check_mode=True))
+        assert [item.name for item in answer.outcomes] == ["train"]
 
     def test_a_failed_gang_needs_not_to_be_suspended(self, api, dispatcher):
         add_record(api, phase="failed")
