@@ -161,10 +161,10 @@ class _Waiter:
     def foresee(self, outcomes: t.Sequence[GangOutcome]) -> GangAnswer:
         """What wait_for_goal would come to for gangs whose records stay as they are, as far as one cycle tells."""
         goal, kept = self._goal(), [item for item in outcomes if item.action == "unchanged"]
-        if goal is None or self._all_there(goal, kept):
+        if goal is None or (len(kept) == len(outcomes) and self._all_there(goal, kept)):
             return GangAnswer(tuple(outcomes))
         self._fail_early(goal, GangAnswer(tuple(kept)))
-        if not self._options.dispatch:
+        if not self._options.dispatch or not kept:
             return GangAnswer(tuple(outcomes))
         result = preview_dispatch(self._client, self._dispatch_options(kept))
         uids = {item.record.uid: item for item in kept if item.record is not None}

@@ -328,6 +328,13 @@ class TestDispatching:
         with pytest.raises(NotReached, match="gang team/train: it fails: ItemFailed: a"):
             perform(api, terms(*gangs, dispatch=True, check_mode=True))
 
+    def test_check_mode_looks_at_gangs_that_are_there_beside_new_ones(self, api, monkeypatch):
+        one = add_record(api, phase="running")
+        foreseen = Result((Decision(one.uid, "fail", "ItemFailed", "a"),), phases={one.uid: "failed"})
+        monkeypatch.setattr(run, "preview_dispatch", lambda *_anything: foreseen)
+        with pytest.raises(NotReached, match="gang team/train: it fails: ItemFailed: a"):
+            perform(api, terms(gang(), gang(name="other"), dispatch=True, check_mode=True))
+
     @pytest.mark.parametrize(("state", "phase"), [("present", "queued"), ("suspended", "failed")])
     def test_check_mode_lets_gangs_be_that_are_undone_or_may_fail(self, api, monkeypatch, state, phase):
         one = add_record(api, phase="running")
