@@ -59,7 +59,7 @@ def costs_of_start(store: Store, size: int) -> collections.Counter[str]:
     """What the start of a gang of so many objects costs."""
     record = "configmaps" if store == "configmap" else "appwrappers"
     expected = collections.Counter({"dry run jobs": 1, "POST jobs": 1, "POST configmaps": 1})
-    expected[f"PUT {record}"] += 2 if store == "configmap" else 3
+    expected[f"PUT {record}"] += 1 if store == "configmap" else 2
     if size > 1:
         expected.update({"dry run services": size - 1, "POST services": size - 1})
     return expected

@@ -51,9 +51,15 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Ownership,
     Superseded,
     settle_create,
+    settle_delete,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import (
+    Record,
+    as_stored,
+    record_from_api,
+    with_unsaved,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     CHOSEN,
@@ -77,12 +83,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     adopts,
     build_ticket,
     made_by,
+    state_in_ticket,
     ticket_keys,
+    ticket_name,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
-from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter
+from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter, follows
 
 Object = dict[str, t.Any]
 Data = dict[str, t.Any]
@@ -110,6 +118,8 @@ class Embedded(TicketKeeper):
         self._writer = StateWriter(client, lease, now)
         # Records for which a request of an attempt may still be on its way to the server.
         self._doubtful: set[str] = set()
+        # Records that could not be written: what is known of their starts is written before anything is created.
+        self._unwritable: set[str] = set()
         # Starts of this holder that are not finished, by record.
         self._creations: dict[str, Creation] = {}
 
@@ -125,42 +135,76 @@ class Embedded(TicketKeeper):
         return pretending.dry_run(actor, record.raw, record.attempt, placed, self._lease.write_timeout)
 
     def submit(self, record: Record, plan: Plan, grant: StartGrant) -> Record:
-        """Start a queued gang whose batch is committed: k objects take k + 3 requests.
+        """Start a queued gang whose batch is committed: k objects take k + 1 requests, and saving the record one more.
 
-        Returns it dispatched; dispatching, if it has to wait for something; undoing, if an object was refused; or
-        failed or queued, if not even the ticket could be made. Raises Superseded or ObjectGone when the record changed
-        or went; NotBegun when it cannot be written; BadInput when its state would not fit; OutcomeUnknown and other
-        errors when the outcome is unknown: the record then stays as it is for the next cycle.
+        Returns it dispatched and unsaved: its ticket says meanwhile what its record does not. Else dispatching, if it
+        has to wait for something; undoing, if an object was refused; or failed or queued, if nothing was created.
+        Raises Superseded or ObjectGone when the record changed or went; NotBegun when it cannot be written; BadInput
+        when its state would not fit; OutcomeUnknown and other errors when the outcome is unknown: the next cycle finds
+        the ticket.
         """
         state = self._chosen(record, grant)
         placed = address_objects(self._client, plan)
         if isinstance(placed, Refusal):
-            return self._refuse_unstarted(record, placed, grant)
+            return self._refuse_unstarted(record, placed, grant.batch)
         self._doubtful.add(record.uid)
         try:
             record, ticket = self._make_ticket(record, plan, state)
         except (LostLeadership, Superseded, ObjectGone):
             raise
         except KubeError as error:
-            # A ticket that comes late owns nothing: only a write to the record lets anything follow it.
+            # A ticket that comes late owns nothing: children are created by whoever saw the answer.
             raise NotBegun(error.action, error.target, error.cause) from error
         if isinstance(ticket, Refusal):
-            return self._refuse_unstarted(record, ticket, grant)
-        uid = ticket["metadata"]["uid"]
+            return self._refuse_unstarted(record, ticket, grant.batch)
+        begun = with_unsaved(record, dataclasses.replace(state, ticket_uid=ticket["metadata"]["uid"]))
+        if record.uid in self._unwritable:
+            begun = self._save_first(begun, ticket)
+        return self._carry_out(begun, placed, all_ours=True)
+
+    def _save_first(self, begun: Record, ticket: Object) -> Record:
+        """Write a start into its record before any object is created, because that could not be done before."""
         try:
-            record = self._writer.put(record, dataclasses.replace(state, ticket_uid=uid), "none")
+            return self._writer.put(begun, _state_of(begun), "none")
         except ApiError as error:
             # Unless another holder goes on with it, nothing may follow a ticket that its record does not name.
-            named = _names_ticket(error, uid)
+            named = _names_ticket(error, ticket["metadata"]["uid"])
             if not named:
                 self.remove_ticket(ticket)
             if isinstance(error, Superseded) and not named:
-                raise Overtaken(str(record), error.found) from error
+                raise Overtaken(str(begun), error.found) from error
             if is_final(error):
-                self._settled(record)
+                self._settled(begun)
                 raise NotBegun(error.action, error.target, error.cause) from error
             raise
-        return self._carry_out(record, placed, all_ours=True)
+
+    def save(self, record: Record) -> Record:
+        """Write down what only this process knows of a gang it has started: its ticket said so meanwhile.
+
+        A gang whose objects were edited before that is taken back: what was started is not what its user wants. One
+        whose record cannot be written is taken back as well, and NotBegun is raised.
+        """
+        state = _state_of(record)
+        try:
+            saved = self._writer.put(record, state, "metadata")
+        except ObjectGone:
+            self._try_removal(record, state.attempt)
+            raise
+        except Superseded as error:
+            found = record_from_api(error.found)
+            if not follows(record, found):
+                raise
+            self._settled(record)
+            return self.stop(with_unsaved(found, state), TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            self._unwritable.add(record.uid)
+            self._try_removal(record, state.attempt)
+            raise NotBegun(error.action, error.target, error.cause) from error
+        self._unwritable.discard(record.uid)
+        self._settled(saved)
+        return saved
 
     def _chosen(self, record: Record, grant: StartGrant) -> GangState:
         """The state `dispatching`, proved to fit into the record before anything is created."""
@@ -194,7 +238,9 @@ class Embedded(TicketKeeper):
         it goes only when a write of ours to the record has ended that.
         """
         wanted = state.digest or ""
-        body = build_ticket(record.raw, state.attempt, wanted, plan, state.write_id)
+        # Why it fits is for people, and can be long.
+        told = state_text(dataclasses.replace(state, verdict=None, waits=()))
+        body = build_ticket(record.raw, state.attempt, wanted, plan, state.write_id, told)
         path = resource_path("v1", "configmaps", record.namespace)
 
         def judge(found: Object) -> Ownership:
@@ -237,13 +283,18 @@ class Embedded(TicketKeeper):
         def note_made(made: int) -> None:
             """The next holder must not create again what may have come and gone meanwhile."""
             nonlocal record
-            if made > _state_of(record).made:
+            if made > _state_of(record).made or record.unsaved:
                 record = self._put(record, "dispatching", "", "", made=made)
 
         try:
             outcome = creation.go_on(placed, succeeded, note_made)
         except ObjectGone:
             self._try_removal(record, state.attempt)
+            raise
+        except (ApiError, Unreachable, OutcomeUnknown):
+            # It goes on later; whoever does that need not find out from the ticket what was begun.
+            with contextlib.suppress(ApiError, Unreachable, OutcomeUnknown):
+                note_made(creation.made)
             raise
         if isinstance(outcome, NotYet):
             note_made(creation.made)
@@ -252,8 +303,12 @@ class Embedded(TicketKeeper):
         if outcome is not None:
             if all_ours:
                 self._settled(record)
+            if record.unsaved and not creation.made:
+                return self._give_back(record, outcome)
             return self._undo_refused(record, outcome)
         started = self._writer.next_state(record, "dispatched", STARTED, "", started_at=self._now())
+        if record.unsaved:
+            return with_unsaved(record, started)
         try:
             record = self._writer.put(record, started, "any")
         except ObjectGone:
@@ -301,7 +356,14 @@ class Embedded(TicketKeeper):
         changes: Changes = {"then": refusal.then, "not_before": self._retry_time(refusal)}
         return self.stop(record, refusal.reason, refusal.message, **changes)
 
-    def _refuse_unstarted(self, record: Record, refusal: Refusal, grant: StartGrant) -> Record:
+    def _give_back(self, record: Record, refusal: Refusal) -> Record:
+        """End a start of which there is nothing but the ticket; to its user the gang has never left the queue."""
+        state = _state_of(record)
+        path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
+        settle_delete(self._client, path, state.ticket_uid or "", allowance=self._lease.write_timeout)
+        return self._refuse_unstarted(as_stored(record), refusal, state.batch or "")
+
+    def _refuse_unstarted(self, record: Record, refusal: Refusal, batch: str) -> Record:
         """Settle the batch's entry of a gang of which nothing was created."""
         self._settled(record)
         state = self._writer.next_state(
@@ -309,7 +371,7 @@ class Embedded(TicketKeeper):
             refusal.then,
             refusal.reason,
             refusal.message,
-            batch=grant.batch,
+            batch=batch,
             not_before=self._retry_time(refusal),
         )
         return self._writer.put(record, state, "any")
@@ -385,6 +447,13 @@ class Embedded(TicketKeeper):
         """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
         self._removal_under(ticket)[0].remove_ticket(ticket)
 
+    def take_back(self, ticket: Object) -> None:
+        """Delete the ticket of a start whose record cannot be written, and what it lists."""
+        removal, uid = self._removal_under(ticket)
+        attempt = attempt_of_ticket(ticket, uid)
+        if attempt is not None:
+            removal.remove_attempt(attempt)
+
     def remove_orphaned_ticket(self, ticket: Object) -> bool:
         """Delete a ticket whose record is gone, and what it lists, if the collector has not done it by now.
 
@@ -402,6 +471,7 @@ class Embedded(TicketKeeper):
         for uid in [uid for uid in tuple(self._creations) if uid not in alive]:
             self._creations.pop(uid, None)
         self._doubtful &= set(alive)
+        self._unwritable &= set(alive)
 
     # Taking over.
 
@@ -448,6 +518,11 @@ class Embedded(TicketKeeper):
             "reserved": reserved or (record.state.reserved if record.state is not None else ()),
             "then": None,
         }
+        told = state_in_ticket(ticket)
+        if told is not None:
+            # When it began tells which pods are its own.
+            record = with_unsaved(record, told)
+            changes["reserved"] = told.reserved or reserved
         message = f"the state was lost or changed after attempt {attempt} was started; it was restored from the ticket"
         record = self._put(record, "dispatching", TAKEN_OVER, message, **changes)
         if gone is not None:

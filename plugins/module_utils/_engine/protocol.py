@@ -110,10 +110,22 @@ class Engine(t.Protocol):
 
 
 class TicketKeeper(Engine, t.Protocol):
-    """An engine whose gangs are held together by tickets, by which their states can be restored."""
+    """An engine whose gangs are held together by tickets, by which their states can be restored.
+
+    It may return a gang that it submitted as `dispatched` and unsaved: the caller has it saved, at once or later.
+    """
+
+    def save(self, record: Record) -> Record:
+        """Write the state of an unsaved record; it is `undoing` then if its user edited it after all.
+
+        Raises NotBegun when the record cannot be written and the gang was taken back for that.
+        """
 
     def remove_ticket(self, ticket: Object) -> None:
         """Delete a ticket that its record does not name; anything that is no ticket of a record is left alone."""
+
+    def take_back(self, ticket: Object) -> None:
+        """Delete the ticket of a start whose record cannot be written, and what it lists."""
 
     def remove_orphaned_ticket(self, ticket: Object) -> bool:
         """Delete a ticket whose record is gone, and what it lists; False when there was nothing to do."""

@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     Phase,
     advance,
     new_state,
+    read_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
@@ -68,12 +69,17 @@ class StateWriter:
         return self.put(record, self.next_state(record, phase, reason, message, **changes), "metadata")
 
 
+def follows(record: Record, found: Record) -> bool:
+    """Whether a record that was found still has the state that it had when it was read."""
+    return found.newer is None and _write_id(found) == _write_id(record)
+
+
 def _stands(record: Record, found: Record, tolerance: Tolerance) -> bool:
     """Whether a write decided on a record may be made over what was found in its place."""
-    ours = found.newer is None and _write_id(found) == _write_id(record)
-    return ours and (tolerance == "any" or found.spec == record.spec)
+    return follows(record, found) and (tolerance == "any" or found.spec == record.spec)
 
 
 def _write_id(record: Record) -> str | None:
-    """Which write made the record's state; None when it has none that can be read."""
-    return record.state.write_id if record.state is not None else None
+    """Which write made the state that a record held when it was read; None when it had none that can be read."""
+    state = read_state(record.raw["metadata"].get("annotations")) if record.unsaved else record.state
+    return state.write_id if state is not None else None

@@ -37,7 +37,7 @@ def test_a_start_costs(stage: Stage, proxy: VirtualProxy, store: Store, size: in
     assert told(stage.run(), "gang").action == "start"
     found = counted(proxy, stage)
     assert found == costs_of_start(store, size)
-    assert found.total() == 2 * size + (3 if store == "configmap" else 4)
+    assert found.total() == 2 * size + (2 if store == "configmap" else 3)
 
 
 @pytest.mark.parametrize("store", STORES)

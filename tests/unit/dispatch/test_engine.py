@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._store.gang_records im
 from ansible_collections.muster.kube.plugins.module_utils._store.object_store import NameTaken
 from ansible_collections.muster.kube.tests.support.engine_stage import (
     FAULTS,
+    GRANT,
     EngineStage,
     config,
     job,
@@ -178,19 +179,24 @@ def test_lost_leadership_ends_everything_at_once(stage: EngineStage, proxy: Virt
     with pytest.raises(LostLeadership):
         stage.start(record)
     assert proxy.writes == []
-    assert stage.again(record).phase == "dispatching"
+    assert (stage.again(record).phase, len(stage.tickets(record))) == ("queued", 1)
 
 
 def test_stale_holder_cannot_write_a_record_that_was_taken_over(stage: EngineStage) -> None:
     record = stage.three("gang")
     old_engine = stage.engine
+    begun = old_engine.submit(record, stage.plan(record), GRANT)
     stage.engine = stage.take_office(stage.proxied)
     claimed = stage.engine.reclaim(record)
     assert claimed.phase == "queued"
     with pytest.raises(Superseded):
-        stage.start(record, old_engine)
-    assert (stage.tickets(record), stage.there(record)) == ([], [])
-    assert stage.start(claimed).phase == "dispatched"
+        old_engine.save(begun)
+    [ticket] = stage.tickets(record)
+    rebuilt = stage.engine.rebuild(claimed, ticket)
+    assert (rebuilt.phase, rebuilt.state and rebuilt.state.batch) == ("dispatching", GRANT.batch)
+    resumed = stage.engine.resume(rebuilt, stage.plan(rebuilt))
+    assert (resumed.phase, resumed.attempt) == ("dispatched", 1)
+    stage.assert_whole(resumed)
 
 
 def test_takeover_finishes_the_same_attempt(stage: EngineStage, proxy: VirtualProxy) -> None:

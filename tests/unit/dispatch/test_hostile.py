@@ -449,8 +449,8 @@ def test_member_that_ended_is_not_started_again_when_the_state_is_lost(stage: St
 
 def test_record_that_is_changed_all_the_time_holds_nobody_up(stage: Stage, proxy: VirtualProxy) -> None:
     through = Stage(stage.cluster, stage.namespace, str(proxy.kubeconfig))
-    stage.submit("restless", stage.job("restless", 2, cpu="32"), priority=5)
-    ordinary = submit_ordinary(stage, 2, cpu="32")
+    stage.submit("restless", stage.job("restless", 2, cpu="8"), priority=5)
+    ordinary = submit_ordinary(stage, 2, cpu="8")
     numbers = itertools.count()
 
     def change() -> None:

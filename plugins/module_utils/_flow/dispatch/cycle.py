@@ -32,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.r
     unknown_until,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import find_ticketless
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.unsaved import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import publish_waiting
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
@@ -176,6 +177,7 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
         cycle.session.journal.warn(f"{record.key}: {problem}")
     _report_unforeseen(cycle, plan.unforeseen, plan.stops)
     apply_steps(cycle, plan.steps)
+    save_due(cycle)
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(
@@ -458,8 +460,12 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
 
     def start(record: Record) -> Record:
         """All of it, or as far as it can be done without waiting."""
+        session = cycle.session
         try:
-            return cycle.session.engine.submit(record, cycle.session.memory.plan(record, grant.steering), grant)
+            started = session.engine.submit(record, session.memory.plan(record, grant.steering), grant)
+            # The status of an AppWrapper is written after its state, and its users wait for it.
+            wait = session.defers and record.store == "configmap"
+            return cycle.save(started) if started.unsaved and not wait else started
         except Exception as error:
             if isinstance(error, NotBegun | Overtaken) or not isinstance(error, MusterError):
                 # No holder goes on with it; what an error of ours left is found by its ticket, or listed anew.

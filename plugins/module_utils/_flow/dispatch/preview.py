@@ -58,6 +58,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
     NEW_LEASE,
     Evidence,
     promised_elsewhere,
+    Standing,
     standing_of,
     unknown_until,
     unknown_words,
@@ -128,8 +129,14 @@ class _Preview:
         entries = self._batch.entries if self._batch is not None else ()
         known = [(entry, self.records.get(entry.uid)) for entry in entries]
         return [
-            entry for entry, record in known if record is not None and standing_of(entry, record.state) == "not_begun"
+            entry
+            for entry, record in known
+            if record is not None and self._standing(entry, record) == "not_begun"
         ]
+
+    def _standing(self, entry: Entry, record: Record) -> Standing:
+        """How far an entry is."""
+        return standing_of(entry, record.state, self.world.tickets.get(entry.uid, ()))
 
     def unknown_until(self) -> float | None:
         """Until when nobody can tell what was promised elsewhere, so that nothing is started or stopped."""

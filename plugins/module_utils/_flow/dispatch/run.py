@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Identity, Session
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import publish_events
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import finish_undo
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.unsaved import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import PATIENCE, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
@@ -202,6 +203,7 @@ class _Run:
             every_wrapper=self._takes_every_wrapper(),
             identity_of=identity_of(client, options),
             workers=workers,
+            defers=self.end is not None,
         )
         self.session = session
         self._wait_for_former_holders(session)
@@ -215,11 +217,19 @@ class _Run:
                 started = time.monotonic()
                 cycle = self._cycle_if_reachable(session)
                 if time.monotonic() >= self.end or (self.until is not None and self.until(self.result.phases)):
+                    self._save_states(cycle)
                     return
                 if cycle is not None:
                     signal.follow(cycle.kinds)
                 spent = time.monotonic() - started
                 signal.wait(_rest(session, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+
+    def _save_states(self, cycle: Cycle | None) -> None:
+        """Write what is left to be written; where that fails the next dispatcher learns it from the tickets."""
+        if cycle is not None:
+            save_due(cycle, after=0.0)
+            publish_events(cycle)
+            self._collect(cycle)
 
     def _wait_for_former_holders(self, session: Session) -> None:
         """Let the lease of a holder whose Lease was deleted run out before anything is decided under a new one.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import threading
 import time
 import typing as t
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine
+from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine, NotBegun, ticket_keeper
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_records
@@ -31,7 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
     batch_text,
     read_batch,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_unsaved
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     Changes,
@@ -51,7 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
-from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter
+from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter, follows
 
 Identity = Callable[[str], KubeClient]
 
@@ -123,8 +124,9 @@ class Session:
         every_wrapper: bool,
         identity_of: Identity,
         workers: Workers | None = None,
+        defers: bool = False,
     ) -> None:
-        """identity_of gives the client that creates a namespace's objects."""
+        """identity_of gives the client that creates a namespace's objects; defers tells that cycles follow soon."""
         self.client = client
         self.lease = lease
         self.options = options
@@ -158,6 +160,9 @@ class Session:
         self.removed: set[tuple[str, int]] = set()
         # What dry runs showed, kept for those that took longer than a cycle waits.
         self.rehearsals: dict[str, Rehearsal] = {}
+        # Records whose states are still to be written, and since when.
+        self.defers = defers
+        self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
         self._damaged_at: float | None = None
 
@@ -192,7 +197,7 @@ class Session:
         What was reported of gangs that wait no more must be reported again when they do.
         """
         _keep_only(self.waiting, queued)
-        for known in (self.status_written, self.foreign, self.edited, self.started, self.rehearsals):
+        for known in (self.status_written, self.foreign, self.edited, self.started, self.rehearsals, self.unsaved):
             _keep_only(t.cast("dict[str, t.Any]", known), alive)
         for item in [item for item in tuple(self.removed) if item[0] not in alive]:
             self.removed.discard(item)
@@ -253,6 +258,8 @@ class Cycle:
         # Objects of started gangs that are gone, of gangs whose records were edited and tell nothing of them any more.
         self.lost: dict[str, str] = {}
         self.sight = session.sight
+        # Uids of tickets that were removed in this cycle.
+        self.gone_tickets: set[str] = set()
         # Records that calls of earlier cycles are still at work on.
         self.busy: Collection[t.Hashable] = frozenset()
 
@@ -264,9 +271,24 @@ class Cycle:
         self.records = {record.uid: record for record in self.sight.mine}
         self.elsewhere = {record.uid: record for record in self.sight.elsewhere}
         self.aside = {record.uid: record for record in self.sight.newer}
+        self._recall_states()
         queued = {uid for uid, record in self.records.items() if record.phase == "queued"}
         session.forget({*self.records, *self.aside}, queued)
         self._report_newer()
+
+    def _recall_states(self) -> None:
+        """Go on with what this process knows of gangs it has started, where nobody else has written since."""
+        for uid, (record, since) in list(self.session.unsaved.items()):
+            found = self.records.get(uid)
+            if found is None or record.state is None or not follows(record, found):
+                self.session.unsaved.pop(uid, None)
+            elif found.spec == record.spec:
+                self.records[uid] = known = with_unsaved(found, record.state)
+                self.session.unsaved[uid] = known, since
+            else:
+                # What was started is not what its user wants by now: saving it finds that out, and takes it back.
+                self.records[uid] = record
+                self.session.unsaved[uid] = record, -math.inf
 
     def _report_newer(self) -> None:
         """Report once which records are left to a newer version."""
@@ -347,9 +369,14 @@ class Cycle:
 
     def keep(self, before: Record, after: Record) -> None:
         """Go on with a record as it is now."""
-        self.session.journal.changed(before, after)
+        session, uid = self.session, after.uid
+        session.journal.changed(before, after)
+        if after.unsaved:
+            session.unsaved[uid] = after, session.unsaved.get(uid, (after, session.client.clock()))[1]
+        else:
+            session.unsaved.pop(uid, None)
         with self._lock:
-            self.records[after.uid] = after
+            self.records[uid] = after
 
     def check_again(self, moment: float) -> None:
         """Look again at this time at the latest, in seconds on the server's clock."""
@@ -376,8 +403,26 @@ class Cycle:
             self.skip(record, unforeseen(error))
 
     def advance(self, record: Record, phase: Phase, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
-        """Write the next phase of a record."""
-        return self.session.writer.advance(record, phase, reason, message, **changes)
+        """Write the next phase of a record; see save for one whose present phase is not written yet."""
+        writer = self.session.writer
+        if not record.unsaved:
+            return writer.advance(record, phase, reason, message, **changes)
+        return self.save(with_unsaved(record, writer.next_state(record, phase, reason, message, **changes)))
+
+    def save(self, record: Record) -> Record:
+        """Write the state of a record that was started and not written since; it is `undoing` if that came too late.
+
+        A gang whose record cannot be written was taken back, and its entry is over.
+        """
+        keeper, state = ticket_keeper(self.session.engine), record.state
+        if keeper is None or state is None:
+            return record
+        try:
+            return keeper.save(record)
+        except NotBegun:
+            self.session.unsaved.pop(record.uid, None)
+            self.session.over.add((record.uid, state.batch or ""))
+            raise
 
     def decide(
         self, record: Record, action: Action, reason: str, message: str = "", verdict: dict[str, t.Any] | None = None

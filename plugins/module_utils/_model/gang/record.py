@@ -50,6 +50,8 @@ class Record:
     state: GangState | None
     state_problem: str | None
     newer: str | None = None
+    # Whether the state is what this process knows, and not yet what the record says.
+    unsaved: bool = False
     # What tells this record from a later one of the same name.
     uid: str = dataclasses.field(init=False, repr=False, compare=False)
     # Where the record and all of its gang lie.
@@ -118,6 +120,16 @@ class Record:
     def __str__(self) -> str:
         """The record in words for messages."""
         return describe_object(self.raw)
+
+
+def with_unsaved(record: Record, state: GangState) -> Record:
+    """The record with a state that is still to be written into it."""
+    return dataclasses.replace(record, state=state, state_problem=None, unsaved=True)
+
+
+def as_stored(record: Record) -> Record:
+    """The record with the state that it holds itself."""
+    return record_of_spec(record.store, record.raw, record.spec, record.spec_problem) if record.unsaved else record
 
 
 def record_from_api(raw: Object) -> Record:

@@ -12,7 +12,7 @@ import dataclasses
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry, pack
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_BYTES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, digest
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import new_state, state_text
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_BYTES, new_state, state_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, build_ticket, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
@@ -64,7 +64,7 @@ def _require_ticket(spec: GangSpec, plan: Plan, where: str) -> None:
     """Refuse what would not fit the ConfigMap that lists the objects of an attempt."""
     metadata = {"name": spec.name, "namespace": spec.namespace, "uid": _UID}
     record = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    ticket = build_ticket(record, INT32 - 1, "-" * 64, plan)
+    ticket = build_ticket(record, INT32 - 1, "-" * 64, plan, _WRITE_ID, "-" * STATE_BYTES)
     size = len(canonical_json(ticket))
     if size > RECORD_BYTES:
         cause = f"the list of its {len(spec.objects)} objects needs {size} bytes of at most {RECORD_BYTES}; {_ADVICE}"

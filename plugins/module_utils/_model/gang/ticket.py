@@ -18,6 +18,11 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    STATE_ANNOTATION,
+    GangState,
+    read_state,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import NeedsPodsets, describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
@@ -98,10 +103,13 @@ def plan_objects(spec: GangSpec, record_uid: str, attempt: int) -> Plan:
     return planned
 
 
-def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: Plan, write_id: str = "") -> Data:
+def build_ticket(
+    record: Mapping[str, t.Any], attempt: int, digest: str, plan: Plan, write_id: str = "", state: str = ""
+) -> Data:
     """The ticket of one attempt; it lists what it will own, so that an undo needs nothing else.
 
-    The write id tells its maker from another holder that made the ticket of the same attempt first.
+    The write id tells its maker from another holder that made the ticket of the same attempt first. The state is what
+    the record would say of the start: whoever goes on with it learns it from here, since the record says it later.
     """
     metadata = record["metadata"]
     owned = [item for item in plan if not item.keep]
@@ -121,6 +129,7 @@ def build_ticket(record: Mapping[str, t.Any], attempt: int, digest: str, plan: P
             "objects": canonical_json([item.key for item in owned]),
             "places": canonical_json([item.index for item in owned]),
             "write_id": write_id,
+            **({"state": state} if state else {}),
         },
     }
 
@@ -154,6 +163,26 @@ def of_gangs(uids: Iterable[str]) -> str:
 def made_by(ticket: Mapping[str, t.Any]) -> str:
     """Which write made a ticket; empty for one of an earlier version."""
     return str((ticket.get("data") or {}).get("write_id") or "")
+
+
+def state_in_ticket(ticket: Mapping[str, t.Any]) -> GangState | None:
+    """The state `dispatching` of the attempt that a ticket was made for; None where the ticket does not tell it."""
+    data, uid = ticket.get("data") or {}, str(ticket["metadata"].get("uid"))
+    state = read_state({STATE_ANNOTATION: data["state"]}) if data.get("state") else None
+    if state is None or (state.phase, str(state.attempt), state.digest) != (
+        "dispatching",
+        data.get("attempt"),
+        data.get("digest"),
+    ):
+        return None
+    return dataclasses.replace(state, ticket_uid=uid)
+
+
+def has_live_ticket(tickets: Iterable[Mapping[str, t.Any]], record_uid: str, attempt: int) -> bool:
+    """Whether one of these is the ticket of an attempt, and not about to go."""
+    name = ticket_name(record_uid, attempt)
+    found = [item["metadata"] for item in tickets]
+    return any(item.get("name") == name and not item.get("deletionTimestamp") for item in found)
 
 
 def ticket_keys(ticket: Mapping[str, t.Any]) -> tuple[ObjectKey, ...]:

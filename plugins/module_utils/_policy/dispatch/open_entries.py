@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import typing as t
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead, Entry, keep_entries
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     STARTING_PHASES,
     GangState,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket, podset_label
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
@@ -39,14 +39,16 @@ NEW_LEASE = ("new_lease", "a run that sees all namespaces ends the wait, or time
 START_TIMEOUT = DispatchOptions().start_timeout
 
 
-def standing_of(entry: Entry, state: GangState | None) -> Standing:
-    """How far an entry is whose record exists.
+def standing_of(entry: Entry, state: GangState | None, tickets: Iterable[Mapping[str, t.Any]] = ()) -> Standing:
+    """How far an entry is whose record exists; tickets are those of the record.
 
-    not_begun: the record was not touched since the commit. open: the start goes on, or its pods are not bound yet.
-    over: the pods are bound, or the gang ended, was undone or refused.
+    not_begun: nothing happened since the commit. open: the start goes on, or its pods are not bound yet. over: the pods
+    are bound, or the gang ended, was undone or refused. A start begins with its ticket; the record may say so later.
     """
     if entry.abandoned:
         return "over"
+    if (state is None or state.phase == "queued") and has_live_ticket(tickets, entry.uid, entry.attempt):
+        return "open"
     if state is None or state.attempt < entry.attempt:
         return "not_begun"
     if state.attempt > entry.attempt:
@@ -161,7 +163,7 @@ class Evidence:
             return False
         if record is None:
             return not self._is_bound(entry, batch)
-        standing = standing_of(entry, record.state)
+        standing = standing_of(entry, record.state, self.world.tickets.get(uid, ()))
         # Whoever committed it for a namespace that is not ours has lost the Lease since: it cannot begin any more.
         return standing == "open" or (standing == "not_begun" and uid in self.mine)
 

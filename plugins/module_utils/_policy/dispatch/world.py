@@ -52,6 +52,17 @@ class World:
     scopes: t.Mapping[tuple[str, str], bool] = dataclasses.field(default_factory=dict)
 
 
+def without_tickets(world: World, gone: t.Collection[str]) -> World:
+    """The world without tickets that were removed since it was read, given by their uids."""
+    if not gone:
+        return world
+    left = {
+        uid: tuple(item for item in tickets if item["metadata"]["uid"] not in gone)
+        for uid, tickets in world.tickets.items()
+    }
+    return dataclasses.replace(world, tickets=left)
+
+
 def pods_of(record: Record, world: World) -> tuple[GangPod, ...]:
     """The pods of a record's present attempt."""
     items = world.items.get(record.uid, {})

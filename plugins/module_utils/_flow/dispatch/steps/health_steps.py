@@ -55,5 +55,7 @@ def _apply_step(cycle: Cycle, record: Record, step: Advance | Stay) -> None:
     written = cycle.carry_out(
         record, lambda old: cycle.advance(old, step.phase, step.reason, step.message, **step.changes())
     )
-    if written is not None:
+    if written is not None and written.phase == step.phase:
         cycle.decide(written, ACTIONS[step.phase], step.reason, step.message)
+    elif written is not None:
+        cycle.decide(written, "stop", *written.why)

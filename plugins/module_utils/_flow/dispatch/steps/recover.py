@@ -18,7 +18,10 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import ticket_keeper
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import recover_by_tickets
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import (
+    is_overdue,
+    recover_by_tickets,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, is_final
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry
@@ -30,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch impor
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import start_is_overdue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import Evidence, standing_of
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, without_tickets
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
 Call = tuple[Record, Callable[[], object]]
@@ -39,11 +42,12 @@ Call = tuple[Record, Callable[[], object]]
 def recover(cycle: Cycle, world: World) -> None:
     """Go on with what was left, several gangs at once."""
     batch = cycle.session.batch().batch
-    if batch is not None:
-        cycle.side_by_side(list(_settlements(cycle, world, batch)))
     keeper = ticket_keeper(cycle.session.engine)
     if keeper is not None:
+        # First: a start that left a ticket was begun, and only its objects tell how far it came.
         recover_by_tickets(cycle, world, keeper)
+    if batch is not None:
+        cycle.side_by_side(list(_settlements(cycle, world, batch)))
     cycle.side_by_side(list(_half_done(cycle, world)))
 
 
@@ -61,7 +65,7 @@ def evidence_of(cycle: Cycle, world: World) -> Evidence:
         cycle.elsewhere,
         cycle.aside,
         cycle.sight,
-        world,
+        without_tickets(world, cycle.gone_tickets),
         session.options,
         session.clock.sure(),
         busy={*cycle.busy, *session.workers.busy},
@@ -71,12 +75,13 @@ def evidence_of(cycle: Cycle, world: World) -> Evidence:
 
 def _settlements(cycle: Cycle, world: World, batch: Batch) -> Iterator[Call]:
     """One call for each entry whose record was not touched since the commit."""
+    tickets = without_tickets(world, cycle.gone_tickets).tickets
     for entry in batch.entries:
         record = cycle.records.get(entry.uid)
         known = (entry.uid, entry.batch) in cycle.session.over
         if record is None or known or not cycle.at_rest(record):
             continue
-        if standing_of(entry, record.state) == "not_begun":
+        if standing_of(entry, record.state, tickets.get(entry.uid, ())) == "not_begun":
             yield record, partial(_settle, cycle, world, entry, record)
 
 
@@ -91,21 +96,12 @@ def _settle(cycle: Cycle, world: World, entry: Entry, record: Record) -> None:
     except Superseded:
         cycle.skip(record)
     except (KubeError, BadInput) as error:
-        if isinstance(error, BadInput) or is_final(error) or _is_overdue(cycle, entry):
+        if isinstance(error, BadInput) or is_final(error) or is_overdue(cycle, entry):
             cycle.carry_out(record, lambda _old: _give_up(cycle, world, entry))
         cycle.skip(record, f"its {entry.op} was not begun, and its record cannot be written: {error}")
     else:
         cycle.keep(record, settled)
         cycle.decide(settled, "recover", "Settled", f"the {entry.op} that was decided before was not begun")
-
-
-def _is_overdue(cycle: Cycle, entry: Entry) -> bool:
-    """Whether an entry that was never begun is so old that its room is for others: no request about it is under way."""
-    session, sure = cycle.session, cycle.session.clock.sure()
-    # Longer than any request of the holder that committed it can have been on its way.
-    least = 2.0 * session.lease.terms.seconds
-    end = entry.at + max(session.options.start_timeout, entry.patience, least)
-    return bool(entry.at) and sure is not None and sure > end
 
 
 def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:

@@ -19,12 +19,21 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    Forbidden,
+    KubeError,
+    ServerFault,
+    is_final,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import HALFWAY_PHASES, TAKEN_OVER
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reserved_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, misses_its_ticket
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
 Object = dict[str, t.Any]
 Call = tuple[Record, Callable[[], object]]
@@ -109,9 +118,41 @@ def _reconcile(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record,
         for ticket in strange:
             if ticket is not newest:
                 keeper.remove_ticket(ticket)
-        return None if newest is None else _rebuild(cycle, world, keeper, old, newest)
+                cycle.gone_tickets.add(ticket["metadata"]["uid"])
+        if newest is None:
+            return None
+        try:
+            return _rebuild(cycle, world, keeper, old, newest)
+        except (LostLeadership, ObjectGone, Superseded):
+            raise
+        except (KubeError, BadInput) as error:
+            _take_back_unwritable(cycle, keeper, old, newest, error)
+            raise
 
     cycle.carry_out(record, reconcile)
+
+
+def _take_back_unwritable(cycle: Cycle, keeper: TicketKeeper, record: Record, ticket: Object, error: MusterError) -> None:
+    """Take a start back whose record cannot say that it goes on: at once if that is final, else after a while."""
+    batch = cycle.session.batch().batch
+    entries = [entry for entry in batch.entries if entry.uid == record.uid] if batch is not None else []
+    final = isinstance(error, BadInput) or (isinstance(error, KubeError) and is_final(error))
+    if final or any(is_overdue(cycle, entry) for entry in entries):
+        keeper.take_back(ticket)
+        cycle.gone_tickets.add(ticket["metadata"]["uid"])
+        cycle.session.over.update((entry.uid, entry.batch) for entry in entries)
+
+
+def is_overdue(cycle: Cycle, entry: Entry) -> bool:
+    """Whether an entry whose record cannot be written is so old that its room is for others.
+
+    No request about it is under way any more.
+    """
+    session, sure = cycle.session, cycle.session.clock.sure()
+    # Longer than any request of the holder that committed it can have been on its way.
+    least = 2.0 * session.lease.terms.seconds
+    end = entry.at + max(session.options.start_timeout, entry.patience, least)
+    return bool(entry.at) and sure is not None and sure > end
 
 
 def _remove_orphaned(cycle: Cycle, keeper: TicketKeeper, tickets: t.Iterable[Object]) -> None:
@@ -133,6 +174,7 @@ def _rebuild(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record, t
     reserved = reserved_of(gang) if gang is not None else ()
     rebuilt = keeper.rebuild(record, ticket, reserved, whole=clock.now() > end)
     if rebuilt is record:
+        cycle.gone_tickets.add(ticket["metadata"]["uid"])
         return None
     cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")
     return rebuilt

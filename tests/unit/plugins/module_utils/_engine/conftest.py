@@ -104,10 +104,14 @@ class Bench:
 
         return self.engine.dry_run(record, self.plan(record), StartGrant("b1"))
 
-    def start(self, record: Record) -> Record:
+    def submit(self, record: Record) -> Record:
         from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
 
         return self.engine.submit(record, self.plan(record), StartGrant("b1"))
+
+    def start(self, record: Record) -> Record:
+        started = self.submit(record)
+        return self.engine.save(started) if started.unsaved else started
 
     def again(self, record: Record) -> Record:
         from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api

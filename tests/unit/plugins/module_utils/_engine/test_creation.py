@@ -29,16 +29,15 @@ def leftover_of_attempt_1(bench: t.Any) -> tuple[t.Any, t.Any]:
     return bench.again(record), bench.api.put(f"{JOBS}/b", job)
 
 
-def test_objects_are_created_in_order_after_the_record_was_written(bench: t.Any) -> None:
+def test_objects_are_created_in_order_after_the_ticket_and_the_record_is_written_once(bench: t.Any) -> None:
     record = bench.queue()
-    assert bench.start(record).phase == "dispatched"
-    assert bench.api.writes == [
-        ("POST", CONFIGMAPS),
-        ("PUT", path_of(record)),
-        ("POST", CONFIGMAPS),
-        ("POST", JOBS),
-        ("PUT", path_of(record)),
-    ]
+    begun = bench.submit(record)
+    assert (begun.phase, begun.unsaved, bench.again(record).phase) == ("dispatched", True, "queued")
+    assert bench.api.writes == [("POST", CONFIGMAPS), ("POST", CONFIGMAPS), ("POST", JOBS)]
+    saved = bench.engine.save(begun)
+    assert bench.api.writes[3:] == [("PUT", path_of(record))]
+    assert (saved.unsaved, bench.again(record).state) == (False, begun.state)
+    assert [item.phase for item in saved.state.transitions] == ["queued", "dispatching", "dispatched"]
 
 
 @pytest.mark.parametrize("part", ["ownerReferences", "labels"])

@@ -12,6 +12,7 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import CHANGED_MEANWHILE
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, OutcomeUnknown
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
@@ -66,13 +67,32 @@ def test_state_that_does_not_fit_is_refused_before_anything_is_created(bench: t.
     assert bench.api.writes == []
 
 
-def test_record_changed_before_the_start_drops_the_ticket(bench: t.Any) -> None:
+def rename_object(bench: t.Any, record: t.Any) -> None:
+    """Its user changes what the gang consists of."""
+    raw = bench.api.objects[path_of(record)]
+    asked = json.loads(raw["data"][RECORD_KEY])
+    asked["objects"][1]["metadata"]["name"] = "other"
+    data, metadata = {**raw["data"], RECORD_KEY: json.dumps(asked)}, dict(raw["metadata"])
+    bench.api.put(path_of(record), {**raw, "metadata": metadata, "data": data})
+
+
+def test_gang_edited_before_its_start_was_written_down_is_taken_back(bench: t.Any) -> None:
     record = bench.queue()
-    bench.api.before("PUT", path_of(record), lambda: bench.api.put(path_of(record), record.raw))
-    with pytest.raises(Superseded):
-        bench.start(record)
+    bench.api.before("PUT", path_of(record), lambda: rename_object(bench, record))
+    undone = bench.start(record)
+    assert (undone.phase, undone.state.then, undone.why) == ("undoing", "queued", ("TakenOver", CHANGED_MEANWHILE))
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
-    assert bench.again(record).state is None
+    again = bench.engine.finish_stop(bench.again(record), bench.plan(bench.again(record)))
+    assert (again.phase, again.attempt) == ("queued", 2)
+
+
+def test_start_written_down_after_another_holder_wrote_is_dropped(bench: t.Any) -> None:
+    record = bench.queue()
+    begun = bench.submit(record)
+    bench.other_engine().reclaim(record)
+    with pytest.raises(Superseded):
+        bench.engine.save(begun)
+    assert bench.ticket_path(record) in bench.api.objects
 
 
 def test_record_deleted_before_the_start_drops_the_ticket(bench: t.Any) -> None:
@@ -83,12 +103,18 @@ def test_record_deleted_before_the_start_drops_the_ticket(bench: t.Any) -> None:
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
 
 
-def test_record_that_cannot_be_written_gets_no_children(bench: t.Any) -> None:
+def test_record_that_cannot_be_written_keeps_no_children_and_gets_none_again(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.fail("PUT", path_of(record), 403, "you may not")
     with pytest.raises(NotBegun, match="you may not"):
         bench.start(record)
     assert (bench.names(), bench.ticket_path(record) in bench.api.objects) == ([], False)
+    bench.api.asked.clear()
+    bench.api.fail("PUT", path_of(record), 403, "you may not")
+    with pytest.raises(NotBegun, match="you may not"):
+        bench.start(record)
+    assert ("POST", JOBS) not in bench.api.writes
+    assert bench.start(record).phase == "dispatched"
 
 
 def test_record_deleted_at_the_end_takes_all_along_even_without_a_collector(bench: t.Any) -> None:
@@ -151,13 +177,14 @@ def test_stale_holder_leaves_the_ticket_of_the_new_one_alone(bench: t.Any) -> No
     started: list[t.Any] = []
 
     def other_holder_starts() -> None:
+        bench.lease.lost = True
         started.append(bench.other_engine().submit(record, bench.plan(record), StartGrant("b2")))
 
     bench.api.before("POST", CONFIGMAPS, other_holder_starts)
-    with pytest.raises(Superseded):
+    with pytest.raises(LostLeadership):
         bench.start(record)
-    state = bench.again(record).state
-    assert (state.phase, state.ticket_uid) == ("dispatched", started[0].state.ticket_uid)
+    state = started[0].state
+    assert state.phase == "dispatched"
     assert bench.api.objects[bench.ticket_path(record)]["metadata"]["uid"] == state.ticket_uid
     assert bench.names() == ["a", "b"]
 
@@ -185,7 +212,8 @@ def test_lost_leadership_stops_even_the_undo(bench: t.Any) -> None:
     bench.api.fail("POST", JOBS, 422, happens=lambda: setattr(bench.lease, "lost", True))
     with pytest.raises(LostLeadership):
         bench.start(record)
-    assert (bench.again(record).phase, bench.names()) == ("dispatching", ["a"])
+    assert (bench.again(record).phase, bench.names()) == ("queued", ["a"])
+    assert bench.ticket_path(record) in bench.api.objects
 
 
 def test_undo_writes_first_and_keeps_what_it_is_told(bench: t.Any) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import state_in_ticket
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of, put_state
@@ -55,10 +55,8 @@ def test_a_new_start_forgets_what_the_one_before_left(bench: t.Any) -> None:
     )
     raw = bench.again(record)
     record = put_state(bench.client, raw, worn, allowance=lambda: 5.0)
-    named: list[t.Any] = []
-    bench.api.before("POST", "/jobs", lambda: named.append(bench.again(record).state))
     bench.start(record)
-    [state] = named
+    state = state_in_ticket(bench.api.objects[bench.ticket_path(record)])
     assert (state.phase, state.holding, state.then) == ("dispatching", False, None)
     assert (state.not_before, state.started_at) == (None, None)
     assert state.made < 7
@@ -84,11 +82,11 @@ def test_others_who_change_the_record_stand_in_the_way_only_so_often(bench: t.An
     assert (claimed.state.batch, claimed.raw["metadata"]["labels"]["note-4"]) == ("b2", "x")
 
 
-def test_the_start_itself_is_not_put_over_a_change_of_others(bench: t.Any) -> None:
+def test_the_start_is_written_over_what_others_noted_in_the_record(bench: t.Any) -> None:
     record = bench.queue()
     bench.api.before("PUT", path_of(record), lambda: note(bench, record, "note"))
-    with pytest.raises(Superseded):
-        bench.engine.submit(record, bench.plan(record), StartGrant("b1"))
+    started = bench.start(record)
+    assert (started.phase, started.raw["metadata"]["labels"]["note"]) == ("dispatched", "x")
 
 
 def test_starts_of_records_that_are_gone_are_let_go(bench: t.Any) -> None:
