@@ -97,7 +97,7 @@ class _Replay(base._Replay):
     def _take_record(self, gang: base._Gang, gone: bool) -> None:
         """A gang that is complete must be so."""
         before = self.gangs.get(gang.uid)
-        if gang.phase == "dispatching" and (before is None or before.phase != "dispatching"):
+        if gang.phase in STARTED and (before is None or before.phase not in STARTED):
             self.started[gang.uid] = gang.objects
             self._podsets[gang.uid] = infer_podsets(gang.objects, namespace=gang.key.partition("/")[0])
         elif gang.phase != "queued":
@@ -163,7 +163,8 @@ class _Replay(base._Replay):
             if base._occupies(pod) and owner is None:
                 used.update(running_pod_requests(pod))
         for gang in self.gangs.values():
-            if gang.phase in STARTED:
+            # The record of a start says so a little later than its objects.
+            if gang.phase in STARTED or (gang.phase == "queued" and self._jobs_of(gang)):
                 used.update(self._promised(gang))
         room: collections.Counter[str] = collections.Counter()
         for node in self.nodes.values():
@@ -186,7 +187,8 @@ class _Replay(base._Replay):
             wanted = _wanted(jobs[source]) if source in jobs else podset.count
             # A start that nobody looks after any more is forgotten by others after a while.
             forgotten = gang.key.partition("/")[0] in self.deeds.abandoned_namespaces
-            if source not in jobs and (source in gone or gang.uid in self.disturbed or forgotten):
+            unknown = forgotten or gang.phase not in STARTED
+            if source not in jobs and (source in gone or gang.uid in self.disturbed or unknown):
                 wanted = 0
             count = max(wanted, pods[podset_label(podset.name)])
             promised.update({name: count * amount for name, amount in podset.requests.items()})

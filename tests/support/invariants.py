@@ -407,8 +407,8 @@ class _Replay:
         _put(self.gangs, gang.uid, gang, gone)
         if gone or (before is not None and (before.phase, before.attempt) == (gang.phase, gang.attempt)):
             return
-        if gang.phase == "dispatched":
-            self._require_whole(gang, "when it became dispatched")
+        if gang.phase in WHOLE and not (before is not None and before.phase in WHOLE):
+            self._require_whole(gang, f"when it became {gang.phase}")
         if gang.phase == "complete":
             self._require_success(gang)
         if gang.phase in STARTED:

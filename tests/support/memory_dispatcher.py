@@ -21,6 +21,7 @@ from unittest import mock
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Journal, Session
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube import client as client_module
 from ansible_collections.muster.kube.plugins.module_utils._kube import reads as reads_module
@@ -79,6 +80,8 @@ class InlineWorkers(Workers):
         """Every call is quick in virtual time."""
         for task in tasks:
             task.call()
+
+    begin = run
 
 
 @contextlib.contextmanager
@@ -177,6 +180,8 @@ class MemoryDispatcher:
         self.ledger: SteppedLedger | None = None
         self.session: Session | None = None
         self.last: Cycle | None = None
+        # Whether states are written when more is known, as in a run of many cycles.
+        self.defers = False
         self.reports: list[str] = []
         self.troubles: list[str] = []
         self.cycles = 0
@@ -224,6 +229,12 @@ class MemoryDispatcher:
             clock.advance_to(end if renewal is None else min(end, renewal))
             self.renew_in_time()
 
+    def save(self) -> None:
+        """Write what is left to be written, as a run does before it ends."""
+        if self.last is not None and self.session is self.last.session:
+            with inline_calls():
+                save_due(self.last, after=0.0)
+
     def release(self) -> None:
         """Give the Lease back, as a process does that ends by itself."""
         if self.ledger is not None:
@@ -244,6 +255,7 @@ class MemoryDispatcher:
             every_wrapper=False,
             identity_of=self._identity(client),
             workers=InlineWorkers(),
+            defers=self.defers,
         )
         session.journal = StrictJournal()
         session.clock = ServerClock(client, wall=lambda: BEGINNING.timestamp() + self.cluster.clock.now)
@@ -384,6 +396,7 @@ class _Actor:
             try:
                 if dispatcher.acquire(_PATIENCE):
                     self._lead()
+                    dispatcher.save()
                     dispatcher.release()
             except LostLeadership as error:
                 dispatcher.troubles.append(str(error))
@@ -504,6 +517,7 @@ class MemoryStage:
     ) -> MemoryDispatcher:
         """A dispatcher with a thread; turn is after how many cycles it leaves the Lease to others."""
         made = MemoryDispatcher(self.cluster, name, namespaces, latency=self.latency, **terms)
+        made.defers = True
         self.actors[name] = _Actor(self, made, turn)
         return made
 

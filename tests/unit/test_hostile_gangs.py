@@ -399,7 +399,7 @@ def test_object_that_went_before_it_was_seen_to_be_ready(stage: MemoryStage) -> 
 
 
 def test_record_that_is_changed_all_the_time_holds_nobody_up(stage: MemoryStage) -> None:
-    submit(stage, "g", "a", cases.job("g-j", "p", 8), priority=5)
+    submit(stage, "g", "a", cases.job("g-j", "p", 2), priority=5)
     submit(stage, "h", "b", cases.job("h-j", "p", 1))
     changes = iter(range(10_000))
 

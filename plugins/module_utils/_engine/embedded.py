@@ -95,6 +95,7 @@ from ansible_collections.muster.kube.plugins.module_utils._store.state_writer im
 Object = dict[str, t.Any]
 Data = dict[str, t.Any]
 
+CHANGED_ALL_THE_TIME = "others change it all the time"
 CHANGED_MEANWHILE = "the specification was changed while the gang was being started"
 # A gang that the server refused for a passing reason is not asked again sooner.
 RETRY_SECONDS = 30.0
@@ -178,11 +179,12 @@ class Embedded(TicketKeeper):
                 raise NotBegun(error.action, error.target, error.cause) from error
             raise
 
-    def save(self, record: Record) -> Record:
+    def save(self, record: Record, *, patient: bool = True) -> Record:
         """Write down what only this process knows of a gang it has started: its ticket said so meanwhile.
 
         A gang whose objects were edited before that is taken back: what was started is not what its user wants. One
-        whose record cannot be written is taken back as well, and NotBegun is raised.
+        whose record cannot be written is taken back as well, and NotBegun is raised; patient tells that only what is
+        final counts as that.
         """
         state = _state_of(record)
         try:
@@ -195,16 +197,22 @@ class Embedded(TicketKeeper):
             if not follows(record, found):
                 raise
             self._settled(record)
+            if found.spec == record.spec:
+                raise self._unsaved(record, KubeError("write", str(record), CHANGED_ALL_THE_TIME), patient) from error
             return self.stop(with_unsaved(found, state), TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
-        except ApiError as error:
-            if not is_final(error):
-                raise
-            self._unwritable.add(record.uid)
-            self._try_removal(record, state.attempt)
-            raise NotBegun(error.action, error.target, error.cause) from error
+        except (ApiError, Unreachable, OutcomeUnknown) as error:
+            raise self._unsaved(record, error, patient and not is_final(error)) from error
         self._unwritable.discard(record.uid)
         self._settled(saved)
         return saved
+
+    def _unsaved(self, record: Record, error: KubeError, patient: bool) -> KubeError:
+        """What to raise when a record could not be written; without patience the gang is taken back first."""
+        if patient:
+            return error
+        self._unwritable.add(record.uid)
+        self._try_removal(record, record.attempt)
+        return NotBegun(error.action, error.target, error.cause)
 
     def _chosen(self, record: Record, grant: StartGrant) -> GangState:
         """The state `dispatching`, proved to fit into the record before anything is created."""
@@ -357,10 +365,15 @@ class Embedded(TicketKeeper):
         return self.stop(record, refusal.reason, refusal.message, **changes)
 
     def _give_back(self, record: Record, refusal: Refusal) -> Record:
-        """End a start of which there is nothing but the ticket; to its user the gang has never left the queue."""
+        """End a start of which there is nothing but the ticket; to its user the gang has never left the queue.
+
+        What is not final is asked again in a dry run, which tells the user what is in the way.
+        """
         state = _state_of(record)
         path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
         settle_delete(self._client, path, state.ticket_uid or "", allowance=self._lease.write_timeout)
+        if refusal.kind != "failed":
+            return as_stored(record)
         return self._refuse_unstarted(as_stored(record), refusal, state.batch or "")
 
     def _refuse_unstarted(self, record: Record, refusal: Refusal, batch: str) -> Record:

@@ -84,7 +84,8 @@ class Engine(t.Protocol):
         """Start a queued gang whose batch is committed.
 
         Returns it `dispatched`; `dispatching`, if it has to wait for something; `undoing`, if an object was refused;
-        `failed` or `queued`, if nothing was begun. Raises NotBegun or Overtaken when nothing of it exists or follows.
+        `failed` or `queued`, if nothing was begun or is left. Raises NotBegun or Overtaken when nothing of it exists or
+        follows.
         """
 
     def go_on(self, record: Record, plan: Plan) -> Record:
@@ -115,10 +116,11 @@ class TicketKeeper(Engine, t.Protocol):
     It may return a gang that it submitted as `dispatched` and unsaved: the caller has it saved, at once or later.
     """
 
-    def save(self, record: Record) -> Record:
+    def save(self, record: Record, *, patient: bool = True) -> Record:
         """Write the state of an unsaved record; it is `undoing` then if its user edited it after all.
 
-        Raises NotBegun when the record cannot be written and the gang was taken back for that.
+        Raises NotBegun when the record cannot be written and the gang was taken back for that: at once if that is
+        final, else when patience is over.
         """
 
     def remove_ticket(self, ticket: Object) -> None:

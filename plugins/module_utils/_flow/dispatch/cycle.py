@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.f
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import (
     apply_steps,
     message_of,
+    save_due,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import (
     project_status,
@@ -32,7 +33,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.r
     unknown_until,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import find_ticketless
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.unsaved import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import publish_waiting
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
@@ -46,6 +46,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     STARTING_PHASES,
     Changes,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
@@ -74,7 +75,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refus
     foreign_message,
     foreign_writers,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, World, scopes
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import (
+    Places,
+    Tickets,
+    World,
+    scopes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
     label_keys,
@@ -94,6 +100,7 @@ def run_cycle(cycle: Cycle) -> None:
         world = _read(cycle)
     with cycle.timed("look_after"):
         _recover(cycle, world)
+        _leave_foreign(cycle)
         ticketless = find_ticketless(cycle, world)
     batch = session.batch().batch
     evidence = evidence_of(cycle, world)
@@ -133,7 +140,7 @@ def _read(cycle: Cycle) -> World:
     places: Places = (None,) if cycle.sight.blind is None else scopes(session.options)
     seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
     tickets = set_aside(cycle, read_tickets(session.client, seen, places))
-    _refuse_foreign(cycle)
+    _refuse_foreign(cycle, tickets)
     ignore_edits(cycle, tickets)
     records = [*cycle.records.values(), *cycle.elsewhere.values()]
     world = read_world(session.client, records, session.options, session.memory, tickets, places=places)
@@ -230,7 +237,7 @@ def _trusted(cycle: Cycle) -> dict[str, Record]:
     return {**{uid: item for uid, item in cycle.elsewhere.items() if not is_edited(memory, item)}, **cycle.records}
 
 
-def _refuse_foreign(cycle: Cycle) -> None:
+def _refuse_foreign(cycle: Cycle, tickets: Tickets) -> None:
     """Leave wrappers alone that another controller looks after; that is reported once, not in every cycle.
 
     What we have started we look after all the same: it holds room, and no other controller takes it back.
@@ -244,7 +251,20 @@ def _refuse_foreign(cycle: Cycle) -> None:
         if reported.get(uid) != writer:
             reported[uid] = writer
             cycle.decide(record, "refuse", FOREIGN_CONTROLLER, foreign_message(writer))
-        if record.phase not in STARTED_PHASES:
+        if record.phase in STARTED_PHASES:
+            continue
+        if has_live_ticket(tickets.get(uid, ()), uid, record.attempt):
+            # Its start may have begun; that is found out before it is left alone.
+            cycle.doubtful.add(uid)
+        else:
+            cycle.aside[uid] = cycle.records.pop(uid)
+
+
+def _leave_foreign(cycle: Cycle) -> None:
+    """Leave wrappers of other controllers alone whose start turned out not to have begun."""
+    for uid in cycle.doubtful:
+        record = cycle.records.get(uid)
+        if record is not None and record.phase not in STARTED_PHASES:
             cycle.aside[uid] = cycle.records.pop(uid)
 
 
@@ -264,10 +284,11 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
     A dry run that takes long is not waited for: what it showed counts when the gang is chosen again.
     """
     shown, now = cycle.session.rehearsals, cycle.session.client.clock()
-    ready = [choice for choice in choices if cycle.at_rest(choice.record)]
+    able = [choice for choice in choices if cycle.at_rest(choice.record)]
+    ready = [choice for choice in able if _needs_rehearsal(cycle, choice)]
     fresh = [choice for choice in ready if not _holds(shown.get(choice.record.uid), choice, now)]
     cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
-    tried = _DryRuns([], [])
+    tried = _DryRuns([choice for choice in able if not _needs_rehearsal(cycle, choice)], [])
     for choice in ready:
         rehearsal = shown.get(choice.record.uid)
         if rehearsal is None or not _holds(rehearsal, choice, now) or choice.record.uid in cycle.skipped:
@@ -279,6 +300,15 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
             tried.postponed.append(choice.postponed(rehearsal.reason, rehearsal.message))
     publish_waiting(cycle, tried.postponed)
     return tried
+
+
+def _needs_rehearsal(cycle: Cycle, choice: Choice) -> bool:
+    """Whether the server is asked before a start: one object is made or refused whole, and then nothing is left of it.
+
+    That costs a cycle, so it is only for runs in which another one follows, and for gangs that were not refused before.
+    """
+    session, spec = cycle.session, choice.record.spec
+    return not session.defers or spec is None or len(spec.objects) > 1 or choice.record.uid in session.given_back
 
 
 def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
@@ -481,5 +511,11 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
     elif started.phase == "dispatched":
         text = verdict_text(item.told).partition("\n")[0].partition(": ")[2]
         cycle.decide(started, "start", "Started", text, item.told)
+    elif started.phase == "queued":
+        # The next cycle asks for the reason by a dry run.
+        session = cycle.session
+        session.given_back.add(started.uid)
+        session.over.add((started.uid, batch))
+        cycle.check_again(session.clock.now())
     else:
         cycle.decide(started, "stop", *started.why)

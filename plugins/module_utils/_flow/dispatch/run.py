@@ -20,9 +20,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle i
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decision_log import DecisionLog
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import ChangeSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Identity, Session
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import publish_events
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import finish_undo
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.unsaved import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import PATIENCE, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (

@@ -59,6 +59,10 @@ Identity = Callable[[str], KubeClient]
 NEWER_VERSION = "newer_version"
 
 
+# The state of a gang that was started is written so many seconds later even if there is nothing more to tell.
+SAVE_AFTER = 2.0
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LastVerdict:
     """The gist of the verdict last reported of a waiting gang, and when it was last compared with its record."""
@@ -160,6 +164,8 @@ class Session:
         self.removed: set[tuple[str, int]] = set()
         # What dry runs showed, kept for those that took longer than a cycle waits.
         self.rehearsals: dict[str, Rehearsal] = {}
+        # Gangs of which an object was refused before anything was created.
+        self.given_back: set[str] = set()
         # Records whose states are still to be written, and since when.
         self.defers = defers
         self.unsaved: dict[str, tuple[Record, float]] = {}
@@ -201,6 +207,7 @@ class Session:
             _keep_only(t.cast("dict[str, t.Any]", known), alive)
         for item in [item for item in tuple(self.removed) if item[0] not in alive]:
             self.removed.discard(item)
+        self.given_back &= alive
         self.pauses.keep_only(alive)
         self.engine.forget(alive)
         self.doubts.drop_old()
@@ -258,6 +265,8 @@ class Cycle:
         # Objects of started gangs that are gone, of gangs whose records were edited and tell nothing of them any more.
         self.lost: dict[str, str] = {}
         self.sight = session.sight
+        # Records of other controllers of which there is a ticket.
+        self.doubtful: set[str] = set()
         # Uids of tickets that were removed in this cycle.
         self.gone_tickets: set[str] = set()
         # Records that calls of earlier cycles are still at work on.
@@ -373,6 +382,7 @@ class Cycle:
         session.journal.changed(before, after)
         if after.unsaved:
             session.unsaved[uid] = after, session.unsaved.get(uid, (after, session.client.clock()))[1]
+            self.check_again(session.clock.now() + SAVE_AFTER)
         else:
             session.unsaved.pop(uid, None)
         with self._lock:
@@ -414,14 +424,18 @@ class Cycle:
 
         A gang whose record cannot be written was taken back, and its entry is over.
         """
-        keeper, state = ticket_keeper(self.session.engine), record.state
+        session, state = self.session, record.state
+        keeper = ticket_keeper(session.engine)
         if keeper is None or state is None:
             return record
+        now = session.client.clock()
+        since = session.unsaved.get(record.uid, (record, now))[1]
+        longest = max(session.options.start_timeout, 2.0 * session.lease.terms.seconds)
         try:
-            return keeper.save(record)
+            return keeper.save(record, patient=now - since < longest)
         except NotBegun:
-            self.session.unsaved.pop(record.uid, None)
-            self.session.over.add((record.uid, state.batch or ""))
+            session.unsaved.pop(record.uid, None)
+            session.over.add((record.uid, state.batch or ""))
             raise
 
     def decide(

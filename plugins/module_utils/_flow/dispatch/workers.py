@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
@@ -20,6 +21,10 @@ PATIENCE = 1.0
 # Slow calls at once, in all and of one group, so that one namespace cannot take all threads.
 MOST_SLOW = 128
 MOST_SLOW_OF_GROUP = 8
+# Calls in the background are begun only while fewer than so many are under way: the next start finds a free place.
+BACKGROUND_WIDTH = 4
+# So many calls wait in the background; what comes beyond them is dropped.
+MOST_BACKGROUND = 2_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,6 +34,8 @@ class Task:
     key: Hashable
     group: str
     call: Callable[[], object]
+    # Whether nobody has to know that it is under way.
+    background: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -55,14 +62,16 @@ class Workers:
         self._clock = clock
         self._changed = threading.Condition()
         self._pending: collections.deque[Task] = collections.deque()
+        self._background: collections.deque[Task] = collections.deque()
         self._running: dict[Hashable, _Running] = {}
         self._error: BaseException | None = None
 
     @property
     def busy(self) -> frozenset[Hashable]:
-        """Keys of calls that have not ended."""
+        """Keys of calls that have not ended, without those in the background."""
         with self._changed:
-            return frozenset((*self._running, *(task.key for task in self._pending)))
+            running = (key for key, item in self._running.items() if not item.task.background)
+            return frozenset((*running, *(task.key for task in self._pending)))
 
     def run(self, tasks: Iterable[Task]) -> None:
         """Begin these calls and wait for the quick ones; what is slow, or held up by slow ones of its group, goes on.
@@ -83,14 +92,28 @@ class Workers:
             for key in keys & self._running.keys():
                 self._running[key].late = True
 
+    def begin(self, tasks: Iterable[Task]) -> None:
+        """Have these called while there is nothing better to do; nobody waits for them, and the surplus is dropped.
+
+        They must look after all of their errors themselves.
+        """
+        with self._changed:
+            taken = itertools.islice(tasks, max(0, MOST_BACKGROUND - len(self._background)))
+            self._background.extend(dataclasses.replace(task, background=True) for task in taken)
+            self._fill(self._clock())
+
     def drain(self, seconds: float) -> bool:
-        """Wait for everything, slow calls too; False when some have not ended by then."""
+        """Wait for everything, slow calls and the background too; False when some have not ended by then."""
         end = self._clock() + seconds
         with self._changed:
-            while (self._running or self._pending) and (left := end - self._clock()) > 0:
+            while self._unfinished() and (left := end - self._clock()) > 0:
                 self._fill(self._clock())
                 self._changed.wait(min(left, self._patience))
-            return not self._running and not self._pending
+            return not self._unfinished()
+
+    def _unfinished(self) -> bool:
+        """Whether anything is under way or waits."""
+        return bool(self._running or self._pending or self._background)
 
     def _take(self, tasks: Iterable[Task]) -> set[Hashable]:
         """Queue those whose key is free; their keys."""
@@ -104,14 +127,19 @@ class Workers:
         return keys
 
     def _fill(self, now: float) -> None:
-        """Start what may be started now."""
+        """Start what may be started now; what is in the background only when nothing else waits for its turn."""
         slow = collections.Counter(item.task.group for item in self._running.values() if self._slow(item, now))
         quick = len(self._running) - slow.total()
         held: list[Task] = []
-        while self._pending and quick < WIDTH and slow.total() < MOST_SLOW:
-            task = self._pending.popleft()
+        while (self._pending or self._background) and quick < WIDTH and slow.total() < MOST_SLOW:
+            if not self._pending and quick >= BACKGROUND_WIDTH:
+                break
+            task = (self._pending or self._background).popleft()
             if slow[task.group] >= MOST_SLOW_OF_GROUP:
                 held.append(task)
+                continue
+            if task.key in self._running:
+                # Of one key only one runs at a time; in the background nobody repeats it.
                 continue
             quick += 1
             self._running[task.key] = _Running(task, now)

@@ -11,6 +11,7 @@ set it, so a gang that is merely labelled as finished is found by its ticket, or
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -122,28 +123,27 @@ def _owner(cycle: Cycle, uid: str, ticket: Object) -> Record | None:
 
 
 def mark_tickets(cycle: Cycle, tickets: Iterable[Object]) -> None:
-    """Let tickets of gangs that are over be left out of lists from now on."""
-    cycle.session.workers.run(
-        Task(
-            ("ticket", ticket["metadata"]["uid"]), ticket["metadata"]["namespace"], partial(_mark_ticket, cycle, ticket)
-        )
-        for ticket in tickets
-    )
+    """Have tickets of gangs that are over left out of lists from now on, when there is time for it.
+
+    Until one is marked, and where that cannot be, its record is known to be over for as long as this session lasts.
+    """
+    marks = []
+    for ticket in tickets:
+        metadata = ticket["metadata"]
+        cycle.session.unmarked.update(str(owner.get("uid")) for owner in metadata.get("ownerReferences") or ())
+        marks.append(Task(("ticket", metadata["uid"]), metadata["namespace"], partial(_mark_ticket, cycle, ticket)))
+    cycle.session.workers.begin(marks)
 
 
 def _mark_ticket(cycle: Cycle, ticket: Object) -> None:
-    """Mark one ticket; where that cannot be, its record is known to be over for as long as this session lasts."""
+    """Mark one ticket; nobody is told where that cannot be."""
     metadata = ticket["metadata"]
     labels = {**(metadata.get("labels") or {}), FINISHED_LABEL: "true"}
     body = {**ticket, "metadata": {**metadata, "labels": labels}}
     path = resource_path("v1", "configmaps", metadata["namespace"], metadata["name"])
     session = cycle.session
-    try:
+    with contextlib.suppress(KubeError):
         settle_replace(session.client, path, body, "true", _mark_of, allowance=session.lease.write_timeout, tries=1)
-    except LostLeadership:
-        raise
-    except KubeError:
-        session.unmarked.update(str(owner.get("uid")) for owner in metadata.get("ownerReferences") or ())
 
 
 def _mark_of(ticket: Object) -> str | None:

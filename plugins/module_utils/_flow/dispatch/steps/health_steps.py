@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import SAVE_AFTER, Cycle
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import LOST_RACE, Phase
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import LOST_RACE, UNDOING, Phase
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import (
     Advance,
@@ -58,4 +58,26 @@ def _apply_step(cycle: Cycle, record: Record, step: Advance | Stay) -> None:
     if written is not None and written.phase == step.phase:
         cycle.decide(written, ACTIONS[step.phase], step.reason, step.message)
     elif written is not None:
+        cycle.decide(written, "stop", *written.why)
+
+
+def save_due(cycle: Cycle, *, after: float = SAVE_AFTER) -> None:
+    """Write the states that are old enough; those of edited gangs are, so that these are taken back."""
+    session, now = cycle.session, cycle.session.client.clock()
+    due: list[Record] = []
+    for uid, (_record, since) in list(session.unsaved.items()):
+        known = cycle.records.get(uid)
+        if known is None or not known.unsaved or not cycle.at_rest(known):
+            continue
+        if now - since >= after:
+            due.append(known)
+        else:
+            cycle.check_again(session.clock.now() + since + after - now)
+    cycle.side_by_side([(record, partial(_save, cycle, record)) for record in due])
+
+
+def _save(cycle: Cycle, record: Record) -> None:
+    """Write one state."""
+    written = cycle.carry_out(record, cycle.save)
+    if written is not None and written.phase in UNDOING:
         cycle.decide(written, "stop", *written.why)

@@ -17,7 +17,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod, count_pods
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import SUBMITTED, TROUBLE_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    PODS_BOUND,
+    SUBMITTED,
+    TROUBLE_PHASES,
+    Transition,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._store.events import EventType, post_event
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import put_status
@@ -92,21 +97,28 @@ def _without_counts(status: Data) -> dict[str, t.Any]:
 
 
 def publish_events(cycle: Cycle) -> None:
-    """One Event for each transition since the last time; best effort, so trouble is silent.
-
-    Submitting is the user's own.
-    """
+    """One Event for each transition since the last time that tells something; best effort, so trouble is silent."""
     client = cycle.session.client
     posts: list[Task] = []
     for before, after in cycle.session.journal.take_changes():
         if after.state is None:
             continue
         last = before.state.transitions[-1] if before.state is not None and before.state.transitions else None
-        news = [item for item in after.state.transitions if item.reason != SUBMITTED]
+        news = list(after.state.transitions)
         if last is not None and last in news:
             news = news[news.index(last) + 1 :]
-        for item in news:
+        for item in _worth_an_event(news):
             kind: EventType = "Warning" if item.phase in TROUBLE_PHASES else "Normal"
             post = partial(post_event, client, after.raw, item.reason, item.message, kind, item.at)
             posts.append(Task(("event", after.uid, item.at, item.reason), after.namespace, post))
-    cycle.session.workers.run(posts)
+    cycle.session.workers.begin(posts)
+
+
+def _worth_an_event(news: t.Sequence[Transition]) -> list[Transition]:
+    """Submitting is the user's own; of a start one Event tells, and pods have Events of their own for their nodes."""
+    ended = {number for number, item in enumerate(news[:-1]) if item.phase == "dispatching"}
+    return [
+        item
+        for number, item in enumerate(news)
+        if item.reason not in (SUBMITTED, PODS_BOUND) and number not in ended
+    ]

@@ -88,8 +88,13 @@ def _stray_tickets(cycle: Cycle, world: World, keeper: TicketKeeper) -> Iterator
         if record is None or not cycle.at_rest(record):
             continue
         alive = [item for item in tickets if not item["metadata"].get("deletionTimestamp")]
-        if not all(_named_by(record, item) for item in alive):
-            yield record, partial(_reconcile, cycle, world, keeper, record, alive)
+        if all(_named_by(record, item) for item in alive):
+            continue
+        if cycle.session.doubts.pausing(f"rebuilt {uid}"):
+            # Somebody takes its state away again and again; nothing is started or stopped without one.
+            cycle.skip(record)
+            continue
+        yield record, partial(_reconcile, cycle, world, keeper, record, alive)
 
 
 def _orphaned_tickets(cycle: Cycle, world: World, keeper: TicketKeeper) -> Iterator[Task]:
@@ -176,6 +181,7 @@ def _rebuild(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record, t
     if rebuilt is record:
         cycle.gone_tickets.add(ticket["metadata"]["uid"])
         return None
+    cycle.session.doubts.trouble(f"rebuilt {record.uid}", "its state was lost")
     cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")
     return rebuilt
 

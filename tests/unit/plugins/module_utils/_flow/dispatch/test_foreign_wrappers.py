@@ -95,7 +95,7 @@ def test_a_waiting_wrapper_is_left_to_whoever_writes_its_status(stage: MemorySta
 def test_a_promise_to_a_wrapper_that_is_left_alone_stays(stage: MemoryStage) -> None:
     """Whoever made it may have begun."""
     dead = stage.dispatcher("dead", ["a"])
-    dead.line.faults.append(Fault("kill_before", "PUT", "/appwrappers/w$"))
+    dead.line.faults.append(Fault("kill_before", "POST", "/configmaps$"))
     with pytest.raises(Killed):
         dead.cycle()
     write_status(stage)
@@ -105,6 +105,21 @@ def test_a_promise_to_a_wrapper_that_is_left_alone_stays(stage: MemoryStage) -> 
     heir.cycle()
     assert entries(heir) == ["w"]
     assert stage.cluster.all("jobs", "a") == []
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_start_that_left_its_ticket_is_looked_after_if_it_has_objects(stage: MemoryStage, begun: bool) -> None:
+    dead = stage.dispatcher("dead", ["a"])
+    dead.line.faults.append(Fault("kill_before", "PUT", "/appwrappers/w$") if begun else Fault("kill_after", "POST", "/configmaps$"))
+    with pytest.raises(Killed):
+        dead.cycle()
+    write_status(stage)
+    heir = stage.dispatcher("heir", ["a"])
+    assert heir.acquire(patience=60.0)
+    heir.cycle()
+    assert phase(stage) == ("running" if begun else "queued")
+    assert len(stage.cluster.all("jobs", "a")) == begun
+    assert refusals(heir) == 1
 
 
 def test_a_waiting_wrapper_can_be_adopted(stage: MemoryStage) -> None:

@@ -70,8 +70,11 @@ class Scene:
         self.elsewhere: dict[str, t.Any] = {}
         self.aside: dict[str, t.Any] = {}
         self.busy: set[str] = set()
+        self.gone_tickets: set[str] = set()
         self.sight = types.SimpleNamespace(blind=blind, sees=lambda namespace: blind is None or namespace != "team")
-        self.world: t.Any = types.SimpleNamespace(pods=types.SimpleNamespace(by_gang=pods or {}), gangs={})
+        self.world: t.Any = types.SimpleNamespace(
+            pods=types.SimpleNamespace(by_gang=pods or {}), gangs={}, tickets={}
+        )
 
     @property
     def evidence(self) -> Evidence:
