@@ -37,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
     record_of_spec,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    FINISHED_PHASES,
     STATE_ANNOTATION,
     GangState,
     read_state,
@@ -182,12 +183,21 @@ def put_state(
         STATE_ANNOTATION: written,
         **({EXPIRES_ANNOTATION: expires} if expires is not None else {}),
     }
-    labels = {**record.labels, **own, PHASE_LABEL: state.phase}
+    labels = {**record.labels, **own, PHASE_LABEL: _phase_label(record, state)}
     body = {**record.raw, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
     objects = _objects(client, record.store, allowance, tries)
     stored = objects.replace(record.raw, body, state.write_id, _state_write_id)
     same = (stored["metadata"].get("annotations") or {}).get(STATE_ANNOTATION) == written
     return _reread(record, stored, state if same else None)
+
+
+def _phase_label(record: Record, state: GangState) -> str:
+    """The phase as the label repeats it; a wrapper that has just ended is read once more, for its status.
+
+    Records that are labelled as finished are left out of lists.
+    """
+    ends = state.phase in FINISHED_PHASES and not record.finished
+    return record.phase if record.store == "appwrapper" and ends else state.phase
 
 
 def put_status(client: KubeClient, record: Record, status: Object, *, allowance: Allowance | None = None) -> Record:

@@ -146,6 +146,8 @@ class Session:
         self.unmarked: set[str] = set()
         # When the status of AppWrappers was last written.
         self.status_written: dict[str, float] = {}
+        # AppWrappers that were over when their status was written last.
+        self.ends_projected: set[str] = set()
         self.waiting: dict[str, LastVerdict] = {}
         # Who else writes the status of which wrapper, as it was last reported.
         self.foreign: dict[str, str] = {}
@@ -208,6 +210,7 @@ class Session:
         for item in [item for item in tuple(self.removed) if item[0] not in alive]:
             self.removed.discard(item)
         self.given_back &= alive
+        self.ends_projected &= alive
         self.pauses.keep_only(alive)
         self.engine.forget(alive)
         self.doubts.drop_old()

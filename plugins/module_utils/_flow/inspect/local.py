@@ -17,6 +17,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.build.run import BuildFailed, run_build
@@ -74,6 +75,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.inspection.run
 
 PROGRAM = "podman"
 _STOP_SECONDS = 20
+# So long may it take until the container runs; while it does not, it is looked for so often.
+_START_SECONDS = 300.0
+_LOOK_SECONDS = 0.5
 _LOG_BYTES = 8 * 1024 * 1024
 _NOT_RUN = "it was not run, since too many other runs failed"
 
@@ -305,18 +309,54 @@ def _execute(command: t.Sequence[str], log: pathlib.Path, name: str, timeout: fl
     with log.open("wb") as output, log.with_name("errors").open("wb") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
         try:
-            process.wait(timeout)
-            timed_out = False
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            _podman("stop", "--time", str(_STOP_SECONDS), name)
-            process.wait()
+            timed_out = not _ends_in_time(process, name, timeout)
+            if timed_out:
+                _stop(process, name)
         except BaseException:
             process.kill()
             process.wait()
             raise
     problem = _end_of(log.with_name("errors")).decode(errors="replace").strip()
     return process.returncode, timed_out, problem
+
+
+def _ends_in_time(process: subprocess.Popen[bytes], name: str, timeout: float) -> bool:
+    """Whether a container ends before its timeout, which begins with the container and not with podman's own work."""
+    latest_start = time.monotonic() + _START_SECONDS
+    left = timeout
+    while True:
+        try:
+            process.wait(left)
+        except subprocess.TimeoutExpired:
+            ran = _seconds_since_start(name)
+            if ran is None and time.monotonic() < latest_start:
+                left = _LOOK_SECONDS
+            elif ran is None or ran >= timeout:
+                return False
+            else:
+                left = max(_LOOK_SECONDS, timeout - ran)
+        else:
+            return True
+
+
+def _seconds_since_start(name: str) -> float | None:
+    """How long ago a container was started; None when it was not yet."""
+    found = _podman("container", "inspect", "--format", "{{.State.StartedAt.UnixNano}}", name)
+    text = found.stdout.strip()
+    if found.returncode or not text.isdecimal():
+        # The time of one that was only created lies before all others, and is negative.
+        return None
+    return time.time() - int(text) / 1e9
+
+
+def _stop(process: subprocess.Popen[bytes], name: str) -> None:
+    """End a container; podman itself is killed if it goes on, and whoever called us removes what is left."""
+    _podman("stop", "--time", str(_STOP_SECONDS), name)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _reason(code: int | None, timed_out: bool, oom: bool, problem: str, timeout: float) -> tuple[str | None, str]:

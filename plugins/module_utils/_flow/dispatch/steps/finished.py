@@ -18,6 +18,7 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import attempt_of_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import project_ends
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError
@@ -45,7 +46,8 @@ def set_aside(cycle: Cycle, tickets: Tickets) -> dict[str, tuple[Object, ...]]:
     over = [record for record in cycle.records.values() if record.finished]
     hidden = [record for record in cycle.records.values() if not record.finished and not record.labelled]
     ours = [record for record in over if cycle.session.options.may_touch(record.uid)][:MOST_LABELS]
-    put_labels_right(cycle, [*hidden, *ours])
+    behind = project_ends(cycle, ours)
+    put_labels_right(cycle, [*hidden, *(record for record in ours if record.uid not in behind)])
     mark_tickets(cycle, [ticket for record in ours for ticket in tickets.get(record.uid, ())])
     cycle.finished.update({record.uid: cycle.records.pop(record.uid).phase for record in over})
     gone = {*cycle.finished, *cycle.session.unmarked}

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
@@ -49,6 +49,38 @@ def project_status(cycle: Cycle, world: World) -> None:
     cycle.side_by_side([(record, partial(_project, cycle, world, record, record.uid in moved)) for record in wrappers])
 
 
+def project_ends(cycle: Cycle, records: Iterable[Record]) -> set[str]:
+    """Write the status of wrappers that are over where it does not say so; their uids.
+
+    Whoever ended them may have died, or been slow, before the status was written. It is written once: another
+    controller may write something else.
+    """
+    behind = {record.uid: (record, status) for record in records if (status := _end_status(cycle, record)) is not None}
+    cycle.session.ends_projected.update(behind)
+    cycle.side_by_side(
+        [(record, partial(_write_status, cycle, record, status)) for record, status in behind.values()]
+    )
+    return set(behind)
+
+
+def _end_status(cycle: Cycle, record: Record) -> dict[str, t.Any] | None:
+    """The status of a wrapper that is over, if it is another one than it has; counts of pods stay as they are."""
+    if record.store != "appwrapper" or record.state is None or record.uid in cycle.session.ends_projected:
+        return None
+    previous = record.raw.get("status") or {}
+    spec = record.spec or GangSpec(record.name, record.namespace, ())
+    status = wrapper_status(previous, spec, record.state, count_pods(()), cycle.session.now_text(), [])
+    status.update({key: previous[key] for key in _COUNTS if key in previous})
+    return None if status == previous else status
+
+
+def _write_status(cycle: Cycle, record: Record, status: dict[str, t.Any]) -> None:
+    """Write one status."""
+    cycle.carry_out(
+        record, lambda old: put_status(cycle.session.client, old, status, allowance=cycle.session.lease.write_timeout)
+    )
+
+
 def _project(cycle: Cycle, world: World, record: Record, moved: bool) -> None:
     """Write one status if it is behind; pod counts alone may lag a little, unless the phase has just changed."""
     if record.state is None:
@@ -67,9 +99,7 @@ def _project(cycle: Cycle, world: World, record: Record, moved: bool) -> None:
         cycle.check_again(due)
         return
     cycle.session.status_written[record.uid] = now
-    cycle.carry_out(
-        record, lambda old: put_status(cycle.session.client, old, status, allowance=cycle.session.lease.write_timeout)
-    )
+    _write_status(cycle, record, status)
 
 
 def _pending(pods: t.Iterable[GangPod]) -> list[dict[str, t.Any]]:

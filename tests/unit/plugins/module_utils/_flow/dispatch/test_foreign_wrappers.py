@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import PHASE_LABEL
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryDispatcher, MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault, Killed
@@ -127,3 +129,24 @@ def test_a_waiting_wrapper_can_be_adopted(stage: MemoryStage) -> None:
     one = stage.dispatcher("one", ["a"], adopt=True)
     one.cycle()
     assert (phase(stage), refusals(one)) == ("dispatched", 0)
+
+
+@pytest.mark.parametrize("trouble", ["kill_before", "refuse"])
+def test_the_status_of_a_wrapper_that_failed_is_written_by_whoever_comes_next(stage: MemoryStage, trouble: t.Any) -> None:
+    """Records that are over are not read in every cycle, and its users wait for its status."""
+    broken = cases.app_wrapper("broken", "a", [])
+    stage.cluster.add("appwrappers", broken)
+    dead = stage.dispatcher("dead", ["a"])
+    dead.line.faults.append(Fault(trouble, "PUT", "/appwrappers/broken/status$", times=9))
+    with pytest.raises(Killed) if trouble == "kill_before" else contextlib.nullcontext():
+        dead.cycle()
+        dead.release()
+    heir = stage.dispatcher("heir", ["a"])
+    assert heir.acquire(patience=60.0)
+    heir.cycle()
+    found = stage.cluster.get("appwrappers", "a", "broken")
+    assert found["status"]["state"] == "Failed"
+    assert found["metadata"]["labels"].get(PHASE_LABEL) != "failed"
+    heir.cycle()
+    found = stage.cluster.get("appwrappers", "a", "broken")
+    assert (found["status"]["state"], found["metadata"]["labels"][PHASE_LABEL]) == ("Failed", "failed")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import sys
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.inspect import local
 from ansible_collections.muster.kube.plugins.module_utils._flow.inspect.run import run_inspection
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.frames import framed
@@ -19,7 +21,7 @@ from ansible_collections.muster.kube.tests.support.inspector import terms_of
 
 # Notes its arguments, and answers as the files beside it say.
 STAND_IN = """#!{python} -IS
-import json, pathlib, sys
+import json, pathlib, sys, time
 place = pathlib.Path({place!r})
 arguments = sys.argv[1:]
 with (place / "calls").open("a") as calls:
@@ -31,6 +33,19 @@ if arguments[:2] == ["image", "inspect"]:
 elif arguments[0] == "pull":
     print("no such image", file=sys.stderr)
     sys.exit(125)
+elif arguments[:2] == ["container", "inspect"]:
+    if not (place / "started").exists():
+        sys.exit(125)
+    print((place / "started").read_text())
+elif arguments[0] == "stop":
+    (place / "stopped").write_text("")
+elif arguments[0] == "run" and (place / "slow").exists():
+    time.sleep(2)
+    (place / "started").write_text(str(time.time_ns()))
+    while not (place / "stopped").exists():
+        time.sleep(0.05)
+    sys.stdout.write((place / "log").read_text())
+    sys.exit(143)
 elif arguments[0] == "inspect":
     print((place / "oom").exists() and "true" or "false")
 elif arguments[0] == "run":
@@ -175,3 +190,20 @@ def test_without_podman_it_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MusterError, match="podman is not installed"):
         inspect()
+
+
+def test_a_timeout_begins_with_the_container_however_long_podman_needs(podman):
+    (podman.place / "slow").write_text("")
+    answer = inspect(timeout="1")
+    assert (answer["reason"], len(podman.calls("stop"))) == ("timeout", 1)
+    looks = len(podman.calls("container", "inspect"))
+    assert looks >= 2, "it was looked for before it ran, and stopped when it had run for so long"
+
+
+def test_podman_that_goes_on_after_its_container_was_stopped_is_ended(podman, monkeypatch):
+    (podman.place / "slow").write_text("")
+    program = pathlib.Path(os.environ["PATH"].partition(os.pathsep)[0]) / "podman"
+    program.write_text(program.read_text().replace('(place / "stopped").write_text("")', "pass"))
+    monkeypatch.setattr(local, "_STOP_SECONDS", 1)
+    answer = inspect(timeout="1")
+    assert (answer["phase"], answer["reason"]) == ("Failed", "timeout")
