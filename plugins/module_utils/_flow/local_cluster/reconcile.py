@@ -283,7 +283,7 @@ class ClusterRun:
 
     def _objects(self, wanted: list[ProcessSpec]) -> tuple[list[Object], list[Object]]:
         """The CustomResourceDefinitions and the objects that operators need."""
-        return operators.wanted_crds(wanted, self._directory), [
+        return operators.wanted_crds(wanted, self._directory, self.processes.placeholders), [
             obj
             for operator in wanted
             for obj in operators.wanted_objects(
