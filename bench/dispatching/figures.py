@@ -21,6 +21,7 @@ MCAD_BAR = 20.0
 ADMISSION_RATE_BAR = 100.0
 ADMISSION_CORE_MS_BAR = 20.0
 LATENCY_BAR = 2.0
+FORMER_BAR = 5.0
 DECIDE_BAR = 0.050
 # Requests that are rarer than this for a gang are not shown.
 LEAST_SHOWN = 0.05
@@ -125,23 +126,20 @@ def _show_cycles(run: Run, told: t.Mapping[str, t.Any]) -> None:
         print(f"    deciding in a cycle with {'; '.join(bands)}", flush=True)
 
 
-def show_bars(load: Load, runs: t.Mapping[Name, Run]) -> None:
+def show_bars(load: Load, runs: t.Mapping[Name, Run], former_rate: float | None = None) -> None:
     """How ours compares with the others."""
     ours = runs.get("ours")
     if ours is None:
         return
     bars = [*_floor_bars(load, ours, runs.get("floor")), *_rival_bars(ours, runs)]
+    rate = len(load.gangs) / ours.finished
     if load.podless:
-        bars.append(Bar("gangs/s", len(load.gangs) / ours.finished, ADMISSION_RATE_BAR, at_least=True))
+        bars.append(Bar("gangs/s", rate, ADMISSION_RATE_BAR, at_least=True))
         bars.append(Bar("core-ms a gang", ours.core_ms, ADMISSION_CORE_MS_BAR))
     if load.ends:
-        found = room_latencies(load, ours.seen["bound"], ours.seen["ended"])
-        bars.append(Bar("seconds from room free to pods bound, p99,", percentile(found, 0.99), LATENCY_BAR))
-        full = [spent for waiting, spent in ours.dispatcher["cycles"] if waiting >= BANDS[-2] * len(load.gangs)]
-        if full:
-            bars.append(
-                Bar("seconds of deciding in a cycle with a full queue, mean,", statistics.mean(full), DECIDE_BAR)
-            )
+        bars.extend(_competing_bars(load, ours))
+    if load.ends and former_rate is not None:
+        bars.append(Bar("ours ÷ ours of before, gangs/s,", rate / former_rate, FORMER_BAR, at_least=True))
     for bar in bars:
         print(f"  {bar}", flush=True)
 
@@ -155,6 +153,16 @@ def _floor_bars(load: Load, ours: Run, floor: Run | None) -> list[Bar]:
         Bar("ours ÷ floor, time to the last pod bound,", ours.finished / floor.finished, bar),
         Bar("ours ÷ floor, core-ms,", ours.core_ms / floor.core_ms, bar),
     ]
+
+
+def _competing_bars(load: Load, ours: Run) -> list[Bar]:
+    """How long room stays free, and how long a full queue is thought about."""
+    found = room_latencies(load, ours.seen["bound"], ours.seen["ended"])
+    bars = [Bar("seconds from room free to pods bound, p99,", percentile(found, 0.99), LATENCY_BAR)]
+    full = [spent for waiting, spent in ours.dispatcher["cycles"] if waiting >= BANDS[-2] * len(load.gangs)]
+    if full:
+        bars.append(Bar("seconds of deciding in a cycle with a full queue, mean,", statistics.mean(full), DECIDE_BAR))
+    return bars
 
 
 def _rival_bars(ours: Run, runs: t.Mapping[Name, Run]) -> list[Bar]:
