@@ -21,7 +21,8 @@ competing              gangs of 1, 4 and 16 pods, each with arguments, a variabl
 wrappers               one-pod AppWrappers
 
 The clock runs from the first request that creates a gang's object, sent when dispatcher, Kueue or MCAD are at work
-(ours has had its first cycle, Kueue's queue is active), and objects are created with 16 connections. It is read when
+(ours has had its first cycle, Kueue's queue is active) and the processes of the cluster have come to rest. Objects are
+created with 16 connections. It is read when
   decided   the last gang's start was decided: its uid is in a batch on our Lease; its Workload has an admission
   created   its Job is there; with Kueue, where Jobs are there from the beginning, it is no longer suspended
   bound     its last pod has a node. The time that is compared; for podless it is `created`

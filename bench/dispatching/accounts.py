@@ -11,6 +11,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import time
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -21,6 +22,8 @@ VERBS = {"LIST": "LIST", "APPLY": "PATCH"}
 # Watches are counted when they end; leases are renewed by nodes all the time, whatever else happens.
 LEFT_OUT_VERBS = frozenset({"WATCH", "CONNECT"})
 LEFT_OUT_RESOURCES = frozenset({"", "leases"})
+# A cluster at rest takes less than this share of a processor for so many seconds in a row; waited for at most so long.
+REST, CALM_SECONDS, REST_PATIENCE = 0.25, 3, 90.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +59,15 @@ class Meter:
 
     def _read_requests(self) -> dict[str, int]:
         return read_requests(self._client.request("GET", "/metrics", accept="text/plain").body.decode())
+
+
+def wait_for_rest(processes: t.Mapping[str, int]) -> None:
+    """Wait until these processes together have taken little for a while: what they start with is nobody's."""
+    calm, deadline = 0, time.monotonic() + REST_PATIENCE
+    while calm < CALM_SECONDS and time.monotonic() < deadline:
+        before = sum(map(processor_seconds, processes.values()))
+        time.sleep(1.0)
+        calm = calm + 1 if sum(map(processor_seconds, processes.values())) - before < REST else 0
 
 
 def processor_seconds(pid: int) -> float:

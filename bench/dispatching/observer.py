@@ -93,31 +93,35 @@ class Observer:
         self.changed = threading.Condition()
 
     def follow(self, name: str, opened: threading.Event) -> None:
-        """Follow one watch for ever; one that breaks is opened again and shows all that is there once more."""
+        """Follow one watch for ever; one that the server ends, since we were too slow for it, goes on where it was."""
         path, fields, note = WATCHES[name]
         query = {"watch": 1, "timeoutSeconds": WATCH_SECONDS, "allowWatchBookmarks": "false"}
         if fields:
             query["fieldSelector"] = fields.format(self.namespace)
-        url = f"{path.format(self.namespace)}?{urlencode(query)}"
         while True:
+            url = f"{path.format(self.namespace)}?{urlencode(query)}"
             try:
                 stream = self.transport.stream(url, {"Accept": METADATA, "User-Agent": "observer"}, TIMEOUT)
                 opened.set()
                 for line in stream.lines():
-                    self.note(note, line, time.monotonic())
+                    query["resourceVersion"] = self.note(note, line, time.monotonic())
             except TransportFault:
                 time.sleep(0.1)
             self.reopened += 1
 
-    def note(self, note: t.Callable[[dict], Noted], line: bytes, now: float) -> None:
-        """Remember when something was seen first."""
+    def note(self, note: t.Callable[[dict], Noted], line: bytes, now: float) -> str:
+        """Remember when something was seen first; where a later watch can go on, from the beginning after an error."""
         event = json.loads(line)
-        if event["type"] not in ("ADDED", "MODIFIED"):
-            return
+        if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
+            return ""
+        metadata = event["object"]["metadata"]
+        if event["type"] == "DELETED":
+            return metadata["resourceVersion"]
         with self.changed:
-            for kind, name, gang in note(event["object"]["metadata"]):
+            for kind, name, gang in note(metadata):
                 self.seen.setdefault(kind, {}).setdefault(name, (now, gang))
             self.changed.notify()
+        return metadata["resourceVersion"]
 
     def wait(self) -> None:
         """Wait until as much as was wanted has happened."""

@@ -21,7 +21,7 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.muster.kube.bench.dispatching.accounts import Account, Meter
+from ansible_collections.muster.kube.bench.dispatching.accounts import Account, Meter, wait_for_rest
 from ansible_collections.muster.kube.bench.dispatching.loads import NAMESPACE, Load, Object
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
@@ -173,6 +173,7 @@ def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
         processes.update(zip(CLIENTS, (observer.pid, os.getpid()), strict=True))
         if dispatcher is not None:
             processes["dispatcher"] = dispatcher.pid
+        wait_for_rest(processes)
         meter = Meter(cluster.client, processes)
         start = time.monotonic()
         _create_all(cluster, path, objects)

@@ -10,7 +10,7 @@ import argparse
 import os
 
 import pytest
-from ansible_collections.muster.kube.bench.dispatching import figures, observer
+from ansible_collections.muster.kube.bench.dispatching import accounts, figures, observer
 from ansible_collections.muster.kube.bench.dispatching.accounts import (
     Account,
     peak_memory,
@@ -121,6 +121,14 @@ apiserver_request_total{code="200",dry_run="",group="",resource="",subresource="
 def test_a_process_tells_what_it_takes():
     assert processor_seconds(os.getpid()) > 0
     assert peak_memory(os.getpid()) > 1
+
+
+def test_a_process_that_works_is_waited_for(monkeypatch):
+    spent = iter([0.0, 1.0, 1.0, 1.1, 1.1, 2.0, *([2.0] * 6)])
+    monkeypatch.setattr(accounts, "processor_seconds", lambda _pid: next(spent))
+    monkeypatch.setattr(accounts.time, "sleep", lambda _seconds: None)
+    accounts.wait_for_rest({"etcd": 1})
+    assert list(spent) == []
 
 
 def test_each_gang_on_the_lease_is_a_start():
