@@ -71,10 +71,10 @@ def wait_for_rest(processes: t.Mapping[str, int]) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """Seconds that a process has had of any processor, those of children that have ended included."""
+    """Seconds that a process has had of any processor."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    # Of the fields behind the name: user and system time, own and of children.
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    # Of the fields behind the name: user and system time.
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory(pid: int) -> float:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import typing as t
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.muster.kube.bench.dispatching.accounts import Account, Meter, wait_for_rest
@@ -113,22 +114,26 @@ class Companion:
         """Wait until it is at work."""
         self._line()
 
-    def result(self) -> dict[str, t.Any]:
-        """What it tells in the end."""
-        return t.cast("dict[str, t.Any]", json.loads(self._line()))
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone."""
+        return self._process.poll() is not None
 
-    def _line(self) -> str:
-        """Its next line; a process that hangs is not waited for longer than a run may last."""
+    def result(self, other: Companion | None = None) -> dict[str, t.Any]:
+        """What it tells in the end; without the other one, if one is given, it would never come to that."""
+        return t.cast("dict[str, t.Any]", json.loads(self._line(other)))
+
+    def _line(self, other: Companion | None = None) -> str:
+        """Its next line; nothing is waited for longer than a run may last."""
+        end = time.monotonic() + MOST_SECONDS
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(self._process.stdout.readline)
-            try:
-                line = reading.result(MOST_SECONDS)
-            except TimeoutError:
-                self._process.kill()
-                line = ""
-        if not line:
-            sys.exit(f"{self._command[2]} has ended without a word, or was not done after {MOST_SECONDS:.0f} s")
-        return line
+            while not futures.wait([reading], 1.0).done:
+                if time.monotonic() > end or (other is not None and other.ended):
+                    self._process.kill()
+        if not reading.result():
+            sys.exit(f"{self._command[2]}: it ended without a word, or was not done after {MOST_SECONDS:.0f} s")
+        return reading.result()
 
 
 def measure(system: Name, load: Load) -> Run:
@@ -178,7 +183,7 @@ def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
         start = time.monotonic()
         _create_all(cluster, path, objects)
         queued = time.monotonic() - start
-        observed = observer.result()
+        observed = observer.result(dispatcher)
         if not load.podless:
             _wait_running(cluster)
         told = dispatcher.result() if dispatcher is not None else None
