@@ -110,10 +110,10 @@ def cluster_of_group(start):
 
 @pytest.fixture(scope="module")
 def operator_cluster():
-    """A cluster with KubeRay and training-operator, in full runs JobSet too."""
+    """A cluster with KubeRay, training-operator and Kueue, in full runs JobSet too."""
     from ansible_collections.muster.kube.tests.support.shared_cluster import running_cluster
 
-    operators = ("kuberay", "training-operator", *(("jobset",) if FULL else ()))
+    operators = ("kuberay", "training-operator", "kueue", *(("jobset",) if FULL else ()))
     return cluster_of_group(lambda: running_cluster(f"operators-{os.getpid()}", operators=operators))
 
 

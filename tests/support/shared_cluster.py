@@ -56,7 +56,7 @@ def build_programs(*operators: str) -> None:
 @contextlib.contextmanager
 def running_cluster(name: str, **settings: t.Any) -> t.Iterator[LiveCluster]:
     """A cluster of this name for as long as the block lasts."""
-    request = ClusterOptions(ClusterSpec(name, **settings), cache_directory(), FILES, 120.0)
+    request = ClusterOptions(ClusterSpec(name, **settings), cache_directory(), FILES, 300.0)
     result = ensure_present(request, lambda text: print(text, file=sys.stderr))
     try:
         yield LiveCluster(connect({"kubeconfig": result["kubeconfig"]}), result)

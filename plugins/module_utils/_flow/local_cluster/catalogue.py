@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     Catalogue,
+    Conversion,
     ProcessSpec,
     Program,
     ServingCertificate,
@@ -23,7 +24,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 CATALOGUE_FILE = "programs.yml"
 _PROCESS_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
-    | {"crds", "certificates", "objects", "webhooks", "markers", "package", "alternatives", "clears"}
+    | {"crds", "certificates", "objects", "webhooks", "conversion", "markers", "package", "alternatives"}
+    | {"clears"}
 )
 
 
@@ -93,6 +95,7 @@ def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         groups=tuple(identity.get("groups", ())),
         certificate=_build_certificate(entry.get("certificates")),
         webhooks=tuple(map(_build_webhook, entry.get("webhooks", ()))),
+        conversion=_build_conversion(entry.get("conversion")),
         package=entry.get("package", ""),
         **{key: tuple(entry.get(key, ())) for key in ("crds", "objects", "markers", "alternatives", "clears")},
     )
@@ -109,3 +112,8 @@ def _build_webhook(entry: dict[str, t.Any]) -> Webhook:
     """One webhook configuration of an operator."""
     selectors = tuple(entry.get("object_selectors", {}).items())
     return Webhook(entry["manifest"], entry["kind"], entry["name"], entry["port"], selectors)
+
+
+def _build_conversion(entry: dict[str, t.Any] | None) -> Conversion | None:
+    """Where an operator converts the versions of its kinds, if it does."""
+    return None if entry is None else Conversion(entry["port"], entry["path"], tuple(entry["definitions"]))

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import hashlib
 import json
 import pathlib
@@ -19,10 +20,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_metadata
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     Placeholders,
     ProcessSpec,
+    convert_by_url,
     expand_object,
     rewrite_webhooks,
 )
@@ -41,7 +43,9 @@ Object = dict[str, t.Any]
 
 
 def wanted_crds(
-    operators: collections.abc.Iterable[ProcessSpec], locate: collections.abc.Callable[[ProcessSpec], pathlib.Path]
+    operators: collections.abc.Iterable[ProcessSpec],
+    locate: collections.abc.Callable[[ProcessSpec], pathlib.Path],
+    values: collections.abc.Callable[[ProcessSpec], Placeholders],
 ) -> list[Object]:
     """The CRDs of the operators, each with a digest of its content so that a new version is noticed."""
     found: dict[str, Object] = {}
@@ -50,11 +54,21 @@ def wanted_crds(
             for document in t.cast("list[Object]", read_resources(locate(operator), path)):
                 if document.get("kind") != "CustomResourceDefinition":
                     continue
+                document = _with_conversion(document, operator, values(operator))
                 digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
                 document["metadata"].setdefault("annotations", {})[DIGEST_ANNOTATION] = digest
                 document.pop("status", None)
                 found[document["metadata"]["name"]] = document
     return list(found.values())
+
+
+def _with_conversion(crd: Object, operator: ProcessSpec, values: Placeholders) -> Object:
+    """A definition that names its operator as the one who converts, where that is so."""
+    conversion = operator.conversion
+    if conversion is None or crd["metadata"]["name"] not in conversion.definitions:
+        return crd
+    url = f"https://127.0.0.1:{values.value(f'port:{conversion.port}')}{conversion.path}"
+    return convert_by_url(crd, url, values.value(f"base64:{operator.name}/ca.crt"))
 
 
 def wanted_objects(operator: ProcessSpec, directory: pathlib.Path, values: Placeholders) -> list[Object]:
@@ -94,9 +108,17 @@ def find_changes(
 
 
 def delete_webhooks(client: KubeClient, operator: ProcessSpec) -> None:
-    """Remove the webhooks of an operator that is no longer wanted; its CRDs stay, for they hold the user's objects."""
+    """Remove the webhooks of an operator that is no longer wanted; its CRDs stay, for they hold the user's objects.
+
+    Nobody converts these any more. Their digests go, so that the operator finds them as it needs them when it returns.
+    """
+    plain = {
+        "metadata": {"annotations": {DIGEST_ANNOTATION: None}},
+        "spec": {"conversion": {"strategy": "None", "webhook": None}},
+    }
+    for name in () if operator.conversion is None else operator.conversion.definitions:
+        with contextlib.suppress(NotFound):
+            patch(client, f"{CRDS}/{name}", plain, patch_type="merge")
     for webhook in operator.webhooks:
-        try:
+        with contextlib.suppress(NotFound):
             delete(client, resource_path(WEBHOOK_API, WEBHOOK_PLURALS[webhook.kind], None, webhook.name))
-        except NotFound:
-            continue

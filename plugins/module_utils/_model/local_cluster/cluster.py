@@ -127,6 +127,15 @@ class Webhook:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Conversion:
+    """The kinds whose versions an operator converts, and where it does so."""
+
+    port: str
+    path: str
+    definitions: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ServingCertificate:
     """The authority that an operator has of its own, and the names its serving certificate is for."""
 
@@ -154,6 +163,7 @@ class ProcessSpec:
     certificate: ServingCertificate | None = None
     objects: tuple[dict[str, t.Any], ...] = ()
     webhooks: tuple[Webhook, ...] = ()
+    conversion: Conversion | None = None
     markers: tuple[str, ...] = ()
     package: str = ""
     alternatives: tuple[str, ...] = ()
@@ -320,3 +330,9 @@ def rewrite_webhooks(manifest: dict[str, t.Any], webhook: Webhook, port: int, ca
         "metadata": {"name": webhook.name},
         "webhooks": hooks,
     }
+
+
+def convert_by_url(crd: dict[str, t.Any], url: str, ca_bundle: str) -> dict[str, t.Any]:
+    """A definition whose versions a local process converts."""
+    webhook = {"clientConfig": {"url": url, "caBundle": ca_bundle}, "conversionReviewVersions": ["v1"]}
+    return {**crd, "spec": {**crd["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}

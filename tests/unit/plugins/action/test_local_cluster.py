@@ -70,6 +70,6 @@ def test_the_task_runs_in_place_with_its_environment(results):
 
 def test_the_catalogue_of_the_role_is_read_without_being_asked_for(results):
     assert (
-        "'nonsense' is not in the catalogue; known are jobset, kuberay, mcad, training-operator"
+        "'nonsense' is not in the catalogue; known are jobset, kuberay, kueue, mcad, training-operator"
         in results["refused"]["msg"]
     )

@@ -84,8 +84,15 @@ def test_scheduler_and_controller_manager_may_talk_fast():
         assert {"--kube-api-qps=1000", "--kube-api-burst=2000"} <= set(arguments)
 
 
+def test_what_converts_has_a_port_and_a_certificate_for_it():
+    [converting] = [operator for operator in REAL.operators.values() if operator.conversion is not None]
+    assert converting.name == "kueue"
+    assert converting.conversion.port in converting.ports
+    assert converting.certificate is not None
+
+
 def test_the_operators_of_the_issue_are_there():
-    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset", "mcad"}
+    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset", "kueue", "mcad"}
 
 
 def test_copied_directories_exist():

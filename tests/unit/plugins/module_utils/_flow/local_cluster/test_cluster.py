@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import time
+import types
 
 import pytest
 import yaml
@@ -95,6 +97,27 @@ def bench(tmp_path, catalogue_data, program_directory, api, client, monkeypatch)
     yield made
     for path in (made.cache / "clusters").glob("*/cluster.json"):
         stop_processes(find_marked(read_state(made.layout(path.parent.name)).uid), 5)
+
+
+def test_the_time_of_building_is_not_that_of_waiting(bench, program_directory, monkeypatch):
+    unbuilt = program_directory.rename(program_directory.with_name("unbuilt"))
+    find, wait, seconds, deadlines = reconcile.ensure_programs, reconcile.wait_ready, [0.0], []
+
+    def build(*arguments):
+        unbuilt.rename(program_directory)
+        seconds[0] = 1000.0
+        return find(*arguments)
+
+    def wait_ready(client, nodes, deadline, report):
+        deadlines.append(deadline)
+        return wait(client, nodes, deadline, report)
+
+    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + seconds[0], sleep=time.sleep)
+    monkeypatch.setattr(reconcile, "time", clock)
+    monkeypatch.setattr(reconcile, "ensure_programs", build)
+    monkeypatch.setattr(reconcile, "wait_ready", wait_ready)
+    assert "build kubernetes v1.2.3" in bench.run(timeout=60.0)["actions"]
+    assert deadlines[0] > time.monotonic() + 1000
 
 
 def test_a_cluster_is_made_and_a_second_run_changes_and_writes_nothing(bench, api):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
@@ -15,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import ClusterState, Layout
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import write_changes
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterSpec, Conversion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
@@ -29,18 +30,30 @@ def operator(catalogue_data):
 
 
 @pytest.fixture
-def objects(operator, program_directory, tmp_path):
-    """Its objects in a cluster."""
+def values(operator, tmp_path):
+    """What its placeholders stand for in a cluster."""
     layout = Layout(tmp_path, "c")
     state = ClusterState.new("c")
     state.ports = {"ray": {"health": 1, "webhook": 2}}
     ensure_certificates(layout, [operator])
-    values = Processes(layout, state, ClusterSpec("c"), tmp_path, print).placeholders(operator)
+    return Processes(layout, state, ClusterSpec("c"), tmp_path, print).placeholders(operator)
+
+
+@pytest.fixture
+def objects(operator, program_directory, values):
+    """Its objects in that cluster."""
     return operators.wanted_objects(operator, program_directory, values)
 
 
-def crds(operator, program_directory):
-    return operators.wanted_crds([operator], lambda _operator: program_directory)
+@pytest.fixture
+def converter(operator):
+    """The same, converting its kind."""
+    conversion = Conversion("webhook", "/convert", ("rayclusters.ray.io", "others.ray.io"))
+    return dataclasses.replace(operator, conversion=conversion)
+
+
+def crds(operator, program_directory, values=None):
+    return operators.wanted_crds([operator], lambda _operator: program_directory, lambda _operator: values)
 
 
 def ensure(client, crds=(), objects=(), seconds=10.0):
@@ -116,6 +129,28 @@ def test_webhooks_of_a_dropped_operator_go_and_its_crds_stay(api, client, operat
     operators.delete_webhooks(client, operator)
     assert not [name for name in api.objects if "webhook" in name]
     assert CRD in api.objects
+
+
+def test_a_definition_names_the_operator_that_converts(converter, program_directory, values):
+    [plain] = crds(dataclasses.replace(converter, conversion=None), program_directory, values)
+    [crd] = crds(converter, program_directory, values)
+    webhook = crd["spec"]["conversion"]["webhook"]
+    assert crd["spec"]["conversion"]["strategy"] == "Webhook"
+    assert webhook["clientConfig"]["url"] == "https://127.0.0.1:2/convert"
+    assert webhook["clientConfig"]["caBundle"] == values.value("base64:ray/ca.crt") != ""
+    assert "conversion" not in plain["spec"]
+    digests = [item["metadata"]["annotations"][operators.DIGEST_ANNOTATION] for item in (plain, crd)]
+    assert len(set(digests)) == 2
+
+
+def test_nobody_converts_for_a_dropped_operator_until_it_returns(api, client, converter, program_directory, values):
+    wanted = crds(converter, program_directory, values)
+    ensure(client, wanted)
+    api.objects[f"{operators.CRDS}/others.ray.io"] = {"metadata": {"name": "others.ray.io"}, "spec": {}}
+    operators.delete_webhooks(client, converter)
+    assert api.objects[CRD]["spec"]["conversion"] == {"strategy": "None"}
+    assert ensure(client, crds(converter, program_directory, values)) == ["CustomResourceDefinition rayclusters.ray.io"]
+    assert api.objects[CRD]["spec"]["conversion"]["strategy"] == "Webhook"
 
 
 def test_a_kind_that_is_not_served_is_named(client):
