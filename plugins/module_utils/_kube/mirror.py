@@ -35,7 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.selector
 
 T = t.TypeVar("T")
 Keep = t.Callable[[Object], "T | None"]
-Essence = t.Callable[[T], t.Hashable]
+Essence = t.Callable[[T], object]
 
 # So long a read waits for the watch to show what this process wrote; then the list is made anew.
 PATIENCE = 1.0
@@ -203,7 +203,7 @@ class MirrorTable(t.Generic[T]):
             return self.generation, self.version
 
 
-def _maybe(essence: Essence[T], value: T | None) -> t.Hashable:
+def _maybe(essence: Essence[T], value: T | None) -> object:
     return None if value is None else essence(value)
 
 
