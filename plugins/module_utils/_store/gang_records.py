@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -50,6 +51,8 @@ Object = dict[str, t.Any]
 T = t.TypeVar("T")
 
 _KINDS: dict[Store, tuple[str, str]] = {"configmap": ("v1", "configmaps"), "appwrapper": (WRAPPER_API, "appwrappers")}
+# A server that does not know AppWrappers is asked again no sooner.
+UNSERVED_SECONDS = 10.0
 _OF_STATES = (PHASE_LABEL, STATE_ANNOTATION, EXPIRES_ANNOTATION)
 _SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper": f"{MANAGED_LABEL}=true"}
 
@@ -112,6 +115,7 @@ class Records:
         if every_wrapper:
             self._selectors["appwrapper"] = None
         self._known: dict[str, Record] = {}
+        self._unserved_until = -math.inf
 
     def list(
         self, namespaces: Sequence[str] | None, stores: Iterable[Store] = STORES, *, finished: bool = True
@@ -140,8 +144,17 @@ class Records:
         return read_record(self._client, store, namespace, name, every_wrapper=every_wrapper)
 
     def served(self, store: Store) -> bool:
-        """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
-        return store == "configmap" or find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+        """Whether the server knows this kind of record; AppWrappers of another version are not ours.
+
+        A server that does not know it is asked again after a while: its definition may be installed any time.
+        """
+        now = self._client.clock()
+        if store == "configmap" or now < self._unserved_until:
+            return store == "configmap"
+        found = find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+        if not found:
+            self._unserved_until = now + UNSERVED_SECONDS
+        return found
 
     def _reader(self, store: Store, namespace: str | None, selector: str | None) -> t.Callable[[], Sequence[Record]]:
         """One list to be made in a thread."""

@@ -46,6 +46,8 @@ MANY_NAMESPACES = 4
 RULE_KINDS = ("resourcequotas", "limitranges")
 # Pods that ended take no room, and thousands of them stay for their logs.
 LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+# What the server does not serve it may serve later; it is asked again no sooner.
+ABSENT_SECONDS = 30.0
 NOTHING: Listing[t.Any] = Listing([], "", 0.0)
 _NO_ITEMS: list[t.Any] = NOTHING.items
 _STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes")
@@ -118,6 +120,8 @@ class Derived:
     def __init__(self) -> None:
         """Nothing was made yet."""
         self._made: dict[str, tuple[tuple[t.Any, ...], t.Any]] = {}
+        # Lists that the server does not serve, and until when it is not asked again.
+        self.absent: dict[str, float] = {}
 
     def of(self, name: str, sources: tuple[t.Any, ...], make: t.Callable[[], T]) -> T:
         """What is called so, made anew if it is to be made of something else than the last time."""
@@ -159,11 +163,12 @@ def snapshot_of(
     derived: Derived | None = None,
 ) -> Reading:
     """The same from these lists and this list of pods; derived is what an earlier snapshot of theirs was made of."""
+    derived = derived or Derived()
     wanted = _wanted(needs)
     if on_node is not None:
         wanted["nodes"] = (resource_path("v1", "nodes"), _observed(lambda raw, _node: on_node(raw), node_from_api))
     started = time.perf_counter()
-    calls = [partial(_read_list, lists, name, *how) for name, how in wanted.items()]
+    calls = [partial(_read_list, lists, derived, name, *how) for name, how in wanted.items()]
     results = parallel([*calls, partial(_unless_forbidden, living)])
     elapsed = time.perf_counter() - started
     names = (*wanted, "pods")
@@ -171,7 +176,7 @@ def snapshot_of(
     missing = tuple(sorted(name for name in names if name not in found))
     # The lists are read side by side, so the longest wait is what the answer had to wait for; the rest is decoding.
     waiting = max((listing.seconds_waiting for listing in found.values()), default=0.0)
-    snapshot = _assemble(found, needs, missing, derived or Derived())
+    snapshot = _assemble(found, needs, missing, derived)
     return Reading(snapshot, min(waiting, elapsed), max(0.0, elapsed - waiting))
 
 
@@ -193,12 +198,14 @@ def _observed(observer: t.Callable[[dict[str, t.Any], t.Any], None], keep: Keep)
     return show_and_keep
 
 
-def _read_list(lists: Lists, name: str, path: str, keep: Keep) -> Listing[t.Any] | None:
+def _read_list(lists: Lists, derived: Derived, name: str, path: str, keep: Keep) -> Listing[t.Any] | None:
     """One list; None when this account may not read it, empty when the server does not serve that API.
 
     Every API server serves the core API: not finding nodes there means that something else answered. What is kept of
     nodes is what room depends on, so every change of it matters at once; heartbeats change nothing of it.
     """
+    if derived.absent.get(name, 0.0) > time.monotonic():
+        return NOTHING
     try:
         return lists.list(path, keep=keep, essence=_itself if name == "nodes" else None, limit=PAGE)
     except Forbidden:
@@ -206,6 +213,7 @@ def _read_list(lists: Lists, name: str, path: str, keep: Keep) -> Listing[t.Any]
     except NotFound:
         if path.startswith(CORE):
             raise
+        derived.absent[name] = time.monotonic() + ABSENT_SECONDS
         return NOTHING
 
 
