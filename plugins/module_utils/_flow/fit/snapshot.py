@@ -241,7 +241,7 @@ def _assemble(
 
     namespaces = made("namespaces", dict)
     classes = made("priorityclasses", lambda items: {item["metadata"]["name"]: item for item in items})
-    hooks = [read.get(name, _NO_ITEMS) for name in ("webhooks", "policies")]
+    hooks, policies = (read.get(name, _NO_ITEMS) for name in ("webhooks", "policies"))
     return Snapshot(
         nodes=made("nodes", _by_name) if visible else (),
         pods=made("pods", tuple) if visible else (),
@@ -251,7 +251,7 @@ def _assemble(
         runtime_classes=made("runtimeclasses", dict),
         priorities=derived.of("priorities", (classes,), lambda: _priorities(classes)),
         default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
-        webhooks=_pod_changers(*hooks, needs, namespaces),
+        webhooks=_pod_changers(hooks, policies, needs, namespaces),
         nodes_visible=visible,
         unread=frozenset(_per_namespace(missing, needs)),
         notes=tuple(f"this account may not list {name}" for name in missing),
