@@ -181,6 +181,7 @@ def snapshot_of(
 
 
 def _unless_forbidden(read: t.Callable[[], Listing[t.Any]]) -> Listing[t.Any] | None:
+    """What is read; None when this account may not."""
     try:
         return read()
     except Forbidden:

@@ -15,11 +15,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading
     MOST_UIDS,
     read_ended_pods,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.seen_pods import (
-    SeenPod,
-    SeenPods,
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.pod_table import (
+    MirroredPod,
+    PodTable,
     essence_of,
-    seen_pod,
+    mirrored_pod,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
     LIVING_PODS,
@@ -158,32 +158,32 @@ class MirroredSource:
         self._client = client
         self.lists = mirrors
         self._derived = Derived()
-        self._pods = SeenPods()
+        self._pods = PodTable()
         self._started: Sequence[Record] = ()
         self._decoded: dict[VersionedKind, dict[str, tuple[LiveObject, Object]]] = {}
 
     def snapshot(self, needs: Needs, started: Sequence[Record], mine: Sequence[str]) -> Snapshot:
         """See Source."""
         self._started = started
-        seen: list[SeenPod] = []
+        seen: list[MirroredPod] = []
 
         def living() -> Listing[Pod]:
             """All pods are mirrored: one that ended between two mirrors would be in none of them for a while."""
             nonlocal seen
-            listing = self._seen_pods(PODS)
+            listing = self._mirrored_pods(PODS)
             seen = listing.items
             pods = self._derived.of("living pods", (seen,), lambda: [item.pod for item in seen if item.pod is not None])
             return Listing(pods, listing.resource_version, listing.seconds_waiting)
 
         snapshot = snapshot_of(self.lists, needs, living, derived=self._derived).snapshot
         if "pods" in snapshot.unread:
-            found = [self._seen_pods(resource_path("v1", "pods", namespace)).items for namespace in mine]
+            found = [self._mirrored_pods(resource_path("v1", "pods", namespace)).items for namespace in mine]
             seen = self._derived.of("own pods", tuple(found), lambda: [item for items in found for item in items])
         self._pods.update(seen)
         return snapshot
 
-    def _seen_pods(self, path: str) -> Listing[SeenPod]:
-        return self.lists.list(path, keep=seen_pod, essence=essence_of, limit=PAGE)
+    def _mirrored_pods(self, path: str) -> Listing[MirroredPod]:
+        return self.lists.list(path, keep=mirrored_pod, essence=essence_of, limit=PAGE)
 
     def gang_pods(self) -> Sequence[GangPod]:
         """See Source."""

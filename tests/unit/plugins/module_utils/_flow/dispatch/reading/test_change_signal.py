@@ -14,7 +14,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading
     ChangeSignal,
     record_essence,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.seen_pods import essence_of, seen_pod
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.pod_table import (
+    essence_of,
+    mirrored_pod,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import live_object
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
@@ -42,7 +45,7 @@ def changed(obj, path, value):
 
 
 def pod_essence(raw):
-    return essence_of(seen_pod(copy.deepcopy(raw)))
+    return essence_of(mirrored_pod(copy.deepcopy(raw)))
 
 
 def item_essence(api_version, kind):

@@ -12,10 +12,10 @@ import types
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.seen_pods import (
-    SeenPod,
-    SeenPods,
-    seen_pod,
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.pod_table import (
+    MirroredPod,
+    PodTable,
+    mirrored_pod,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex, index_pods
 from ansible_collections.muster.kube.tests.support.cluster_model import pod
@@ -34,8 +34,8 @@ def raw_pod(
     return raw
 
 
-def kept(*raws: dict[str, t.Any]) -> list[SeenPod]:
-    return [seen for seen in map(seen_pod, raws) if seen is not None]
+def kept(*raws: dict[str, t.Any]) -> list[MirroredPod]:
+    return [seen for seen in map(mirrored_pod, raws) if seen is not None]
 
 
 def records(*places: tuple[str, str]) -> list[t.Any]:
@@ -51,7 +51,9 @@ def plain(index: PodIndex) -> tuple[dict[t.Any, t.Any], ...]:
     )
 
 
-def expected(items: t.Iterable[SeenPod], started: t.Sequence[t.Any], parents: t.Mapping[str, t.Sequence[str]]) -> t.Any:
+def expected(
+    items: t.Iterable[MirroredPod], started: t.Sequence[t.Any], parents: t.Mapping[str, t.Sequence[str]]
+) -> t.Any:
     """The same by sorting everything anew."""
     asked = {(record.namespace, record.uid) for record in started}
     homes = {record.namespace for record in started}
@@ -72,7 +74,7 @@ def test_a_pod_that_ended_and_belongs_to_nobody_is_not_kept() -> None:
 
 
 def test_what_ended_is_shown_of_started_gangs_only() -> None:
-    pods = SeenPods()
+    pods = PodTable()
     pods.update(kept(raw_pod(1, gang="g"), raw_pod(2, gang="g", phase="Failed"), raw_pod(3, gang="h", phase="Failed")))
     assert plain(pods.index([], {})) == ({("a", "g"): [("uid-1", "Running")]}, {})
     shown = plain(pods.index(records(("a", "g")), {}))
@@ -80,7 +82,7 @@ def test_what_ended_is_shown_of_started_gangs_only() -> None:
 
 
 def test_pods_that_did_not_change_are_the_very_same() -> None:
-    pods, started = SeenPods(), records(("a", "g"))
+    pods, started = PodTable(), records(("a", "g"))
     items = kept(raw_pod(1, gang="g"), raw_pod(2, owners=["o"]))
     pods.update(items)
     before = pods.index(started, {})
@@ -96,7 +98,7 @@ def test_pods_that_did_not_change_are_the_very_same() -> None:
 def test_after_any_course_pods_are_sorted_as_if_anew(part: int) -> None:
     for number in range(part * COURSES // 2, (part + 1) * COURSES // 2):
         rng = random.Random(SEED * 100_000 + number)
-        pods, items = SeenPods(), {}
+        pods, items = PodTable(), {}
         for _step in range(rng.randint(1, 12)):
             for _change in range(rng.randint(0, 4)):
                 uid = rng.randrange(8)
@@ -108,7 +110,7 @@ def test_after_any_course_pods_are_sorted_as_if_anew(part: int) -> None:
                     owners,
                     rng.choice(["Running", "Pending", "Succeeded", "Failed"]),
                 )
-                seen = seen_pod(made)
+                seen = mirrored_pod(made)
                 items.pop(uid, None)
                 if seen is not None and rng.random() < 0.8:
                     items[uid] = seen

@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SeenPod:
+class MirroredPod:
     """A pod as fitting sees it, None once it ended, and as its gang does, None when it cannot belong to any.
 
     essence is what room and health depend on at once.
@@ -34,14 +34,14 @@ class SeenPod:
     essence: tuple[t.Any, ...]
 
 
-def seen_pod(raw: Object) -> SeenPod | None:
+def mirrored_pod(raw: Object) -> MirroredPod | None:
     """Keep of a pod what anybody asks for; nothing of one that ended and belongs to nobody."""
     pod = pod_from_api(raw)
     gang_pod = gang_pod_from_api(raw, pod)
-    return None if pod is None and gang_pod is None else SeenPod(pod, gang_pod, _essence(raw))
+    return None if pod is None and gang_pod is None else MirroredPod(pod, gang_pod, _essence(raw))
 
 
-def essence_of(seen: SeenPod) -> tuple[t.Any, ...]:
+def essence_of(seen: MirroredPod) -> tuple[t.Any, ...]:
     """What of a pod matters at once."""
     return seen.essence
 
@@ -96,20 +96,20 @@ class _Group:
         return self._living
 
 
-class SeenPods:
+class PodTable:
     """The pods of a cluster as they were last seen."""
 
     def __init__(self) -> None:
         """None seen yet."""
-        self._items: Sequence[SeenPod] = ()
-        self._seen: dict[int, SeenPod] = {}
+        self._items: Sequence[MirroredPod] = ()
+        self._seen: dict[int, MirroredPod] = {}
         self._gangs: dict[Key, _Group] = {}
         # Those without a gang's label, by namespace and owner.
         self._owners: dict[str, dict[str, _Group]] = {}
         # Gangs of which pods live.
         self._alive: set[Key] = set()
 
-    def update(self, items: Sequence[SeenPod]) -> None:
+    def update(self, items: Sequence[MirroredPod]) -> None:
         """Take in all pods as they are now; those that are the very same as before cost next to nothing."""
         if items is self._items:
             return
