@@ -41,6 +41,8 @@ Essence = t.Callable[[T], object]
 PATIENCE = 1.0
 # What nobody has read for so long is not kept any more.
 _UNUSED_SECONDS = 600.0
+# So many changes between two reads are told one by one.
+_MOST_CHANGES = 10_000
 # So many objects that this process deleted before it saw them are known by their uids.
 _MOST_OUTDATED = 1000
 
@@ -55,6 +57,8 @@ class MirrorTable(t.Generic[T]):
         self._essence = essence
         self._values: dict[str, T] = {}
         self._items: list[T] | None = None
+        # What changed since the items were last read; None when that is too much to tell.
+        self._changes: list[tuple[T | None, T | None]] | None = None
         self._number: int | None = None
         # Own writes the watch has not shown: the version of each, and whether the object has to be gone.
         self._awaited: dict[str, tuple[int, bool]] = {}
@@ -97,7 +101,7 @@ class MirrorTable(t.Generic[T]):
             rings = self.generation > 0 and any(
                 self._matters(before.get(uid), values.get(uid)) for uid in before.keys() | values.keys()
             )
-            self._values, self._items = values, None
+            self._values, self._items, self._changes = values, None, None
             self._outdated.clear()
             self._cleared = doubts
             self.generation += 1
@@ -124,6 +128,10 @@ class MirrorTable(t.Generic[T]):
         if before == value:
             return False
         self._items = None
+        if self._changes is not None:
+            self._changes.append((before, value))
+            if len(self._changes) > _MOST_CHANGES:
+                self._changes = None
         if value is None:
             del self._values[uid]
         else:
@@ -190,12 +198,16 @@ class MirrorTable(t.Generic[T]):
 
     # Reading.
 
-    def items(self) -> list[T]:
-        """All values; the very same list for as long as nothing changes, so it is not to be changed."""
+    def read(self) -> tuple[list[T], str, t.Sequence[tuple[T | None, T | None]] | None]:
+        """All values, up to which version they are true, and what changed since the last time.
+
+        It is the very same list for as long as nothing changes, so it is not to be changed.
+        """
         with self.changed:
             if self._items is None:
                 self._items = list(self._values.values())
-            return self._items
+            changes, self._changes = self._changes, []
+            return self._items, self.version, changes
 
     def position(self) -> tuple[int, str]:
         """Generation and version from which a watch goes on."""
@@ -244,7 +256,8 @@ class Mirror(t.Generic[T]):
         started = self.used = self._client.clock()
         if not self._catch_up(started + patience):
             self.relist()
-        return Listing(self.table.items(), self.table.version, self._client.clock() - started)
+        items, version, changes = self.table.read()
+        return Listing(items, version, self._client.clock() - started, changes)
 
     def _catch_up(self, end: float) -> bool:
         """Wait a little for what this process wrote; False when the list has to be made anew."""

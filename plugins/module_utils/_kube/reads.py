@@ -31,11 +31,16 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True, slots=True)
 class Listing(t.Generic[T]):
-    """All objects of a collection as they were at one moment, and how long the server took."""
+    """All objects of a collection as they were at one moment, and how long the server took.
+
+    changes tells how the items differ from those of the last time the same list was asked for, each as it was and as it
+    is, in their order; None when nobody knows.
+    """
 
     items: list[T]
     resource_version: str
     seconds_waiting: float
+    changes: t.Sequence[tuple[T | None, T | None]] | None = None
 
 
 class Lists(t.Protocol):

@@ -20,6 +20,8 @@ Object = dict[str, t.Any]
 K = t.TypeVar("K", bound=t.Hashable)
 # A namespace, and the uid of a gang or of an owner.
 Key = tuple[str, str]
+# Pods as they were and as they are.
+Changes = Sequence[tuple["MirroredPod | None", "MirroredPod | None"]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,17 +111,35 @@ class PodTable:
         # Gangs of which pods live.
         self._alive: set[Key] = set()
 
-    def update(self, items: Sequence[MirroredPod]) -> None:
-        """Take in all pods as they are now; those that are the very same as before cost next to nothing."""
+    def update(self, items: Sequence[MirroredPod], changes: Changes | None = None) -> None:
+        """Take in all pods as they are now; with what changed since the last time only that costs anything."""
         if items is self._items:
             return
-        before, after = self._seen, {id(item): item for item in items}
-        # First those that go: of a pod that changed both views have the same uid.
-        for gone in before.keys() - after.keys():
-            self._sort(before[gone].gang_pod, _Group.remove)
-        for new in after.keys() - before.keys():
-            self._sort(after[new].gang_pod, _Group.add)
-        self._items, self._seen = items, after
+        if changes is None or not self._seen:
+            self._compare({id(item): item for item in items})
+        else:
+            for before, after in changes:
+                self._replace(before, after)
+        if len(self._seen) != len(items):
+            # Somebody else was told what changed.
+            self._compare({id(item): item for item in items})
+        self._items = items
+
+    def _compare(self, present: dict[int, MirroredPod]) -> None:
+        """Find out what changed; first those that go, since both views of a pod that changed have the same uid."""
+        known = self._seen
+        for gone in known.keys() - present.keys():
+            self._replace(known[gone], None)
+        for new in present.keys() - known.keys():
+            self._replace(None, present[new])
+
+    def _replace(self, before: MirroredPod | None, after: MirroredPod | None) -> None:
+        """Let one view of a pod go and take another one in."""
+        if before is not None and self._seen.pop(id(before), None) is not None:
+            self._sort(before.gang_pod, _Group.remove)
+        if after is not None:
+            self._seen[id(after)] = after
+            self._sort(after.gang_pod, _Group.add)
 
     def _sort(self, pod: GangPod | None, move: t.Callable[[_Group, GangPod], None]) -> None:
         """Add a pod to the groups it belongs to, or remove it from them."""

@@ -49,6 +49,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import VersionedKind
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places
 
+T = t.TypeVar("T")
 Object = dict[str, t.Any]
 Parents = Mapping[str, Sequence[str]]
 
@@ -165,21 +166,21 @@ class MirroredSource:
     def snapshot(self, needs: Needs, started: Sequence[Record], mine: Sequence[str]) -> Snapshot:
         """See Source."""
         self._started = started
-        seen: list[MirroredPod] = []
 
         def living() -> Listing[Pod]:
             """All pods are mirrored: one that ended between two mirrors would be in none of them for a while."""
-            nonlocal seen
             listing = self._mirrored_pods(PODS)
-            seen = listing.items
-            pods = self._derived.of("living pods", (seen,), lambda: [item.pod for item in seen if item.pod is not None])
+            # What changed is told once, so it is taken in whatever becomes of the other lists.
+            self._pods.update(listing.items, listing.changes)
+            pods = self._derived.of("living pods", (listing.items,), lambda: _living(listing.items))
             return Listing(pods, listing.resource_version, listing.seconds_waiting)
 
         snapshot = snapshot_of(self.lists, needs, living, derived=self._derived).snapshot
         if "pods" in snapshot.unread:
             found = [self._mirrored_pods(resource_path("v1", "pods", namespace)).items for namespace in mine]
-            seen = self._derived.of("own pods", tuple(found), lambda: [item for items in found for item in items])
-        self._pods.update(seen)
+            self._pods.update(
+                self._derived.of("own pods", tuple(found), lambda: [item for items in found for item in items])
+            )
         return snapshot
 
     def _mirrored_pods(self, path: str) -> Listing[MirroredPod]:
@@ -213,7 +214,8 @@ class MirroredSource:
         return [obj for _item, obj in decoded.values()]
 
 
-T = t.TypeVar("T")
+def _living(pods: Sequence[MirroredPod]) -> list[Pod]:
+    return [item.pod for item in pods if item.pod is not None]
 
 
 def _of_kind(

@@ -13,6 +13,7 @@ import threading
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube import mirror as mirror_module
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirror, Mirrors, MirrorTable
@@ -139,6 +140,29 @@ def test_values_stay_the_very_same_while_nothing_of_them_changes(stage: Stage) -
     assert stage.read()[0] is first[0]
     stage.mirror.relist()
     assert stage.read()[0] is first[0]
+
+
+def test_what_changed_since_the_last_time_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def changes() -> t.Any:
+        return stage.mirrors.list(stage.path, keep=contents, essence=what, label_selector=stage.selector).changes
+
+    stage.add("one", text="1")
+    assert changes() is None
+    assert changes() == []
+    stage.edit("one", text="2")
+    stage.add("two")
+    stage.mirror.drain()
+    first, second = ("one", '{"text": "1"}'), ("one", '{"text": "2"}')
+    assert changes() == [(first, second), (None, ("two", "{}"))]
+    stage.cluster.remove("configmaps", "a", "one")
+    stage.mirror.drain()
+    assert changes() == [(second, None)]
+    stage.mirror.relist()
+    assert changes() is None
+    monkeypatch.setattr(mirror_module, "_MOST_CHANGES", 1)
+    stage.add("three"), stage.add("four")
+    stage.mirror.drain()
+    assert changes() is None
 
 
 def test_what_matters_rings_and_nothing_else(stage: Stage) -> None:

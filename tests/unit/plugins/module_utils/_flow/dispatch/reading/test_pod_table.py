@@ -81,6 +81,13 @@ def test_what_ended_is_shown_of_started_gangs_only() -> None:
     assert shown == ({("a", "g"): [("uid-1", "Running"), ("uid-2", "Failed")]}, {})
 
 
+def test_changes_that_were_told_to_somebody_else_are_found() -> None:
+    pods, items = PodTable(), kept(raw_pod(1, gang="g"), raw_pod(2, gang="g"))
+    pods.update(items)
+    pods.update(items[:1], [])
+    assert plain(pods.index([], {})) == ({("a", "g"): [("uid-1", "Running")]}, {})
+
+
 def test_pods_that_did_not_change_are_the_very_same() -> None:
     pods, started = PodTable(), records(("a", "g"))
     items = kept(raw_pod(1, gang="g"), raw_pod(2, owners=["o"]))
@@ -100,6 +107,7 @@ def test_after_any_course_pods_are_sorted_as_if_anew(part: int) -> None:
         rng = random.Random(SEED * 100_000 + number)
         pods, items = PodTable(), {}
         for _step in range(rng.randint(1, 12)):
+            changes = []
             for _change in range(rng.randint(0, 4)):
                 uid = rng.randrange(8)
                 owners = rng.sample(["o1", "o2", "o3"], rng.randint(0, 2))
@@ -111,10 +119,11 @@ def test_after_any_course_pods_are_sorted_as_if_anew(part: int) -> None:
                     rng.choice(["Running", "Pending", "Succeeded", "Failed"]),
                 )
                 seen = mirrored_pod(made)
-                items.pop(uid, None)
+                before = items.pop(uid, None)
                 if seen is not None and rng.random() < 0.8:
                     items[uid] = seen
+                changes.append((before, items.get(uid)))
             started = records(*rng.sample([("a", "g1"), ("b", "g1"), ("a", "g3")], rng.randint(0, 3)))
             parents = {"o1": ("top",)} if rng.random() < 0.3 else {}
-            pods.update(list(items.values()))
+            pods.update(list(items.values()), rng.choice([None, changes, changes]))
             assert plain(pods.index(started, parents)) == expected(items.values(), started, parents), number
