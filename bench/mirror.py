@@ -57,19 +57,20 @@ def dispatch(kubeconfig: str, ends: int, idle: float) -> None:
     client, renewal, other = (connect({"kubeconfig": kubeconfig}) for _use in range(3))
     cycles: list[dict[str, float]] = []
     quiet: dict[str, float] = {}
-    ended: list[int] = []
+    measured: list[int] = []
     last = 0.0
 
     def go_on(_phases) -> bool:
         """End one pod after each cycle, then wait; the first cycles still tell all gangs why they wait."""
         nonlocal last
-        told = len(cycles) > 3 and cycles[-1].get("tell", 0.0) < 0.05
-        if told and len(ended) < ends:
-            ended.append(len(cycles))
+        if len(measured) < ends:
+            if len(cycles) > 3 and cycles[-1].get("tell", 0.0) < 0.05:
+                measured.append(len(cycles))
+            patch(
+                other, f"/api/v1/namespaces/default/pods/p{len(cycles):06d}/status", {"status": {"phase": "Succeeded"}}
+            )
             last = time.monotonic()
-            path = f"/api/v1/namespaces/default/pods/p{len(ended):06d}/status"
-            patch(other, path, {"status": {"phase": "Succeeded"}})
-        elif len(ended) == ends and not quiet and time.monotonic() - last >= SETTLE_SECONDS:
+        elif not quiet and time.monotonic() - last >= SETTLE_SECONDS:
             quiet.update(
                 at=time.monotonic(), cpu=time.process_time(), writes=client.writes, reads=client.requests["GET"]
             )
@@ -84,7 +85,7 @@ def dispatch(kubeconfig: str, ends: int, idle: float) -> None:
         on_cycle=lambda cycle: cycles.append(dict(cycle.seconds)),
     )
     seconds = time.monotonic() - quiet["at"]
-    after = cycles[ended[0] : ended[-1] + 1]
+    after = [cycles[number] for number in measured]
     print(
         json.dumps(
             {

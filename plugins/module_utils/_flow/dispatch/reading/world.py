@@ -90,7 +90,7 @@ def read_world(
     if terms.namespaces is None and not snapshot.nodes_visible:
         cause = f"{', '.join(snapshot.notes)}; without that nobody can tell what fits"
         raise BadInput("dispatch to", "all namespaces", cause)
-    items, kinds = _read_items(source, records, places, memory)
+    items = _read_items(source, records, places, memory)
     sizes = {record.uid: memory.size(record, snapshot) for record in records}
     return World(
         snapshot=snapshot,
@@ -100,7 +100,6 @@ def read_world(
         pods=source.index(_read_parents(client, source, started, places)),
         items=items,
         accounts=_read_accounts(source.lists) if terms.namespaces is None else None,
-        kinds=kinds,
         unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
         scopes=_read_scopes(client, [record for record in records if _is_asked(record, terms, memory)]),
     )
@@ -163,8 +162,8 @@ def _read_accounts(lists: Lists) -> frozenset[str]:
 
 def _read_items(
     source: Source, records: t.Sequence[Record], places: Places, memory: Memory
-) -> tuple[dict[str, dict[int, Object | None]], tuple[VersionedKind, ...]]:
-    """The live objects of started gangs by their place, None where one was not found; and the kinds that were read.
+) -> dict[str, dict[int, Object | None]]:
+    """The live objects of started gangs by their place, None where one was not found.
 
     Only kinds that make pods or that completion asks about are read, each in one list. Of a gang that is still being
     started nobody can tell which objects are gone and which come yet, so only those that exist are told, and those that
@@ -189,7 +188,7 @@ def _read_items(
         }
         made = record.state.made if record.phase == "dispatching" and record.state is not None else math.inf
         found[record.uid] = {index: obj for index, obj in items.items() if index < made or obj is not None}
-    return found, tuple(kinds)
+    return found
 
 
 def _own_object(record: Record, index: int, obj: Object | None) -> Object | None:
