@@ -58,11 +58,11 @@ def dispatch(kubeconfig: str, ends: int, idle: float) -> None:
     cycles: list[dict[str, float]] = []
     quiet: dict[str, float] = {}
     measured: list[int] = []
-    last = 0.0
+    last, written = 0.0, 0
 
     def go_on(_phases) -> bool:
         """End one pod after each cycle, then wait; the first cycles still tell all gangs why they wait."""
-        nonlocal last
+        nonlocal last, written
         if len(measured) < ends:
             if len(cycles) > 3 and cycles[-1].get("tell", 0.0) < 0.05:
                 measured.append(len(cycles))
@@ -70,6 +70,8 @@ def dispatch(kubeconfig: str, ends: int, idle: float) -> None:
                 other, f"/api/v1/namespaces/default/pods/p{len(cycles):06d}/status", {"status": {"phase": "Succeeded"}}
             )
             last = time.monotonic()
+        elif client.writes != written:
+            last, written = time.monotonic(), client.writes
         elif not quiet and time.monotonic() - last >= SETTLE_SECONDS:
             quiet.update(
                 at=time.monotonic(), cpu=time.process_time(), writes=client.writes, reads=client.requests["GET"]
