@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirror, Mirrors
+from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirror, Mirrors, Owed
 from ansible_collections.muster.kube.plugins.module_utils._kube.watch import Event
 from ansible_collections.muster.kube.tests.support.memory_cluster import Change, MemoryCluster
 from ansible_collections.muster.kube.tests.support.memory_watch import Selection
@@ -48,7 +48,7 @@ class MemoryMirror(Mirror[t.Any]):
         if self._followed:
             self.cluster.listeners.remove(self._hear)
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, owed: Owed, seconds: float) -> None:
         """Let time pass."""
         self._client.sleep(min(seconds, 0.05))
 

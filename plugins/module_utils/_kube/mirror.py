@@ -20,7 +20,6 @@ longer. Edits and deletions by users that were not seen yet are met by the uid a
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import typing as t
@@ -47,6 +46,13 @@ _MOST_CHANGES = 10_000
 _MOST_OUTDATED = 1000
 
 
+class Owed(t.NamedTuple):
+    """Own writes that a table has to show: the uids of what was written, and how many doubts a list has to clear up."""
+
+    uids: tuple[str, ...]
+    doubts: int
+
+
 class MirrorTable(t.Generic[T]):
     """What a mirror holds: values by uid, up to which version they are true, and what they must show yet."""
 
@@ -66,24 +72,17 @@ class MirrorTable(t.Generic[T]):
         self._outdated: dict[str, float] = {}
         # How often something happened that only a list can clear up, and how many of those a list did.
         self._doubts = self._cleared = 0
-        self._listing = 0
         self.version = ""
         self.generation = 0
         self.changed = threading.Condition()
 
     # Lists and events.
 
-    @contextlib.contextmanager
-    def listing(self) -> t.Iterator[t.Callable[[t.Iterable[tuple[str, T]], str], bool]]:
-        """What takes a list that is made inside the block; own writes meanwhile may or may not be in it."""
+    def listing(self) -> t.Callable[[t.Iterable[tuple[str, T]], str], bool]:
+        """What takes a list that is made from now on; own writes meanwhile may or may not be in it."""
         with self.changed:
-            self._listing += 1
             doubts = self._doubts
-        try:
-            yield lambda entries, version: self._sync(entries, version, doubts)
-        finally:
-            with self.changed:
-                self._listing -= 1
+        return lambda entries, version: self._sync(entries, version, doubts)
 
     def entry(self, raw: Object) -> tuple[str, T] | None:
         """What is kept of a listed object, by its uid."""
@@ -93,8 +92,12 @@ class MirrorTable(t.Generic[T]):
     def _sync(self, entries: t.Iterable[tuple[str, T]], version: str, doubts: int) -> bool:
         """Begin again with a list; True when it differs in what matters. Events of before mean nothing any more."""
         values = dict(entries)
+        number = int(version) if version.isdecimal() else -1
         with self.changed:
             before = self._values
+            self._outdated = {uid: last for uid, last in self._outdated.items() if last > number}
+            for uid in self._outdated.keys() & values.keys():
+                del values[uid]
             for uid, value in values.items():
                 if before.get(uid) == value:
                     values[uid] = before[uid]
@@ -102,8 +105,7 @@ class MirrorTable(t.Generic[T]):
                 self._matters(before.get(uid), values.get(uid)) for uid in before.keys() | values.keys()
             )
             self._values, self._items, self._changes = values, None, None
-            self._outdated.clear()
-            self._cleared = doubts
+            self._cleared = max(self._cleared, doubts)
             self.generation += 1
             self._advance(version)
         return rings
@@ -159,19 +161,15 @@ class MirrorTable(t.Generic[T]):
         shown late, after a write of ours took it out again; that is old news then.
         """
         with self.changed:
-            if answer is None or self._listing or self.generation == 0:
-                self._doubts += 1
-                return
-            deleted = answer.get("kind") == "Status"
-            named = (answer.get("details") if deleted else answer.get("metadata")) or {}
+            deleted = answer is not None and answer.get("kind") == "Status"
+            named = ((answer or {}).get("details" if deleted else "metadata")) or {}
             uid, version = str(named.get("uid") or ""), str(named.get("resourceVersion"))
             before = self._awaited.get(uid)
             ours = uid in self._values or before is not None
-            unknown = self._number is None or not (deleted or version.isdecimal())
-            if not uid or unknown or (self._selector is None and not ours):
+            numbered = (deleted or version.isdecimal()) and (self.generation == 0 or self._number is not None)
+            if not uid or not numbered or (self._selector is None and not ours):
                 self._doubts += 1
-                return
-            if deleted and ours:
+            elif deleted and ours:
                 self._awaited[uid] = before[0] if before is not None else 0, True
             elif not deleted and (ours or self._selects(named.get("labels") or {})):
                 self._awaited[uid] = int(version), False
@@ -183,18 +181,26 @@ class MirrorTable(t.Generic[T]):
     def _selects(self, labels: t.Mapping[str, str]) -> bool:
         return self._selector is not None and self._selector.matches(labels)
 
-    def caught_up(self) -> bool:
-        """Whether everything this process wrote is shown."""
+    def owed(self) -> Owed:
+        """What this process wrote so far and the table does not show yet; later writes are for later reads."""
         with self.changed:
-            for uid, (number, gone) in list(self._awaited.items()):
-                if self._number is None or self._number < number or (gone and uid in self._values):
-                    continue
+            for uid in [uid for uid in self._awaited if self._shows(uid)]:
                 del self._awaited[uid]
-            return not self._awaited and not self.doubtful()
+            return Owed(tuple(self._awaited), self._doubts)
 
-    def doubtful(self) -> bool:
+    def shows(self, owed: Owed) -> bool:
+        """Whether all of that is shown by now."""
+        with self.changed:
+            return not self.needs_list(owed) and all(map(self._shows, owed.uids))
+
+    def _shows(self, uid: str) -> bool:
+        """Whether the last write to an object is shown."""
+        number, gone = self._awaited.get(uid, (0, False))
+        return self._number is not None and self._number >= number and not (gone and uid in self._values)
+
+    def needs_list(self, owed: Owed) -> bool:
         """Whether waiting does not help, but only a list does."""
-        return self.generation == 0 or self._doubts != self._cleared or (bool(self._awaited) and self._number is None)
+        return self.generation == 0 or self._cleared < owed.doubts or (bool(owed.uids) and self._number is None)
 
     # Reading.
 
@@ -252,7 +258,7 @@ class Mirror(t.Generic[T]):
         self.refused = False
 
     def read(self, patience: float = PATIENCE) -> Listing[T]:
-        """All values as they are, every write of this process included."""
+        """All values as they are, every write that this process has made so far included."""
         started = self.used = self._client.clock()
         if not self._catch_up(started + patience):
             self.relist()
@@ -261,19 +267,20 @@ class Mirror(t.Generic[T]):
 
     def _catch_up(self, end: float) -> bool:
         """Wait a little for what this process wrote; False when the list has to be made anew."""
-        while not self.lost and not self.refused and not self.table.doubtful():
-            if self.table.caught_up():
+        owed = self.table.owed()
+        while not self.lost and not self.refused and not self.table.needs_list(owed):
+            if self.table.shows(owed):
                 return True
             left = end - self._client.clock()
             if left <= 0:
                 return False
-            self.pause(left)
+            self.pause(owed, left)
         return False
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, owed: Owed, seconds: float) -> None:
         """Wait until the watch brings something, or so long."""
         with self.table.changed:
-            if not self.table.caught_up():
+            if not self.table.shows(owed):
                 self.table.changed.wait(seconds)
 
     def relist(self) -> bool:
@@ -281,7 +288,8 @@ class Mirror(t.Generic[T]):
 
         Lists come one after the other, so that the last one taken in is the last one made.
         """
-        with self._lists, self.table.listing() as take:
+        with self._lists:
+            take = self.table.listing()
             listing = list_objects(
                 self._client, self._path, keep=self.table.entry, limit=self._limit, **self._selectors
             )

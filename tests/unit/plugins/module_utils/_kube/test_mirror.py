@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube import mirror as mirror_module
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, ServerFault
-from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirror, Mirrors, MirrorTable
+from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirror, Mirrors, MirrorTable, Owed
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import FreshLists
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import written_selector
@@ -54,10 +54,15 @@ class SteppedMirror(Mirror[t.Any]):
         self.follow()
         self._over.clear()
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, owed: Owed, seconds: float) -> None:
         """Let the watch go on while time passes."""
         self.drain()
         self._client.sleep(0.1)
+
+
+def caught_up(table: MirrorTable[t.Any]) -> bool:
+    """Whether everything this process wrote is shown."""
+    return table.shows(table.owed())
 
 
 class Stage:
@@ -214,7 +219,7 @@ def test_own_writes_are_waited_for(path: str) -> None:
     stage.add("old"), stage.add("gone")
     stage.read()
     own_writes(stage)
-    assert stage.mirror.table.caught_up() is False
+    assert not caught_up(stage.mirror.table)
     assert sorted(stage.read()) == SHOWN
     assert stage.lists() == 1
 
@@ -241,7 +246,7 @@ def test_an_event_that_came_before_the_answer_is_not_waited_for(stage: Stage) ->
     stage.cluster.remove("configmaps", "a", "fast")
     stage.mirror.drain()
     stage.mirror.table.note(told)
-    assert stage.mirror.table.caught_up()
+    assert caught_up(stage.mirror.table)
 
 
 def test_writes_elsewhere_are_not_waited_for(stage: Stage) -> None:
@@ -249,7 +254,7 @@ def test_writes_elsewhere_are_not_waited_for(stage: Stage) -> None:
     create(stage.client, "/api/v1/namespaces/a/secrets", {"metadata": {"name": "s", "namespace": "a"}})
     create(stage.client, HERE, {"metadata": {"name": "foreign", "namespace": "a"}})
     create(stage.client, HERE, body("pretended"), dry_run=True)
-    assert stage.mirror.table.caught_up()
+    assert caught_up(stage.mirror.table)
 
 
 def test_an_object_made_and_deleted_by_us_is_not_seen_in_between(stage: Stage) -> None:
@@ -258,7 +263,7 @@ def test_an_object_made_and_deleted_by_us_is_not_seen_in_between(stage: Stage) -
     stage.line.watches.late = 1
     delete(stage.client, f"{HERE}/brief")
     stage.mirror.drain()
-    assert not stage.mirror.table.caught_up()
+    assert not caught_up(stage.mirror.table)
     stage.line.watches.late = 0
     assert stage.read() == []
     assert stage.lists() == 1
@@ -286,16 +291,49 @@ def test_a_write_while_the_list_is_made_is_not_lost(stage: Stage) -> None:
     assert [name for name, _data in stage.read()] == ["new"]
 
 
+def test_writes_that_come_while_one_waits_are_for_the_next_read(stage: Stage) -> None:
+    stage.read()
+    create(stage.client, HERE, body("first"))
+    mirror, pause = stage.mirror, stage.mirror.pause
+    written: list[str] = []
+
+    def write_meanwhile(owed: Owed, seconds: float) -> None:
+        """Others threads of this process go on writing."""
+        pause(owed, seconds)
+        written.append(f"later-{len(written)}")
+        create(stage.client, HERE, body(written[-1]))
+
+    mirror.pause = write_meanwhile  # type: ignore[method-assign]
+    assert [name for name, _data in stage.read()] == ["first"]
+    assert len(written) == 1
+    assert stage.lists() == 1
+
+
+@pytest.mark.parametrize("act", ["leave", "delete"])
+def test_what_is_taken_out_while_the_list_is_made_is_not_shown(stage: Stage, act: str) -> None:
+    """The first list is on its way with an object in it that this process takes out meanwhile."""
+    stage.add("old")
+    table: MirrorTable[t.Any] = MirrorTable(contents, written_selector(SELECTOR))
+    take = table.listing()
+    entries = [table.entry(obj) for obj in stage.cluster.all("configmaps")]
+    version = str(stage.cluster.version)
+    if act == "leave":
+        told = patch(stage.client, f"{HERE}/old", {"metadata": {"labels": {"over": "true"}}})
+    else:
+        told = delete(stage.client, f"{HERE}/old")
+    table.note(told)
+    take([entry for entry in entries if entry is not None], version)
+    assert table.read()[0] == []
+
+
 def test_versions_that_are_no_numbers_ask_for_a_list() -> None:
     table: MirrorTable[t.Any] = MirrorTable(contents, written_selector(SELECTOR))
-    with table.listing() as take:
-        take([], "a1")
-    assert table.caught_up()
+    table.listing()([], "a1")
+    assert caught_up(table)
     table.note({"metadata": {"uid": "u", "resourceVersion": "a2", "labels": {"kind": "x"}}})
-    assert table.doubtful()
-    with table.listing() as take:
-        take([], "a3")
-    assert table.caught_up()
+    assert table.needs_list(table.owed())
+    table.listing()([], "a3")
+    assert caught_up(table)
 
 
 def test_where_a_field_selects_nobody_can_tell_and_a_list_is_made() -> None:
@@ -400,7 +438,7 @@ def test_after_the_end_nobody_listens(stage: Stage) -> None:
     with stage.mirrors:
         pass
     create(stage.client, HERE, body("new"))
-    assert table.caught_up()
+    assert caught_up(table)
 
 
 # Anything.
