@@ -205,8 +205,8 @@ class KubeClient:
             return answer
 
         reading = pretended or method == "GET"
-        if reading:
-            return self._retrying(once, reading=True, enabled=read_retries)
+        if reading or not self._shared.listeners:
+            return self._retrying(once, reading=reading, enabled=read_retries)
         return self._telling(method, path, lambda: self._retrying(once, reading=False, enabled=read_retries))
 
     def listen(self, listener: WriteListener) -> t.Callable[[], None]:

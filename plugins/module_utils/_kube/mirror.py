@@ -164,17 +164,16 @@ class MirrorTable(t.Generic[T]):
             deleted = answer is not None and answer.get("kind") == "Status"
             named = ((answer or {}).get("details" if deleted else "metadata")) or {}
             uid, version = str(named.get("uid") or ""), str(named.get("resourceVersion"))
-            before = self._awaited.get(uid)
-            ours = uid in self._values or before is not None
+            number, gone = self._awaited.get(uid, (0, False))
+            ours = uid in self._values or uid in self._awaited
             numbered = (deleted or version.isdecimal()) and (self.generation == 0 or self._number is not None)
             if not uid or not numbered or (self._selector is None and not ours):
                 self._doubts += 1
-            elif deleted and ours:
-                self._awaited[uid] = before[0] if before is not None else 0, True
-            elif not deleted and (ours or self._selects(named.get("labels") or {})):
-                self._awaited[uid] = int(version), False
+            elif ours or (not deleted and self._selects(named.get("labels") or {})):
+                # Threads may tell of their writes in another order than they were carried out.
+                self._awaited[uid] = number if deleted else max(number, int(version)), gone or deleted
             else:
-                self._outdated[uid] = math.inf if deleted else int(version)
+                self._outdated[uid] = math.inf if deleted else max(self._outdated.get(uid, 0), int(version))
                 while len(self._outdated) > _MOST_OUTDATED:
                     del self._outdated[next(iter(self._outdated))]
 

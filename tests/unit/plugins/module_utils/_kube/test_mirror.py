@@ -249,6 +249,31 @@ def test_an_event_that_came_before_the_answer_is_not_waited_for(stage: Stage) ->
     assert caught_up(stage.mirror.table)
 
 
+def test_the_order_in_which_threads_tell_of_their_writes_does_not_matter(stage: Stage) -> None:
+    stage.add("one")
+    stage.read()
+    table, told = stage.mirror.table, []
+    for number in range(2):
+        told.append(patch(stage.client, f"{HERE}/one", {"data": {"text": str(number)}}))
+    stage.line.watches.late = 1
+    stage.mirror.drain()
+    for answer in reversed(told):
+        table.note(answer)
+    assert not caught_up(table)
+    stage.line.watches.late = 0
+    stage.mirror.drain()
+    assert caught_up(table)
+    stage.line.watches.late = 1
+    told = [patch(stage.client, f"{HERE}/one", {"data": {"text": "9"}}), delete(stage.client, f"{HERE}/one")]
+    stage.mirror.drain()
+    for answer in reversed(told):
+        table.note(answer)
+    assert not caught_up(table)
+    stage.line.watches.late = 0
+    assert stage.read() == []
+    assert stage.lists() == 1
+
+
 def test_writes_elsewhere_are_not_waited_for(stage: Stage) -> None:
     stage.read()
     create(stage.client, "/api/v1/namespaces/a/secrets", {"metadata": {"name": "s", "namespace": "a"}})
