@@ -320,7 +320,8 @@ def test_the_dispatcher_may_read_all_a_decision_needs(installed):
         ("ray.io", "rayclusters"),
     ]
     for group, resource in [*(("", name) for name in core), *others]:
-        assert allowed(installed, DISPATCHER, "list", resource, group, namespace=""), resource
+        for verb in ("list", "watch"):
+            assert allowed(installed, DISPATCHER, verb, resource, group, namespace=""), (verb, resource)
 
 
 def test_impersonation_works_for_the_account_and_for_nobody_else(installed):

@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.tests.support.explorer_invariants import De
 from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier, Change, Denial, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
+from ansible_collections.muster.kube.tests.support.memory_mirror import WatchPace
 from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault
 
 Operation = tuple[str, dict[str, t.Any], float]
@@ -52,6 +53,8 @@ class Course:
     dispatchers: tuple[tuple[str, tuple[str, ...] | None], ...] = (("one", ("a",)), ("two", ("b",)), ("all", None))
     narrow: bool = False
     pod_pace: float = 0.01
+    # Whether dispatchers read from mirrors, and keep the Lease for longer.
+    mirrored: bool = False
 
     def text(self) -> str:
         """The course as a literal."""
@@ -73,6 +76,21 @@ def draw(seed: int) -> Course:
     first = ("submit", _gang(chance, 99), chance.choice((0.0, 0.1, 1.0)))
     narrow = chance.random() < 0.3
     return Course(seed, (first, *operations), tuple(dispatchers), narrow, chance.choice((0.0, 0.01, 0.8)))
+
+
+def draw_mirrored(seed: int) -> Course:
+    """The same course with dispatchers that read from mirrors, and with watches that fail them."""
+    course, chance = draw(seed), random.Random(seed + 1_000_000_000)
+    operations = list(course.operations)
+    for _fault in range(chance.randint(1, 4)):
+        details = {
+            "who": chance.choice(course.dispatchers)[0],
+            "trouble": chance.choice(("late", "late", "cut", "gap")),
+        }
+        if details["trouble"] != "gap":
+            details["seconds"] = chance.choice((0.0, 0.5, 2.0, 10.0))
+        operations.insert(chance.randint(0, len(operations)), ("watch", details, chance.choice((0.0, 0.2, 1.0))))
+    return dataclasses.replace(course, operations=tuple(operations), mirrored=True)
 
 
 def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Operation:
@@ -218,8 +236,10 @@ class Explorer:
         return found
 
     def _start(self, name: str, namespaces: tuple[str, ...] | None) -> None:
-        """A process; the one for all namespaces keeps the Lease longer."""
-        self.stage.start(name, namespaces, turn=1 if namespaces else 3)
+        """A process; the one for all namespaces keeps the Lease longer, and so does who reads from mirrors."""
+        turn = 1 if namespaces else 3
+        mirrored = self.course.mirrored
+        self.stage.start(name, namespaces, turn=4 * turn if mirrored else turn, mirrored=mirrored)
 
     def _go_on(self, seconds: float) -> None:
         """Let dispatchers and time go on; whoever was killed is started again."""
@@ -237,6 +257,7 @@ class Explorer:
         """Nothing goes wrong from now on; True when everything comes to rest."""
         for actor in self.stage.actors.values():
             actor.dispatcher.line.faults.clear()
+            actor.dispatcher.pace.delay, actor.dispatcher.pace.cut_until = WatchPace().delay, 0.0
             actor.stopped = False
         self.stage.cluster.barriers.clear()
         self._restart()
@@ -385,6 +406,19 @@ class Explorer:
             happens = None if meanwhile is None else others[meanwhile]
             self.stage.actors[who].dispatcher.line.faults.append(Fault(**fault, happens=happens))
 
+    def _watch(self, who: str, trouble: str, seconds: float = 0.0) -> None:
+        """Events of a dispatcher's watches come late, do not come for a while, or are lost so that it has to list."""
+        if who in self.retired:
+            return
+        dispatcher = self.stage.actors[who].dispatcher
+        if trouble == "late":
+            dispatcher.pace.delay = 0.01 + seconds
+        elif trouble == "cut":
+            dispatcher.pace.cut_until = self.stage.clock.now + seconds
+        elif dispatcher.mirrors is not None:
+            for mirror in dispatcher.mirrors._mirrors.values():
+                mirror.table.note(None)
+
     def _barrier(self, seconds: float, **barrier: t.Any) -> None:
         """Admission refuses some objects of a namespace for a while."""
         self.stage.cluster.barriers.append(Barrier(until=self.stage.clock.now + seconds, **barrier))
@@ -450,7 +484,7 @@ def simplify(course: Course, rule: str) -> Course:
         fewer = dataclasses.replace(course, dispatchers=tuple(item for item in course.dispatchers if item != entry))
         if fewer.dispatchers and breaks(fewer):
             course = fewer
-    for change in ({"narrow": False}, {"pod_pace": 0.01}):
+    for change in ({"narrow": False}, {"pod_pace": 0.01}, {"mirrored": False}):
         plain = dataclasses.replace(course, **change)
         if plain != course and breaks(plain):
             course = plain

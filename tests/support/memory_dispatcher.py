@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from unittest import mock
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import MirroredSource
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Journal, Session
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
@@ -27,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube import client as
 from ansible_collections.muster.kube.plugins.module_utils._kube import reads as reads_module
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError, ServerFault, Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirrors
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import UNFORESEEN, BadInput
@@ -34,6 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.optio
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
 from ansible_collections.muster.kube.tests.support.memory_cluster import ADMIN, BEGINNING, Change, MemoryCluster, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import FINISHED, Controllers, Pace
+from ansible_collections.muster.kube.tests.support.memory_mirror import WatchPace, memory_mirrors
 from ansible_collections.muster.kube.tests.support.memory_wire import Killed, Line
 from ansible_collections.muster.kube.tests.support.virtual_clock import VirtualClock
 
@@ -166,10 +169,14 @@ class MemoryDispatcher:
         namespaces: t.Iterable[str] | None = None,
         *,
         latency: float = 0.0,
+        mirrored: bool = False,
         **terms: t.Any,
     ) -> None:
-        """Not started yet; terms are those of a run."""
+        """Not started yet; terms are those of a run. mirrored is what reads from mirrors, as runs of many cycles do."""
         self.cluster = cluster
+        self.mirrored = mirrored
+        self.pace = WatchPace()
+        self.mirrors: Mirrors | None = None
         self.name = name
         usual: dict[str, t.Any] = {"lease": LEASE, "bind_timeout": 6.0, "start_timeout": 20.0}
         listed = None if namespaces is None else tuple(namespaces)
@@ -245,9 +252,14 @@ class MemoryDispatcher:
     def forget(self) -> None:
         """What a process knew is gone with it."""
         self.ledger, self.session = None, None
+        if self.mirrors is not None:
+            self.mirrors.close()
+            self.mirrors = None
 
     def _make_session(self, client: KubeClient, ledger: DispatchLease) -> Session:
         """What the run of a dispatcher makes when it has got the Lease."""
+        if self.mirrored:
+            self.mirrors = memory_mirrors(self.cluster, client, lambda: None, self.pace)
         session = Session(
             client,
             ledger,
@@ -256,6 +268,7 @@ class MemoryDispatcher:
             identity_of=self._identity(client),
             workers=InlineWorkers(),
             defers=self.defers,
+            source=None if self.mirrors is None else MirroredSource(client, self.mirrors),
         )
         session.journal = StrictJournal()
         session.clock = ServerClock(client, wall=lambda: BEGINNING.timestamp() + self.cluster.clock.now)
@@ -320,8 +333,18 @@ class _Actor:
         namespaces, place = self.dispatcher.terms.namespaces, change.object["metadata"].get("namespace")
         ours = namespaces is None or place is None or place in namespaces or change.plural == "configmaps"
         freed = change.plural == "pods" and (change.gone or change.object["status"].get("phase") in FINISHED)
-        if change.plural not in _NO_NEWS and (ours or freed):
-            self.news += 1
+        if change.plural in _NO_NEWS or not (ours or freed):
+            return
+        if self.dispatcher.mirrored:
+            # News are what its mirrors can show; a little later, so that they do.
+            clock = self.stage.clock
+            clock.after(self.dispatcher.pace.due(clock.now) - clock.now + 0.001, self._count_news)
+        else:
+            self._count_news()
+
+    def _count_news(self) -> None:
+        """There is something to look at."""
+        self.news += 1
 
     def quiet(self) -> bool:
         """Whether it has seen everything and waits for nothing."""

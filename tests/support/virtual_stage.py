@@ -14,14 +14,12 @@ import contextlib
 import json
 import pathlib
 import typing as t
+from functools import partial
 from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import run as run_module
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import (
-    ChangeSignal,
-    Essence,
-)
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import ChangeSignal
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Session
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import TransportFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -33,7 +31,6 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 from ansible_collections.muster.kube.tests.support.memory_cluster import (
     ADMIN,
     BEGINNING,
-    Change,
     Denial,
     MemoryCluster,
     Object,
@@ -45,7 +42,7 @@ from ansible_collections.muster.kube.tests.support.memory_dispatcher import (
     StrictJournal,
     inline_calls,
 )
-from ansible_collections.muster.kube.tests.support.memory_selectors import label_selector
+from ansible_collections.muster.kube.tests.support.memory_mirror import memory_mirrors
 from ansible_collections.muster.kube.tests.support.memory_wire import Answer, Killed, Line
 
 When = t.Literal["before", "after"]
@@ -88,43 +85,9 @@ class VirtualTime:
 
 
 class VirtualBell(ChangeSignal):
-    """The bell without watches: it hears of changes as they are made, and rings for those that a watch rings for."""
+    """The bell in virtual time."""
 
     cluster: VirtualCluster
-
-    def __init__(self, *arguments: t.Any) -> None:
-        """Nothing heard yet."""
-        self._listened: list[tuple[str, str | None, t.Callable[[Object], bool], Essence]] = []
-        super().__init__(*arguments)
-
-    def __enter__(self) -> VirtualBell:
-        """Listen, and ring once, as watches do when they begin."""
-        super().__enter__()
-        self.cluster.memory.listeners.append(self._hear)
-        self.ring()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Listen no more."""
-        self.cluster.memory.listeners.remove(self._hear)
-
-    def _start(self, path: str, selector: str | None, essence: Essence) -> None:
-        """Listen to the objects of one path."""
-        parts = path.split("/")
-        namespace = parts[parts.index("namespaces") + 1] if "namespaces" in parts else None
-        chosen = label_selector(selector or "")
-        self._listened.append((parts[-1], namespace, lambda obj: chosen(obj["metadata"].get("labels") or {}), essence))
-
-    def _hear(self, change: Change) -> None:
-        """Ring when an object appears, goes, or changes in what counts."""
-        for plural, namespace, chosen, essence in self._listened:
-            place = change.object["metadata"].get("namespace")
-            if plural != change.plural or namespace not in (None, place):
-                continue
-            before = None if change.before is None or not chosen(change.before) else essence(change.before)
-            after = None if change.gone or not chosen(change.object) else essence(change.object)
-            if before != after:
-                self.ring()
 
     def wait(self, longest: float, *, at_least: float) -> None:
         """Let time pass until it rings."""
@@ -239,6 +202,7 @@ class VirtualCluster(LiveCluster):
             mock.patch.object(live_cluster, "time", self.time),
             mock.patch.object(run_module, "time", self.time),
             mock.patch.object(run_module, "ChangeSignal", bell),
+            mock.patch.object(run_module, "Mirrors", partial(memory_mirrors, self.memory)),
             mock.patch.object(run_module, "DispatchLease", self._ledger),
             mock.patch.object(run_module, "Session", self._session),
             mock.patch.object(run_module, "Workers", InlineWorkers),

@@ -6,12 +6,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import typing as t
 
 import pytest
 from ansible_collections.muster.kube.tests.support import explorer
-from ansible_collections.muster.kube.tests.support.explorer import Course, draw, explore, rules_of, shrink, simplify
+from ansible_collections.muster.kube.tests.support.explorer import (
+    Course,
+    draw,
+    draw_mirrored,
+    explore,
+    rules_of,
+    shrink,
+    simplify,
+)
 
 COURSES = 2000 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 200
 PARTS = 10
@@ -199,10 +208,11 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize("drawn", [draw, draw_mirrored], ids=["listed", "mirrored"])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_everything_is_in_order_after_any_course(part: int) -> None:
+def test_everything_is_in_order_after_any_course(part: int, drawn: t.Callable[[int], Course]) -> None:
     for seed in range(SEED * 100_000 + part, SEED * 100_000 + COURSES, PARTS):
-        course = draw(seed)
+        course = drawn(seed)
         broken = rules_of(explore(course))
         if broken:
             rule = min(broken)
@@ -210,9 +220,10 @@ def test_everything_is_in_order_after_any_course(part: int) -> None:
             pytest.fail("\n".join([*explore(short), short.text()]))
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("name", sorted(BROKEN))
-def test_course_that_once_broke_a_rule(name: str) -> None:
-    assert explore(BROKEN[name]) == []
+def test_course_that_once_broke_a_rule(name: str, mirrored: bool) -> None:
+    assert explore(dataclasses.replace(BROKEN[name], mirrored=mirrored)) == []
 
 
 # The explorer itself.

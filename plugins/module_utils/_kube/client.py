@@ -40,6 +40,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import des
 
 T = t.TypeVar("T")
 Query = t.Mapping[str, t.Any]
+# Hears of a write once it is over: its method, its path, and the answer, None when nobody knows what became of it.
+WriteListener = t.Callable[[str, str, "Response | None"], None]
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
@@ -58,7 +60,7 @@ class RetryPolicy:
 
     def pause(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row."""
-        return min(self.first_pause * 2.0 ** (failures - 1), self.longest_pause)
+        return min(self.first_pause * 2.0 ** min(failures - 1, 60), self.longest_pause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class _Shared:
         self.streams: set[Stream] = set()
         self.server_time: datetime.datetime | None = None
         self.readings = ClockReadings()
+        self.listeners: tuple[WriteListener, ...] = ()
 
 
 class KubeClient:
@@ -201,7 +204,35 @@ class KubeClient:
             self._note_date(answer.headers, sent)
             return answer
 
-        return self._retrying(once, reading=pretended or method == "GET", enabled=read_retries)
+        reading = pretended or method == "GET"
+        if reading or not self._shared.listeners:
+            return self._retrying(once, reading=reading, enabled=read_retries)
+        return self._telling(method, path, lambda: self._retrying(once, reading=False, enabled=read_retries))
+
+    def listen(self, listener: WriteListener) -> t.Callable[[], None]:
+        """Have a listener hear of every write from now on, whoever it is made as; returns what ends that."""
+        with self._shared.lock:
+            self._shared.listeners = (*self._shared.listeners, listener)
+
+        def stop() -> None:
+            with self._shared.lock:
+                self._shared.listeners = tuple(item for item in self._shared.listeners if item != listener)
+
+        return stop
+
+    def _telling(self, method: str, path: str, send: t.Callable[[], Response]) -> Response:
+        """Send a write and tell the listeners what became of it; one that was refused changed nothing."""
+        try:
+            answer = send()
+        except (Unreachable, ServerFault):
+            self._tell(method, path, None)
+            raise
+        self._tell(method, path, answer)
+        return answer
+
+    def _tell(self, method: str, path: str, answer: Response | None) -> None:
+        for listener in self._shared.listeners:
+            listener(method, path, answer)
 
     def open_stream(self, path: str, query: Query, read_timeout: float) -> Stream:
         """One GET whose body comes line by line (a watch); an error answer is raised; nothing is retried."""

@@ -53,6 +53,27 @@ def describe_request(method: str, path: str, query: t.Mapping[str, t.Any] | None
     return _VERBS.get(method, "read"), f"{kind} {name}"
 
 
+class Place(t.NamedTuple):
+    """Where objects of a kind lie: the group's path, the plural, and the namespace (None for all, or for none)."""
+
+    group: str
+    plural: str
+    namespace: str | None
+
+    def holds(self, other: Place) -> bool:
+        """Whether everything that lies in another place lies in this one too."""
+        return self[:2] == other[:2] and self.namespace in (None, other.namespace)
+
+
+def place_of(path: str) -> Place | None:
+    """The place of the collection, object or subresource at a path; None for paths of nothing of the kind."""
+    namespace, rest = _split(path)
+    if not rest:
+        return None
+    parts = path.strip("/").split("/")
+    return Place("/".join(parts[: 2 if parts[0] == "api" else 3]), rest[0], namespace)
+
+
 def _split(path: str) -> tuple[str | None, list[str]]:
     """Namespace and the parts from the plural on; empty for paths that are not of a resource."""
     parts = path.strip("/").split("/")

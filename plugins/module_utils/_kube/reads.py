@@ -31,11 +31,59 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True, slots=True)
 class Listing(t.Generic[T]):
-    """All objects of a collection as they were at one moment, and how long the server took."""
+    """All objects of a collection as they were at one moment, and how long the server took.
+
+    changes tells how the items differ from those of the last time the same list was asked for, each as it was and as it
+    is, in their order; None when nobody knows.
+    """
 
     items: list[T]
     resource_version: str
     seconds_waiting: float
+    changes: t.Sequence[tuple[T | None, T | None]] | None = None
+
+
+class Lists(t.Protocol):
+    """Where lists come from: the server each time, or a mirror of it.
+
+    keep must be the same function each time, so that a mirror can tell that the same is asked for; what it returns is
+    not to be changed. essence tells what of a kept value matters at once; without it no change of the list does.
+    """
+
+    def list(
+        self,
+        path: str,
+        *,
+        keep: t.Callable[[Object], T | None],
+        essence: t.Callable[[T], object] | None = None,
+        limit: int = 500,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> Listing[T]:
+        """All objects at a path that the selectors leave, as keep returns them; None is left out."""
+        ...
+
+
+class FreshLists:
+    """Lists that are made anew whenever one is asked for."""
+
+    def __init__(self, client: KubeClient) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+
+    def list(
+        self,
+        path: str,
+        *,
+        keep: t.Callable[[Object], T | None],
+        essence: t.Callable[[T], object] | None = None,
+        limit: int = 500,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> Listing[T]:
+        """One consistent list; nobody waits for changes of it."""
+        selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        return list_objects(self._client, path, keep=keep, limit=limit, **selectors)
 
 
 @dataclass(frozen=True, slots=True)

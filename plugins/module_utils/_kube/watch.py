@@ -12,7 +12,7 @@ import math
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import TransportFault
+from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import Stream, TransportFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Gone,
@@ -34,12 +34,19 @@ _CONNECTION_SECONDS = 240.0
 _QUICK_END_SECONDS = 1.0
 # The server ends a watch in time; when it does not, the connection is dead.
 _GRACE_SECONDS = 15.0
+# Servers send a bookmark every minute; a connection that was silent for two of them and a little is dead.
+BOOKMARK_SECONDS = 60.0
+_SILENCE_SECONDS = 2 * BOOKMARK_SECONDS + 10.0
 _MAX_FAILURES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change: ADDED, MODIFIED or DELETED, and the object as it is after it (before it, when deleted)."""
+    """One change: ADDED, MODIFIED or DELETED, and the object as it is after it (before it, when deleted).
+
+    Whoever asks for all that happens also gets BOOKMARK, with nothing but a version, OPENED when a connection stands
+    and LOST when one could not be had or was cut; these two have no object.
+    """
 
     type: str
     object: Object
@@ -59,7 +66,7 @@ class WatchStep(t.Generic[T]):
     name: str = ""
 
 
-class _Watch:
+class Watch:
     """The state that outlives connections: where to go on, and how often it failed in a row."""
 
     def __init__(
@@ -68,17 +75,28 @@ class _Watch:
         path: str,
         resource_version: str,
         query: Object,
-        timeout: float | None,
-        stop: t.Callable[[], bool] | None,
+        timeout: float | None = None,
+        stop: t.Callable[[], bool] | None = None,
+        *,
+        everything: bool = False,
     ) -> None:
+        """Nothing is asked yet; with everything the events tell of bookmarks and connections too."""
         self.client = client
         self.path = path
         self.resource_version = resource_version
         self.query = query
         self.end = None if timeout is None else client.clock() + timeout
         self.stop = stop
+        self.everything = everything
         self.failures = 0
         self.opened: float | None = None
+        self._stream: Stream | None = None
+
+    def abort(self) -> None:
+        """End the present connection, from another thread; whether another one follows is for stop to say."""
+        stream = self._stream
+        if stream is not None:
+            stream.abort()
 
     def finished(self) -> bool:
         """True when the caller wants no more or the time is over."""
@@ -98,6 +116,8 @@ class _Watch:
             if self._lasted():
                 self.failures = 0
             if error is not None or not self._lasted():
+                if self.everything and not self.finished():
+                    yield Event("LOST", {})
                 self._failed(error)
 
     def _lasted(self) -> bool:
@@ -116,8 +136,11 @@ class _Watch:
             "resourceVersion": self.resource_version,
             "timeoutSeconds": int(seconds),
         }
-        with self.client.streaming(self.path, query, seconds + _GRACE_SECONDS) as stream:
+        with self.client.streaming(self.path, query, min(seconds + _GRACE_SECONDS, _SILENCE_SECONDS)) as stream:
             self.opened = self.client.clock()
+            self._stream = stream
+            if self.everything:
+                yield Event("OPENED", {})
             try:
                 for line in stream.lines():
                     event = self._read(line)
@@ -128,6 +151,8 @@ class _Watch:
             except TransportFault as fault:
                 action, target = describe_request("GET", self.path, query)
                 raise Unreachable(action, target, f"the connection was lost: {fault.cause}") from fault
+            finally:
+                self._stream = None
 
     def _read(self, line: bytes) -> Event | None:
         """One line of the stream; bookmarks and cut lines bring no event, an error event is raised."""
@@ -143,7 +168,9 @@ class _Watch:
         self.resource_version = changed["metadata"]["resourceVersion"]
         self.failures = 0
         self.opened = -math.inf
-        return None if event["type"] == "BOOKMARK" else Event(event["type"], changed)
+        if event["type"] == "BOOKMARK" and not self.everything:
+            return None
+        return Event(event["type"], changed)
 
     def _failed(self, error: KubeError | None) -> None:
         """Pause before the next connection, longer each time; too many failures in a row are the caller's."""
@@ -177,7 +204,7 @@ def watch(
     before every connection; closing the client ends a watch that waits for a line.
     """
     query = {"labelSelector": label_selector, "fieldSelector": field_selector}
-    return _Watch(client, path, resource_version, query, timeout, stop).events()
+    return Watch(client, path, resource_version, query, timeout, stop).events()
 
 
 def list_and_watch(

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import FreshLists, Lists, find_resource
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import (
     Allowance,
     Ownership,
@@ -51,6 +52,9 @@ Object = dict[str, t.Any]
 T = t.TypeVar("T")
 
 _KINDS: dict[Store, tuple[str, str]] = {"configmap": ("v1", "configmaps"), "appwrapper": (WRAPPER_API, "appwrappers")}
+# A server that does not know AppWrappers is asked again no sooner.
+UNSERVED_SECONDS = 10.0
+_OF_STATES = (PHASE_LABEL, STATE_ANNOTATION, EXPIRES_ANNOTATION)
 _SELECTORS: dict[Store, str] = {"configmap": f"{RECORD_LABEL}=gang", "appwrapper": f"{MANAGED_LABEL}=true"}
 
 
@@ -93,13 +97,26 @@ def read_record(
 class Records:
     """All records of a cluster; those that did not change since the last list are not read anew."""
 
-    def __init__(self, client: KubeClient, *, every_wrapper: bool = False) -> None:
-        """Nothing listed yet; every_wrapper takes AppWrappers without our mark too."""
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        every_wrapper: bool = False,
+        lists: Lists | None = None,
+        essence: t.Callable[[Record], object] | None = None,
+    ) -> None:
+        """Nothing listed yet; every_wrapper takes AppWrappers without our mark too.
+
+        lists is where they come from, the server if not given; essence is what of a record matters at once.
+        """
         self._client = client
+        self._lists: Lists = lists or FreshLists(client)
+        self._essence = essence
         self._selectors: dict[Store, str | None] = {**_SELECTORS}
         if every_wrapper:
             self._selectors["appwrapper"] = None
         self._known: dict[str, Record] = {}
+        self._unserved_until = -math.inf
 
     def list(
         self, namespaces: Sequence[str] | None, stores: Iterable[Store] = STORES, *, finished: bool = True
@@ -128,13 +145,25 @@ class Records:
         return read_record(self._client, store, namespace, name, every_wrapper=every_wrapper)
 
     def served(self, store: Store) -> bool:
-        """Whether the server knows this kind of record; AppWrappers of another version are not ours."""
-        return store == "configmap" or find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+        """Whether the server knows this kind of record; AppWrappers of another version are not ours.
+
+        A server that does not know it is asked again after a while: its definition may be installed any time.
+        """
+        now = self._client.clock()
+        if store == "configmap" or now < self._unserved_until:
+            return store == "configmap"
+        found = find_resource(self._client, WRAPPER_API, WRAPPER_KIND) is not None
+        if not found:
+            self._unserved_until = now + UNSERVED_SECONDS
+        return found
 
     def _reader(self, store: Store, namespace: str | None, selector: str | None) -> t.Callable[[], Sequence[Record]]:
         """One list to be made in a thread."""
-        objects = _objects(self._client, store)
-        return lambda: self.while_served(store, lambda: objects.list(namespace, selector, self._keep))
+        path = record_path(store, namespace)
+        return lambda: self.while_served(
+            store,
+            lambda: self._lists.list(path, keep=self._keep, essence=self._essence, label_selector=selector).items,
+        )
 
     def while_served(self, store: Store, read: t.Callable[[], Sequence[T]]) -> Sequence[T]:
         """What a list of records shows; nothing when their definition was deleted since it was found.
@@ -155,7 +184,7 @@ class Records:
             return []
 
     def _keep(self, raw: Object) -> Record:
-        """The record of an object, the known one if it did not change."""
+        """The record of an object, the known one if it did not change; a new state leaves what is specified."""
         metadata = raw["metadata"]
         known = self._known.get(metadata["uid"])
         if known is not None and known.resource_version == metadata["resourceVersion"]:
@@ -163,7 +192,7 @@ class Records:
         if raw["kind"] != WRAPPER_KIND:
             # Only those of wrappers tell something: who else writes their status.
             metadata.pop("managedFields", None)
-        return record_from_api(raw)
+        return record_from_api(raw) if known is None or known.newer is not None else _reread(known, raw)
 
 
 def put_state(
@@ -239,14 +268,15 @@ def delete_record(
 def _reread(record: Record, stored: Object, state: GangState | None = None) -> Record:
     """The record as stored; specification and state are read anew only if they are not those that are known."""
     same = stored.get("data") == record.raw.get("data") and stored.get("spec") == record.raw.get("spec")
-    if same and _said_labels(stored["metadata"].get("labels")) == _said_labels(record.labels):
+    if same and _said(stored["metadata"]) == _said(record.raw["metadata"]):
         return record_of_spec(record.store, stored, record.spec, record.spec_problem, state=state)
     return record_from_api(stored)
 
 
-def _said_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Labels without the one that only repeats the state."""
-    return {key: value for key, value in (labels or {}).items() if key != PHASE_LABEL}
+def _said(metadata: Mapping[str, t.Any]) -> list[dict[str, str]]:
+    """Labels and annotations without the state and what only repeats it."""
+    texts = [metadata.get("labels") or {}, metadata.get("annotations") or {}]
+    return [{key: value for key, value in item.items() if key not in _OF_STATES} for item in texts]
 
 
 def _state_write_id(raw: Object) -> str | None:

@@ -411,7 +411,7 @@ def test_forged_states_hold_nobody_up(stage: Stage) -> None:
 def test_run_goes_on_after_a_server_that_answers_nobody(stage: Stage, proxy: VirtualProxy, status: int) -> None:
     through = Stage(stage.cluster, stage.namespace, str(proxy.kubeconfig))
     ordinary = submit_ordinary(stage, 2)
-    proxy.fail(status=status, method="GET", path="/api/v1/(pods|nodes)$", first=3, times=30)
+    proxy.fail(status=status, method="GET", path="/api/v1/(pods|nodes)$", times=30)
     result = through.run_until(ordinary)
     assert any(str(status) in warning for warning in result.warnings), result.warnings
 

@@ -139,12 +139,13 @@ def _read(cycle: Cycle) -> World:
     cycle.read_records()
     places: Places = (None,) if cycle.sight.blind is None else scopes(session.options)
     seen = [*cycle.records.values(), *cycle.elsewhere.values(), *cycle.aside.values()]
-    tickets = set_aside(cycle, read_tickets(session.client, seen, places))
+    tickets = set_aside(cycle, read_tickets(session.client, seen, places, source=session.source))
     _refuse_foreign(cycle, tickets)
     ignore_edits(cycle, tickets)
     records = [*cycle.records.values(), *cycle.elsewhere.values()]
-    world = read_world(session.client, records, session.options, session.memory, tickets, places=places)
-    cycle.kinds = world.kinds
+    world = read_world(
+        session.client, records, session.options, session.memory, tickets, places=places, source=session.source
+    )
     _report_unforeseen(cycle, world.unforeseen)
     return world
 

@@ -18,7 +18,11 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.decision_log import DecisionLog
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import ChangeSignal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import (
+    ChangeSignal,
+    record_essence,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import MirroredSource
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Identity, Session
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import save_due
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import publish_events
@@ -36,6 +40,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mirrors
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
@@ -194,24 +199,17 @@ class _Run:
             self.session.history.save(at_once=True)
 
     def _lead(self, lease: DispatchLease, workers: Workers) -> None:
-        """Cycle after cycle under one Lease."""
-        client, options = self.client, self.options
-        session = Session(
-            client,
-            lease,
-            options,
-            every_wrapper=self._takes_every_wrapper(),
-            identity_of=identity_of(client, options),
-            workers=workers,
-            defers=self.end is not None,
-        )
-        self.session = session
-        self._wait_for_former_holders(session)
+        """One cycle, or cycle after cycle, under one Lease; what is mirrored is listed first under this very one."""
         if self.end is None:
+            session = self._open_session(lease, workers, None)
+            self._wait_for_former_holders(session)
             self._finish(self._one_cycle(session))
             return
-        with ChangeSignal(client, options, lease.identity) as signal:
-            workers.on_late = signal.ring
+        signal = ChangeSignal()
+        workers.on_late = signal.ring
+        with Mirrors(self.client, signal.ring) as mirrors:
+            session = self._open_session(lease, workers, MirroredSource(self.client, mirrors))
+            self._wait_for_former_holders(session)
             while True:
                 signal.silence()
                 started = time.monotonic()
@@ -219,8 +217,6 @@ class _Run:
                 if time.monotonic() >= self.end or (self.until is not None and self.until(self.result.phases)):
                     self._save_states(cycle)
                     return
-                if cycle is not None:
-                    signal.follow(cycle.kinds)
                 spent = time.monotonic() - started
                 signal.wait(_rest(session, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
 
@@ -230,6 +226,21 @@ class _Run:
             save_due(cycle, after=0.0)
             publish_events(cycle)
             self._collect(cycle)
+
+    def _open_session(self, lease: DispatchLease, workers: Workers, source: MirroredSource | None) -> Session:
+        """What the holder of this Lease works with; without a source each cycle lists what it reads."""
+        self.session = Session(
+            self.client,
+            lease,
+            self.options,
+            every_wrapper=self._takes_every_wrapper(),
+            identity_of=identity_of(self.client, self.options),
+            workers=workers,
+            defers=source is not None,
+            source=source,
+            essence=record_essence(self.options, lease.identity),
+        )
+        return self.session
 
     def _wait_for_former_holders(self, session: Session) -> None:
         """Let the lease of a holder whose Lease was deleted run out before anything is decided under a new one.

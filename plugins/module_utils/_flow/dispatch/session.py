@@ -13,12 +13,13 @@ import math
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import Engine, NotBegun, ticket_keeper
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import ListedSource, Source
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
@@ -128,14 +129,21 @@ class Session:
         every_wrapper: bool,
         identity_of: Identity,
         workers: Workers | None = None,
+        source: Source | None = None,
+        essence: Callable[[Record], Hashable] | None = None,
         defers: bool = False,
     ) -> None:
-        """identity_of gives the client that creates a namespace's objects; defers tells that cycles follow soon."""
+        """identity_of gives the client that creates a namespace's objects.
+
+        source is where cycles read, lists if not given; essence is what of a record matters to it at once; defers tells
+        that cycles follow soon.
+        """
         self.client = client
         self.lease = lease
         self.options = options
         self.clock = ServerClock(client)
-        self.records = Records(client, every_wrapper=every_wrapper)
+        self.source: Source = source or ListedSource(client)
+        self.records = Records(client, every_wrapper=every_wrapper, lists=self.source.lists, essence=essence)
         self.sight = Sight(options.namespaces, ())
         self.writer = StateWriter(client, lease, self.now_text)
         self.engine: Engine = ENGINES[options.engine](client, lease, identity_of, self.now_text)
@@ -258,7 +266,6 @@ class Cycle:
         self.finished: dict[str, Phase] = {}
         self.saw_finished = False
         self.next_check: float | None = None
-        self.kinds: tuple[tuple[str, str], ...] = ()
         self.seconds: dict[str, float] = {}
         self._lock = threading.Lock()
         # Those this run is for; those of other namespaces, which count but are not touched; those left alone.

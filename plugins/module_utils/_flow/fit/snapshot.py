@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import operator
+import sys
 import time
 import typing as t
 from functools import partial
@@ -16,10 +17,11 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Listing, get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import FreshLists, Listing, Lists, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import (
     NamespaceRules,
+    Node,
     Pod,
     Snapshot,
     Storage,
@@ -33,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import label_selector
 
+T = t.TypeVar("T")
 Raw = t.Mapping[str, t.Any]
 Keep = t.Callable[[dict[str, t.Any]], t.Any]
 NodeObserver = t.Callable[[dict[str, t.Any]], None]
@@ -43,7 +46,11 @@ MANY_NAMESPACES = 4
 RULE_KINDS = ("resourcequotas", "limitranges")
 # Pods that ended take no room, and thousands of them stay for their logs.
 LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+# What the server does not serve it may serve later; it is asked again no sooner.
+ABSENT_SECONDS = 30.0
 NOTHING: Listing[t.Any] = Listing([], "", 0.0)
+_NO_ITEMS: list[t.Any] = NOTHING.items
+_STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes")
 
 
 class PodObserver(t.Protocol):
@@ -86,7 +93,6 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     """The lists to read: name, path, and what to keep of each object."""
     wanted: dict[str, tuple[str, Keep]] = {
         "nodes": (resource_path("v1", "nodes"), node_from_api),
-        "pods": (resource_path("v1", "pods"), pod_from_api),
         "namespaces": (resource_path("v1", "namespaces"), _namespace),
         "priorityclasses": (resource_path("scheduling.k8s.io/v1", "priorityclasses"), _whole),
         "webhooks": (resource_path("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"), _whole),
@@ -108,6 +114,23 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     return wanted
 
 
+class Derived:
+    """What was made of lists, kept for as long as the lists are the very same."""
+
+    def __init__(self) -> None:
+        """Nothing was made yet."""
+        self._made: dict[str, tuple[tuple[t.Any, ...], t.Any]] = {}
+        # Lists that the server does not serve, and until when it is not asked again.
+        self.absent: dict[str, float] = {}
+
+    def of(self, name: str, sources: tuple[t.Any, ...], make: t.Callable[[], T]) -> T:
+        """What is called so, made anew if it is to be made of something else than the last time."""
+        known = self._made.get(name)
+        if known is None or len(known[0]) != len(sources) or any(map(operator.is_not, known[0], sources)):
+            known = self._made[name] = (sources, make())
+        return t.cast(T, known[1])
+
+
 def read_snapshot(
     client: KubeClient,
     needs: Needs,
@@ -121,24 +144,48 @@ def read_snapshot(
     on_pod sees every pod that has not ended, as the server sent it and as it is kept, for callers that want to know
     more of some pods. Without pods the cluster is shown as if none ran. on_node sees every node.
     """
+    lists = FreshLists(client)
+    keep = pod_from_api if on_pod is None else _observed(on_pod, pod_from_api)
+    path = resource_path("v1", "pods")
+
+    def living() -> Listing[Pod]:
+        return lists.list(path, keep=keep, limit=PAGE, field_selector=LIVING_PODS)
+
+    return snapshot_of(lists, needs, living if pods else lambda: NOTHING, on_node=on_node)
+
+
+def snapshot_of(
+    lists: Lists,
+    needs: Needs,
+    living: t.Callable[[], Listing[Pod]],
+    *,
+    on_node: NodeObserver | None = None,
+    derived: Derived | None = None,
+) -> Reading:
+    """The same from these lists and this list of pods; derived is what an earlier snapshot of theirs was made of."""
+    derived = derived or Derived()
     wanted = _wanted(needs)
     if on_node is not None:
         wanted["nodes"] = (resource_path("v1", "nodes"), _observed(lambda raw, _node: on_node(raw), node_from_api))
-    if not pods:
-        del wanted["pods"]
-    if on_pod is not None:
-        wanted["pods"] = (resource_path("v1", "pods"), _observed(on_pod, pod_from_api))
     started = time.perf_counter()
-    results = parallel([partial(_read_list, client, name, *how) for name, how in wanted.items()])
+    calls = [partial(_read_list, lists, derived, name, *how) for name, how in wanted.items()]
+    results = parallel([*calls, partial(_unless_forbidden, living)])
     elapsed = time.perf_counter() - started
-    lists = {name: listing for name, listing in zip(wanted, results, strict=True) if listing is not None}
-    missing = tuple(sorted(name for name in wanted if name not in lists))
-    if not pods:
-        lists["pods"] = NOTHING
+    names = (*wanted, "pods")
+    found = {name: listing for name, listing in zip(names, results, strict=True) if listing is not None}
+    missing = tuple(sorted(name for name in names if name not in found))
     # The lists are read side by side, so the longest wait is what the answer had to wait for; the rest is decoding.
-    waiting = max((listing.seconds_waiting for listing in lists.values()), default=0.0)
-    snapshot = _assemble(lists, needs, missing)
+    waiting = max((listing.seconds_waiting for listing in found.values()), default=0.0)
+    snapshot = _assemble(found, needs, missing, derived)
     return Reading(snapshot, min(waiting, elapsed), max(0.0, elapsed - waiting))
+
+
+def _unless_forbidden(read: t.Callable[[], Listing[t.Any]]) -> Listing[t.Any] | None:
+    """What is read; None when this account may not."""
+    try:
+        return read()
+    except Forbidden:
+        return None
 
 
 def _observed(observer: t.Callable[[dict[str, t.Any], t.Any], None], keep: Keep) -> Keep:
@@ -152,19 +199,22 @@ def _observed(observer: t.Callable[[dict[str, t.Any], t.Any], None], keep: Keep)
     return show_and_keep
 
 
-def _read_list(client: KubeClient, name: str, path: str, keep: Keep) -> Listing[t.Any] | None:
+def _read_list(lists: Lists, derived: Derived, name: str, path: str, keep: Keep) -> Listing[t.Any] | None:
     """One list; None when this account may not read it, empty when the server does not serve that API.
 
-    Every API server serves the core API: not finding nodes there means that something else answered.
+    Every API server serves the core API: not finding nodes there means that something else answered. What is kept of
+    nodes is what room depends on, so every change of it matters at once; heartbeats change nothing of it.
     """
+    if derived.absent.get(name, 0.0) > time.monotonic():
+        return NOTHING
     try:
-        selector = LIVING_PODS if name == "pods" else None
-        return list_objects(client, path, keep=keep, limit=PAGE, field_selector=selector)
+        return lists.list(path, keep=keep, essence=_itself if name == "nodes" else None, limit=PAGE)
     except Forbidden:
         return None
     except NotFound:
         if path.startswith(CORE):
             raise
+        derived.absent[name] = time.monotonic() + ABSENT_SECONDS
         return NOTHING
 
 
@@ -178,41 +228,79 @@ def require_namespace(client: KubeClient, namespace: str) -> None:
         raise BadInput("use", f"namespace {namespace}", "it does not exist")
 
 
-def _assemble(lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tuple[str, ...]) -> Snapshot:
+def _assemble(
+    lists: t.Mapping[str, Listing[t.Any]], needs: Needs, missing: tuple[str, ...], derived: Derived
+) -> Snapshot:
     """Put the lists together; missing ones are named in the notes."""
-    read: t.Mapping[str, list[t.Any]] = collections.defaultdict(list, {name: lists[name].items for name in lists})
-
-    def rules(kind: str, namespace: str) -> tuple[t.Any, ...]:
-        own = read[f"{kind} {namespace}"]
-        return (*own, *(item for item in read[kind] if item["metadata"]["namespace"] == namespace))
-
-    namespaces = dict(read["namespaces"])
-    classes = {item["metadata"]["name"]: item for item in read["priorityclasses"]}
+    read: t.Mapping[str, list[t.Any]] = {name: listing.items for name, listing in lists.items()}
     visible = "nodes" in lists and "pods" in lists
+
+    def made(name: str, make: t.Callable[[list[t.Any]], T]) -> T:
+        """What is made of one list."""
+        items = read.get(name, _NO_ITEMS)
+        return derived.of(name, (items,), lambda: make(items))
+
+    namespaces = made("namespaces", dict)
+    classes = made("priorityclasses", lambda items: {item["metadata"]["name"]: item for item in items})
+    hooks, policies = (read.get(name, _NO_ITEMS) for name in ("webhooks", "policies"))
     return Snapshot(
-        nodes=tuple(sorted(read["nodes"], key=lambda node: str(node.name))) if visible else (),
-        pods=tuple(read["pods"]) if visible else (),
+        nodes=made("nodes", _by_name) if visible else (),
+        pods=made("pods", tuple) if visible else (),
         namespaces=namespaces,
-        rules={
-            name: NamespaceRules(rules("resourcequotas", name), rules("limitranges", name)) for name in needs.namespaces
-        },
-        storage=Storage(
-            claims=dict(read["persistentvolumeclaims"]),
-            volumes=dict(read["persistentvolumes"]),
-            late_binding=frozenset(
-                item["metadata"]["name"]
-                for item in read["storageclasses"]
-                if item.get("volumeBindingMode") == "WaitForFirstConsumer"
-            ),
-            attach_limits=dict(read["csinodes"]),
-        ),
-        runtime_classes=dict(read["runtimeclasses"]),
-        priorities={name: int(item.get("value", 0)) for name, item in classes.items()},
+        rules=_rules(read, needs, derived),
+        storage=derived.of("storage", tuple(read.get(name, _NO_ITEMS) for name in _STORAGE), lambda: _storage(read)),
+        runtime_classes=made("runtimeclasses", dict),
+        priorities=derived.of("priorities", (classes,), lambda: _priorities(classes)),
         default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
-        webhooks=_pod_changers(read["webhooks"], read["policies"], needs, namespaces),
+        webhooks=_pod_changers(hooks, policies, needs, namespaces),
         nodes_visible=visible,
         unread=frozenset(_per_namespace(missing, needs)),
         notes=tuple(f"this account may not list {name}" for name in missing),
+    )
+
+
+def _priorities(classes: t.Mapping[str, Raw]) -> dict[str, int]:
+    return {name: int(item.get("value", 0)) for name, item in classes.items()}
+
+
+def _by_name(nodes: t.Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(sorted(nodes, key=lambda node: str(node.name)))
+
+
+def _rules(read: t.Mapping[str, list[t.Any]], needs: Needs, derived: Derived) -> dict[str, NamespaceRules]:
+    """The rules of each namespace, from lists of its own or of the whole cluster."""
+    parts: list[dict[str, tuple[t.Any, ...]]] = []
+    for kind in RULE_KINDS:
+        own = {name: read[f"{kind} {name}"] for name in needs.namespaces if f"{kind} {name}" in read}
+        common = read.get(kind, _NO_ITEMS)
+        sources = (common, *map(sys.intern, own), *own.values())
+        parts.append(derived.of(kind, sources, partial(_by_namespace, common, own)))
+    quotas, ranges = parts
+    # Equal names are the very same once they are interned.
+    return derived.of(
+        "rules",
+        (quotas, ranges, *map(sys.intern, needs.namespaces)),
+        lambda: {name: NamespaceRules(quotas.get(name, ()), ranges.get(name, ())) for name in needs.namespaces},
+    )
+
+
+def _by_namespace(common: list[t.Any], own: t.Mapping[str, list[t.Any]]) -> dict[str, tuple[t.Any, ...]]:
+    """Objects by their namespace, from a list of the whole cluster and from lists of single namespaces."""
+    found: dict[str, list[t.Any]] = {name: list(items) for name, items in own.items()}
+    for item in common:
+        found.setdefault(item["metadata"]["namespace"], []).append(item)
+    return {name: tuple(items) for name, items in found.items()}
+
+
+def _storage(read: t.Mapping[str, list[t.Any]]) -> Storage:
+    """Volumes and claims, where they were read."""
+    claims, volumes, classes, limits = (read.get(name, _NO_ITEMS) for name in _STORAGE)
+    late = (item for item in classes if item.get("volumeBindingMode") == "WaitForFirstConsumer")
+    return Storage(
+        claims=dict(claims),
+        volumes=dict(volumes),
+        late_binding=frozenset(item["metadata"]["name"] for item in late),
+        attach_limits=dict(limits),
     )
 
 
@@ -228,6 +316,10 @@ def _per_namespace(missing: t.Iterable[str], needs: Needs) -> t.Iterator[str]:
 def _whole(raw: dict[str, t.Any]) -> dict[str, t.Any]:
     """Keep an object as it is."""
     return raw
+
+
+def _itself(node: Node) -> Node:
+    return node
 
 
 def _namespace(raw: Raw) -> tuple[str, dict[str, str]]:

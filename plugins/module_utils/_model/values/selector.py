@@ -73,6 +73,38 @@ def _requirement(raw: t.Mapping[str, t.Any]) -> Requirement:
     return Requirement(str(raw.get("key", "")), str(raw.get("operator", "")), values)
 
 
+_WRITTEN = re.compile(
+    r"\s*(?:!\s*(?P<absent>[^\s,!=()]+)"
+    r"|(?P<key>[^\s,!=()]+)(?:\s+(?P<set>in|notin)\s*\((?P<values>[^)]*)\)|\s*(?P<op>==|=|!=)\s*(?P<value>[^,\s]*))?)"
+    r"\s*(?:,|$)"
+)
+
+
+def written_selector(text: str) -> LabelSelector:
+    """Read a selector as requests carry it, such as `a,!b,c=d,e in (f,g)`; ValueError for what is none."""
+    requirements: list[Requirement] = []
+    position = 0
+    while position < len(text):
+        match = _WRITTEN.match(text, position)
+        if match is None:
+            raise ValueError(f"not a selector: {text!r}")
+        requirements.append(_written_requirement(match))
+        position = match.end()
+    return LabelSelector(tuple(requirements))
+
+
+def _written_requirement(match: re.Match[str]) -> Requirement:
+    """One part of a selector as requests carry it."""
+    if match["absent"]:
+        return Requirement(match["absent"], "DoesNotExist")
+    if match["set"]:
+        values = tuple(value.strip() for value in match["values"].split(","))
+        return Requirement(match["key"], "In" if match["set"] == "in" else "NotIn", values)
+    if match["op"]:
+        return Requirement(match["key"], "NotIn" if match["op"] == "!=" else "In", (match["value"],))
+    return Requirement(match["key"], "Exists")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeTerm:
     """One alternative of a required node affinity; labels and fields must all match, an empty term matches nothing."""

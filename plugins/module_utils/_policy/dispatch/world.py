@@ -20,7 +20,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
     pods_of_gang,
     started_moment,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import VersionedKind
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 
 Object = dict[str, t.Any]
@@ -46,7 +45,6 @@ class World:
     pods: PodIndex
     items: t.Mapping[str, t.Mapping[int, Object | None]]
     accounts: frozenset[str] | None
-    kinds: tuple[VersionedKind, ...]
     unforeseen: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Whether kinds of waiting gangs lie in namespaces, by apiVersion and kind, as far as the server tells.
     scopes: t.Mapping[tuple[str, str], bool] = dataclasses.field(default_factory=dict)

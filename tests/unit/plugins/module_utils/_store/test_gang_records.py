@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     state_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import (
+    UNSERVED_SECONDS,
     Records,
     create_record,
     put_state,
@@ -95,6 +96,8 @@ def test_wrappers_are_listed_only_where_they_are_served_and_ours(api: FaultyApi)
     records = Records(client)
     assert records.list(None) == []
     served(api)
+    assert not records.served("appwrapper")
+    api.now += UNSERVED_SECONDS
     wrapper = wrap(spec())
     api.put(WRAPPER, wrapper)
     foreign = {**wrapper, "metadata": {"name": "foreign", "namespace": "team"}}
@@ -119,6 +122,21 @@ def test_definition_that_is_deleted_takes_its_records_with_it_and_nothing_else(a
     api.fixed[("GET", f"{WRAPPERS}/appwrappers")] = [(404, status)]
     assert [record.name for record in records.list(None)] == ["other"]
     assert not records.served("appwrapper")
+
+
+def test_a_new_state_leaves_what_is_specified_and_an_edit_does_not(api: FaultyApi) -> None:
+    client = api.client()
+    made = create_record(client, build_record(spec()))
+    records = Records(client)
+    before = records.list(None, ("configmap",))[0]
+    put_state(client, made, new_state("2026-01-01T00:00:00Z", "me/1/1"))
+    after = records.list(None, ("configmap",))[0]
+    assert after.spec is before.spec
+    assert after.state is not None
+    raw = after.raw
+    edited = {**raw, "data": {name: text.replace("gang", "other") for name, text in raw["data"].items()}}
+    replace_record(client, after, edited)
+    assert records.list(None, ("configmap",))[0].spec is not before.spec
 
 
 def test_forbidden_list_is_raised(api: FaultyApi) -> None:

@@ -64,7 +64,6 @@ def make_plan(*records, pods=(), items=None, options=None, memory=None, problems
         pods=index_pods(pods),
         items=items or {},
         accounts=None,
-        kinds=(),
     )
     known = {item.uid: item for item in records}
     situation = Situation(world, known, (), {}, NOW, **{"certain": NOW, **more})

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading import change_signal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import live_object
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import wrap
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
     Kind,
@@ -63,7 +62,7 @@ def wants(obj: Object) -> dict[str, int]:
 
 def essence(obj: Object) -> t.Any:
     """What a watch of the object's kind compares."""
-    return functools.partial(change_signal._item, kind_of(obj).status_fields)(obj)
+    return live_object(copy.deepcopy(obj)).essence
 
 
 def test_every_kind_that_makes_pods_has_a_case_and_every_field_a_test() -> None:

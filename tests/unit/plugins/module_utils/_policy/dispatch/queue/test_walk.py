@@ -111,7 +111,6 @@ def choose(
         pods=index_pods([*made, *(view for view in map(gang_pod_from_api, pods) if view is not None)]),
         items={},
         accounts=accounts,
-        kinds=(),
     )
     terms = DispatchOptions(namespaces=("default",), **terms)
     queue = Queue(
