@@ -212,7 +212,7 @@ class Board:
     def assess(self, gang: Gang, room: Room) -> Assessment:
         """How a gang stands against the room: by tables where they can tell, else in the plain way."""
         pairs = read_wishes(gang, room)
-        if room is not self._room or not pairs or not all(_is_plain(room, *pair) for pair in pairs):
+        if room is not self._room or not pairs or not all(is_plain(room, *pair) for pair in pairs):
             return open_case(gang, room)
         return TableCase(self, gang, room, pairs, tuple(self.table(*pair) for pair in pairs))
 
@@ -403,7 +403,7 @@ class TableCase:
         return self._board.victims(self._pairs, self._pool)
 
 
-def _is_plain(room: Room, podset: PodSet, wish: Constraints) -> bool:
+def is_plain(room: Room, podset: PodSet, wish: Constraints) -> bool:
     """Whether nothing but requests and properties of nodes decides where the pods of a podset may go."""
     rules = wish.affinity or wish.anti_affinity or wish.spreads or wish.host_ports or wish.claims
     if rules or not any(podset.requests.values()):
