@@ -169,7 +169,9 @@ class Cluster:
         for _turn in range(count):
             pods = 1 if single else self.chance.choice(SIZES)
             record = self.record(pods, self.chance.choice(AMOUNTS), self.size.own)
-            self.records[record.uid] = record
+            at = time_text(self.now)
+            state = advance(new_state(at, "w/e.1/1"), "queued", at, "", "", "w/e.1/2", verdict={"answer": "waits"})
+            self.records[record.uid] = record_of_spec(record.store, record.raw, record.spec, None, state=state)
 
     def end_one(self) -> None:
         """One running gang ends: its record is not read any more, its pods are gone."""

@@ -142,7 +142,7 @@ class ConcurrentStarts:
     def __init__(self, room: Room, keys: LabelKeys, board: Board | None = None) -> None:
         """room: free capacity before this cycle's starts; it must not be modified after the first call of admits.
 
-        board holds tables that were kept for the room, if any; it has to follow the room before that call.
+        board holds tables that were kept for rooms like it, if any; it follows the room when it is needed.
         """
         self._room = room
         self._keys = keys
@@ -198,6 +198,8 @@ class ConcurrentStarts:
         """A class against the room, worked out once."""
         if key not in self._views:
             namespace, podset = self._pods[key]
+            if self._board is not None and not self._views:
+                self._board.follow(self._room)
             self._views[key] = _view_of(self._room, namespace, podset, self._board)
         return self._views[key]
 

@@ -475,18 +475,26 @@ def possible_victims(
 
 def highest_priority(room: Room, pairs: t.Iterable[tuple[PodSet, Constraints]]) -> int:
     """The priority of those of a gang's pods that preempt most."""
-    snapshot = room.snapshot
-    priorities = [
-        _priority(wish, snapshot.priorities, snapshot.default_priority) for _podset, wish in pairs if wish.preempts
-    ]
+    priorities = [_priority(room, wish) for _podset, wish in pairs if wish.preempts]
     return max(priorities, default=room.lowest_priority)
 
 
-def _priority(wish: Constraints, classes: t.Mapping[str, int], default: int) -> int:
+def least_priority(room: Room, gangs: t.Iterable[Gang]) -> int:
+    """The lowest priority of any pod of these gangs."""
+    wishes = [podset.constraints for gang in gangs for podset in gang.podsets]
+    return min((_priority(room, wish) for wish in wishes), default=0)
+
+
+def _priority(room: Room, wish: Constraints) -> int:
     """The priority a podset's pods will get."""
-    if wish.priority_class:
-        return classes.get(wish.priority_class, default)
-    return wish.priority if wish.priority is not None else default
+    return priority_of(wish.priority_class, wish.priority, room.snapshot.priorities, room.snapshot.default_priority)
+
+
+def priority_of(name: str | None, priority: int | None, classes: t.Mapping[str, int], default: int) -> int:
+    """The priority of pods that name a class and a number, or neither."""
+    if name:
+        return classes.get(name, default)
+    return priority if priority is not None else default
 
 
 def occupy(room: Room, gang: Gang, verdict: Verdict) -> None:
@@ -523,19 +531,20 @@ def place_waiting_pods(
     gangs: t.Iterable[Gang],
     promised: t.Callable[[Pod], bool] | None = None,
     counted: t.Container[tuple[str, str]] = (),
+    least: t.Callable[[], int] | None = None,
 ) -> int:
     """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none.
 
     Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out, except
-    those that were promised their place. Those that were counted, by namespace and name, have one already.
+    those that were promised their place. Those that were counted, by namespace and name, have one already. least
+    tells the lowest priority of any gang where the caller knows it.
     """
     snapshot = room.snapshot
     waiting = [pod for pod in snapshot.pods if pod.waiting is not None and (pod.namespace, pod.name) not in counted]
     if not waiting:
         return 0
-    wishes = [wish for gang in gangs for _podset, wish in read_wishes(gang, room)]
-    least = min((_priority(wish, snapshot.priorities, snapshot.default_priority) for wish in wishes), default=0)
-    waiting = [pod for pod in waiting if pod.priority >= least or (promised is not None and promised(pod))]
+    lowest = least_priority(room, gangs) if least is None else least()
+    waiting = [pod for pod in waiting if pod.priority >= lowest or (promised is not None and promised(pod))]
     placed = 0
     for alike in _alike_pods(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
         first = alike[0]

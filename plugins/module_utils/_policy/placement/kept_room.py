@@ -34,6 +34,8 @@ class KeptRoom:
         self._room: Room | None = None
         self._priorities: collections.Counter[int] = collections.Counter()
         self._terms: collections.Counter[PodTerm] = collections.Counter()
+        # Changes whenever nodes, or anything of a snapshot but pods and rules of namespaces, are others.
+        self.settings = 0
 
     @property
     def anti_terms(self) -> t.Collection[PodTerm]:
@@ -49,15 +51,19 @@ class KeptRoom:
         if room is not None and room.nodes == snapshot.nodes:
             changes = changed(room.snapshot.pods, snapshot.pods)
         if room is None or changes is None:
+            self.settings += 1
             self._room = room = Room(snapshot)
             self._priorities = collections.Counter(pod.priority for pod in snapshot.pods)
             self._terms = collections.Counter(term for pod in snapshot.pods for term in pod.anti_affinity)
             return room
         gone, come = changes
-        if any(pod.stays for pod in (*gone, *come)) or not _alike_but_pods(room.snapshot, snapshot):
+        other = not _alike_but_pods(room.snapshot, snapshot)
+        if other or any(pod.stays for pod in (*gone, *come)):
+            self.settings += 1
             room.forget_emptied()
-        room.replace_pods(gone, come)
-        self._count(gone, come)
+        if gone or come:
+            room.replace_pods(gone, come)
+            self._count(gone, come)
         # The nodes of before are equal to those of now, and whoever remembers something of them finds them again.
         room.snapshot = dataclasses.replace(snapshot, nodes=room.nodes) if snapshot.nodes is not room.nodes else snapshot
         room.lowest_priority = min(self._priorities, default=0)

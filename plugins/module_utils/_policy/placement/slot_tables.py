@@ -63,6 +63,7 @@ class _Pool:
     def __init__(self, nodes: tuple[NodeIndex, ...], rows: t.Sequence[Resources]) -> None:
         """Count what is free now, of each resource when it is asked for; rows are those of all nodes, as they change."""
         self.nodes = nodes
+        self.members = frozenset(nodes)
         self._all_rows = rows
         self._rows: dict[NodeIndex, Resources] = {node: rows[node] for node in nodes}
         self._sums: Resources = {}
@@ -161,7 +162,7 @@ class SlotTable:
             heap = [(self._lack(self._rows[node]), node) for node, here in self._slots.items() if not here]
             heapq.heapify(heap)
             self._full = heap
-        while heap and (self._slots[heap[0][1]] or self._lack(self._rows[heap[0][1]]) != heap[0][0]):
+        while heap and self._lack(self._rows[heap[0][1]]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][1] if heap else None
 
@@ -196,6 +197,7 @@ class Board:
         self._asked: set[SlotTable | _Pool] = set()
         self._never: dict[NodeClass, tuple[Room, Never | None]] = {}
         self._victims: dict[tuple[int, _Pool], tuple[str, ...]] = {}
+        self._changes = 0
 
     def follow(self, room: Room) -> None:
         """Go on with a room; its nodes that are as they were in the last one are not looked at again."""
@@ -203,6 +205,7 @@ class Board:
         if self._room is None or self._room.nodes is not room.nodes or self._runtime_classes != classes:
             self._tables, self._pools, self._positions, self._never, self._log = {}, {}, {}, {}, []
             self._rows = list(room.free)
+            self._changes += 1
         else:
             self._forget_unasked()
             self._note([node for node, row in enumerate(room.free) if row is not self._rows[node]], room)
@@ -215,6 +218,25 @@ class Board:
         if room is not self._room or not pairs or not all(is_plain(room, *pair) for pair in pairs):
             return open_case(gang, room)
         return TableCase(self, gang, room, pairs, tuple(self.table(*pair) for pair in pairs))
+
+    def node_class(self, gang: Gang, room: Room) -> NodeClass | None:
+        """What gangs have in common that get the same answer from the nodes; None where tables cannot tell."""
+        pairs = read_wishes(gang, room)
+        if not pairs or not all(is_plain(room, *pair) for pair in pairs):
+            return None
+        return tuple((podset.shape, podset.count) for podset in gang.podsets)
+
+    def reach(self, gang: Gang, room: Room) -> frozenset[NodeIndex] | None:
+        """The nodes a gang may use, whatever runs there; None where tables cannot tell."""
+        case = self.assess(gang, room)
+        return case.reach() if isinstance(case, TableCase) else None
+
+    def changes(self, room: Room) -> int:
+        """A number that is another one after any change of the followed room."""
+        if room is not self._room:
+            raise ValueError("another room")
+        self._catch_up()
+        return self._changes
 
     def table(self, podset: PodSet, wish: Constraints) -> SlotTable:
         """The table of a podset's shape, up to date."""
@@ -285,6 +307,7 @@ class Board:
         for node in nodes:
             self._rows[node] = room.free[node]
             self._log.append(node)
+            self._changes += 1
         if len(self._log) > _MOST_OUTDATED * (len(self._rows) + 1):
             for item in list(self._positions):
                 self._updated(item)
@@ -312,6 +335,10 @@ class TableCase:
         self._tables = tables
         self._pool = board.union(tables)
         self._totals: dict[str, Total] | None = None
+
+    def reach(self) -> frozenset[NodeIndex]:
+        """The nodes that any podset may use."""
+        return self._pool.members
 
     def plain(self) -> Case:
         """The same gang in the plain way, for what tables do not tell."""

@@ -162,7 +162,7 @@ class Queue:
             self._promise(item)
             counted |= item.waiting
         for room in (self._room, base):
-            place_waiting_pods(room, world.gangs.values(), self._is_promised, counted)
+            place_waiting_pods(room, world.gangs.values(), self._is_promised, counted, self._least_priority())
         self._reserver = self._open_reserver()
 
     # What a cycle begins with.
@@ -175,6 +175,10 @@ class Queue:
         """The labels by which pods differ to others."""
         promised = (item.gang for item in self._promises.values())
         return label_keys(self._world.snapshot, itertools.chain(self._world.gangs.values(), promised))
+
+    def _least_priority(self) -> Callable[[], int] | None:
+        """How to tell the lowest priority of any gang, if not by looking at all."""
+        return None
 
     def _open_together(self, base: Room) -> ConcurrentStarts:
         """What watches over gangs that start at once."""
@@ -223,7 +227,7 @@ class Queue:
             known = uid in self._world.gangs and record.spec is not None and uid not in self._promises
             if known and record.state is not None and record.phase in STARTED_PHASES:
                 left = self._alone(record, partial(self._outstanding, record, record.state))
-                yield left or _all_of(self._world.gangs[uid])
+                yield left or all_of(self._world.gangs[uid])
         yield from self._promises.values()
 
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
@@ -300,7 +304,7 @@ class Queue:
         after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
         return ReserveOptions(after, self._terms.hold)
 
-    def _endings(self) -> list[Ending]:
+    def _endings(self) -> Iterable[Ending]:
         """The pods of started gangs and when they end."""
         ends: dict[str, tuple[float | None, bool]] = {}
         names: dict[tuple[str, str], str] = {}
@@ -311,7 +315,7 @@ class Queue:
             began = read_time(record.state.started_at) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
             names[(record.namespace, record.name)] = uid
-        return gather_endings(self._room.pods_on, ends, partial(_gang_of, names))
+        return gather_endings(self._room.pods_on, ends, partial(gang_of, names))
 
     def _estimate(self, record: Record) -> Estimate:
         """How long a gang will run, as far as anybody can tell."""
@@ -339,10 +343,14 @@ class Queue:
         small = declared_too_small(record.state, self._world.gangs[record.uid].podsets) if record.state else None
         if small is not None:
             return self._waits(record, "declared_too_small", small)
-        eligible = read_time(record.state.not_before) if record.state is not None else None
+        eligible = self._eligible(record)
         if eligible is not None and eligible > self._now:
             return self._waits(record, "paused", f"until {record.state.not_before}" if record.state else "")
         return None
+
+    def _eligible(self, record: Record) -> float | None:
+        """Until when a gang pauses; None when it does not."""
+        return read_time(record.state.not_before) if record.state is not None else None
 
     def _judge(self, item: QueuedGang) -> bool:
         """Judge one gang in its turn; True when it starts and takes its place, or would if this run were for it."""
@@ -352,7 +360,7 @@ class Queue:
     def _judge_record(self, item: QueuedGang, record: Record) -> bool:
         """The same, where an error of ours ends in nothing."""
         gang, estimate = self._demand(record), self._estimate(record)
-        alike = self._memory.demand_class(record, gang, self._label_keys)
+        alike = self._alike(record, gang)
         mine = self._may_start(record)
         known = self._held_back.get(alike) if mine else None
         verdict = known or self._ask(item, gang, estimate, alike)
@@ -368,6 +376,10 @@ class Queue:
         if fits and mine:
             self._start(gang, verdict, estimate)
         return fits
+
+    def _alike(self, record: Record, gang: Gang) -> Hashable:
+        """Equal for gangs that get the same answer from the same room."""
+        return self._memory.demand_class(record, gang, self._label_keys)
 
     def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
         """What rooms, rules and reservations say of a gang."""
@@ -398,10 +410,10 @@ class Queue:
         if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:
             return verdict.held_back("max_starts", f"{self._starts} started in this cycle")
         if self._paced is not None:
-            return verdict.held_back("paced", _behind(self._paced, record))
+            return verdict.held_back("paced", behind(self._paced, record))
         barrier = self._barrier(gang, verdict)
         if barrier is not None:
-            return verdict.held_back("after_others", _behind(barrier, record))
+            return verdict.held_back("after_others", behind(barrier, record))
         if not self._pace.allows(pods_to_make(gang)):
             # Smaller ones behind it would make it wait for ever.
             self._paced = record.key
@@ -435,7 +447,7 @@ class Queue:
         """A gang that was not asked because of one before it."""
         record = self._records[uid]
         first = self._records.get(blocker or "")
-        detail = _behind(first.key, record) if first is not None else ""
+        detail = behind(first.key, record) if first is not None else ""
         return Choice(record, self._demand(record), self._waits(record, "behind", detail), False)
 
     def _waits(self, record: Record, reason: str, detail: str) -> Verdict:
@@ -455,17 +467,17 @@ class Queue:
         )
 
 
-def _gang_of(names: Mapping[tuple[str, str], str], pod: Pod) -> str | None:
+def gang_of(names: Mapping[tuple[str, str], str], pod: Pod) -> str | None:
     """The gang a pod belongs to: real pods carry the label; promised ones are named after their gang."""
     return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
 
 
-def _all_of(gang: Gang) -> Outstanding:
+def all_of(gang: Gang) -> Outstanding:
     """A started gang of which nobody can tell what it still gets: all of it, which is never too little."""
     return Outstanding(gang, {podset.name: podset.count for podset in gang.podsets})
 
 
-def _behind(key: str, reader: Record) -> str:
+def behind(key: str, reader: Record) -> str:
     """That a gang waits for the one of this key, as far as those who read its record may know of that one."""
     return f"behind {gang_for_reader(key, reader.namespace)}"
 
