@@ -117,7 +117,9 @@ class Cluster:
         """One of equal nodes."""
         labels = {"kubernetes.io/hostname": f"n{i:05d}", "zone": f"z{i % 10}"}
         allocatable = {"cpu": str(CPUS), "memory": "64Gi", "pods": "110"}
-        return node_from_api({"metadata": {"name": f"n{i:05d}", "labels": labels}, "status": {"allocatable": allocatable}})
+        return node_from_api(
+            {"metadata": {"name": f"n{i:05d}", "labels": labels}, "status": {"allocatable": allocatable}}
+        )
 
     def record(self, count: int, cpus: int, own: bool) -> Record:
         """A gang of one Job in some namespace, submitted now or a little later than the one before."""
@@ -139,7 +141,9 @@ class Cluster:
     def start(self, record: Record, places: list[str]) -> None:
         """Let a gang run, its pods on these nodes."""
         at = time_text(self.now - 600)
-        state = advance(new_state(at, "w/e.1/1"), "running", at, "PodsBound", "", "w/e.1/2", started_at=at, ticket_uid="t")
+        state = advance(
+            new_state(at, "w/e.1/1"), "running", at, "PodsBound", "", "w/e.1/2", started_at=at, ticket_uid="t"
+        )
         self.records[record.uid] = record_of_spec(record.store, record.raw, record.spec, None, state=state)
         job = copy.deepcopy(record.spec.objects[0])
         job["metadata"] |= {"uid": f"{record.uid}-j", "namespace": record.namespace}

@@ -53,7 +53,9 @@ def draw_shape(chance: random.Random, rules: float) -> Shape:
     if chance.random() < 0.3:
         spec["tolerations"] = [{"key": "team", "operator": "Exists", "effect": "NoSchedule"}]
     if chance.random() < rules:
-        spec["affinity"] = {"podAntiAffinity": required({"app": chance.choice("xyz")}, chance.choice((HOSTNAME, "zone")))}
+        spec["affinity"] = {
+            "podAntiAffinity": required({"app": chance.choice("xyz")}, chance.choice((HOSTNAME, "zone")))
+        }
     elif chance.random() < rules:
         spec["affinity"] = {"podAffinity": required({"app": chance.choice("xyz")}, "zone")}
     if chance.random() < rules:
@@ -120,7 +122,9 @@ class ChangingCluster:
         if chance.random() < 0.3:
             spec["priority"] = chance.choice((-5, 0, 7))
         on = chance.choice([*self.nodes, "lost"]) if chance.random() < 0.85 else None
-        raw = pod(name, on=on, labels={"app": chance.choice("xyz")}, requests={"cpu": chance.choice(("500m", "1", "2"))})
+        raw = pod(
+            name, on=on, labels={"app": chance.choice("xyz")}, requests={"cpu": chance.choice(("500m", "1", "2"))}
+        )
         raw["spec"].update(spec)
         if chance.random() < 0.1:
             raw["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]

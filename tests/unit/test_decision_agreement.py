@@ -155,10 +155,10 @@ class Course:
         steering = {name: list(hosts) for name, hosts in choice.verdict.steering.items()}
         at = time_text(self.now)
         self.state(record, phase, started_at=at, ticket_uid=f"ticket-{record.uid}", steering=steering)
-        self.items[record.uid] = {
-            index: {**copy.deepcopy(item.object), "metadata": {**item.object["metadata"], "uid": f"{record.uid}-{index}"}}
-            for index, item in enumerate(plan)
-        }
+        self.items[record.uid] = {}
+        for index, item in enumerate(plan):
+            metadata = {**item.object["metadata"], "uid": f"{record.uid}-{index}"}
+            self.items[record.uid][index] = {**copy.deepcopy(item.object), "metadata": metadata}
         self.make_pods(record, choice)
 
     def make_pods(self, record: Record, choice: Choice) -> None:
@@ -257,8 +257,8 @@ class Course:
             seen = ({"name": record.spec.demand[0].name, "count": 2, "requests": {"cpu": "2"}},)
             observed = seen if self.chance.random() < 0.5 else ()
             pause = time_text(self.now + 30) if self.chance.random() < 0.5 else None
-            lost = self.chance.choice((0, 1, 3))
-            self.state(record, "queued", not_before=pause, observed=observed, lost_races=lost, attempt=record.attempt + 1)
+            changes = {"lost_races": self.chance.choice((0, 1, 3)), "attempt": record.attempt + 1}
+            self.state(record, "queued", not_before=pause, observed=observed, **changes)
 
     def waiting(self) -> list[Record]:
         """Gangs that wait."""

@@ -257,12 +257,19 @@ class ConcurrentStarts:
         return True
 
     def _fits_in_any_order(self, whole: t.Mapping[PodClass, int]) -> bool:
-        """The order-free proof for one gang made of all; each class keeps the rules of its own namespace."""
+        """The order-free proof for one gang made of all; each class keeps the rules of its own namespace.
+
+        Nodes that take no pod now take none later; where nothing but requests decides they need not be looked at.
+        """
+        views = [self._view(key) for key in whole]
+        plain = all(view.plain for view in views)
         candidates = []
-        for index, (key, count) in enumerate(whole.items()):
-            candidate = self._view(key).candidate
+        for index, (view, count) in enumerate(zip(views, whole.values(), strict=True)):
+            candidate = view.candidate
             podset = dataclasses.replace(candidate.podset, name=str(index), count=count)
-            candidates.append(dataclasses.replace(candidate, podset=podset))
+            open_nodes = tuple(sorted(view.nodes)) if plain else candidate.filtered.allowed
+            filtered = dataclasses.replace(candidate.filtered, allowed=open_nodes)
+            candidates.append(dataclasses.replace(candidate, podset=podset, filtered=filtered))
         return order_free(PlacementState(self._room, candidates), Budget())
 
 

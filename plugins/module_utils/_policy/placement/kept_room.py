@@ -65,7 +65,9 @@ class KeptRoom:
             room.replace_pods(gone, come)
             self._count(gone, come)
         # The nodes of before are equal to those of now, and whoever remembers something of them finds them again.
-        room.snapshot = dataclasses.replace(snapshot, nodes=room.nodes) if snapshot.nodes is not room.nodes else snapshot
+        room.snapshot = (
+            dataclasses.replace(snapshot, nodes=room.nodes) if snapshot.nodes is not room.nodes else snapshot
+        )
         room.lowest_priority = min(self._priorities, default=0)
         return room
 

@@ -61,7 +61,7 @@ class _Pool:
     """A set of nodes: of each resource what is free on all of them, and the most on one."""
 
     def __init__(self, nodes: tuple[NodeIndex, ...], rows: t.Sequence[Resources]) -> None:
-        """Count what is free now, of each resource when it is asked for; rows are those of all nodes, as they change."""
+        """Count what is free now, of each resource when it is asked for; rows are those of all nodes by now."""
         self.nodes = nodes
         self.members = frozenset(nodes)
         self._all_rows = rows
@@ -176,9 +176,6 @@ class SlotTable:
         return tuple(self.open)
 
 
-_Kept = t.TypeVar("_Kept", SlotTable, _Pool)
-
-
 class Board:
     """The tables of one room after the other, each room the one before with some nodes changed."""
 
@@ -248,15 +245,18 @@ class Board:
             table = SlotTable(filtered, podset, self._pool(filtered.allowed), self._rows)
             self._tables[podset.shape] = table
             self._positions[table] = len(self._log)
-        self._updated(table.pool)
-        return self._updated(table)
+        self._update(table.pool)
+        self._update(table)
+        return table
 
     def union(self, tables: t.Iterable[SlotTable]) -> _Pool:
         """What is free on the nodes that any of these tables speaks of, up to date."""
         pools = list({id(table.pool): table.pool for table in tables}.values())
         if len(pools) == 1:
             return pools[0]
-        return self._updated(self._pool(tuple(sorted(set().union(*(pool.nodes for pool in pools))))))
+        union = self._pool(tuple(sorted(set().union(*(pool.nodes for pool in pools)))))
+        self._update(union)
+        return union
 
     def _pool(self, nodes: tuple[NodeIndex, ...]) -> _Pool:
         """The one pool of a set of nodes."""
@@ -284,15 +284,14 @@ class Board:
             self._victims[key] = possible_victims(room, pairs, pool.nodes)
         return self._victims[key]
 
-    def _updated(self, item: _Kept) -> _Kept:
-        """A table or pool after all that changed since it was asked last."""
+    def _update(self, item: SlotTable | _Pool) -> None:
+        """Let a table or pool read all that changed since it was asked last."""
         self._asked.add(item)
         position = self._positions[item]
         if position < len(self._log):
             for node in set(self._log[position:]):
                 item.update(node)
             self._positions[item] = len(self._log)
-        return item
 
     def _catch_up(self) -> None:
         """Read what changed in the room since."""
@@ -310,7 +309,7 @@ class Board:
             self._changes += 1
         if len(self._log) > _MOST_OUTDATED * (len(self._rows) + 1):
             for item in list(self._positions):
-                self._updated(item)
+                self._update(item)
             self._log, self._positions = [], dict.fromkeys(self._positions, 0)
 
     def _forget_unasked(self) -> None:

@@ -101,7 +101,7 @@ class Kept:
         self.waiting: dict[str, WaitingNotes] = {}
         self.order: list[WaitingNotes] = []
         self.keys: LabelKeys = None
-        # Refusals by class of demand, with all they depend on, and those that depend on nodes only.
+        # Refusals by class of demand, with all they depend on, and verdicts that depend on nodes only.
         self.verdicts: dict[Hashable, tuple[t.Any, Verdict]] = {}
         self._by_nodes: dict[NodeClass, tuple[t.Any, Verdict]] = {}
         # The history that estimates were last compared with.
@@ -222,21 +222,31 @@ class Kept:
         if known is not None and known[0] == basis:
             return known[1]
         # Where the namespace has nothing to say, gangs of all namespaces are judged by nodes alone.
-        alone = None
-        if not rules.quotas and not rules.limit_ranges and not room.snapshot.unread:
+        alone, snapshot = None, room.snapshot
+        if snapshot.nodes_visible and not (rules.quotas or rules.limit_ranges or snapshot.unread):
             alone = self.board.node_class(gang, room)
         by_nodes = self._by_nodes.get(alone) if alone is not None else None
         if by_nodes is not None and by_nodes[0] == nodes:
-            verdict = dataclasses.replace(by_nodes[1], gang=gang.name, namespace=gang.namespace)
+            verdict = _told_of(by_nodes[1], gang)
         else:
             verdict = judge(room, gang, taken, self.board.assess)
+            if alone is not None and not verdict.steering:
+                self._by_nodes[alone] = nodes, verdict
         if verdict.answer != "fits" and not verdict.space.problems:
             self.verdicts[alike] = basis, verdict
-            if alone is not None:
-                self._by_nodes[alone] = nodes, verdict
         return verdict
 
 
 def _priorities(gang: Gang) -> list[tuple[str | None, int | None]]:
     """Class and number of the priority of each podset."""
     return [(podset.constraints.priority_class, podset.constraints.priority) for podset in gang.podsets]
+
+
+def _told_of(verdict: Verdict, gang: Gang) -> Verdict:
+    """A verdict that nodes alone decided, told of another gang of the same podsets, whatever they are called."""
+    names = [podset.name for podset in gang.podsets]
+    podsets = tuple(dataclasses.replace(item, name=name) for item, name in zip(verdict.podsets, names, strict=True))
+    placement = verdict.placement
+    if placement is not None:
+        placement = dict(zip(names, placement.values(), strict=True))
+    return dataclasses.replace(verdict, gang=gang.name, namespace=gang.namespace, podsets=podsets, placement=placement)
