@@ -41,6 +41,8 @@ LabelKeys: t.TypeAlias = "frozenset[str] | None"
 MOST_CLASSES = 24
 # And more than this are not even counted; the rest waits for the next cycle.
 MOST_COUNTED = 400
+# Looks at nodes that all searches of a cycle may spend together.
+MOST_LOOKS = 15_000
 
 
 def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
@@ -155,6 +157,7 @@ class ConcurrentStarts:
         # Of two classes: whether they meet, and how many slots of the second a pod of the first destroys at most.
         self._meetings: dict[tuple[PodClass, PodClass], bool] = {}
         self._harms: dict[tuple[PodClass, PodClass], int] = {}
+        self._budget = Budget(MOST_LOOKS)
 
     def add(self, gang: Gang, steering: Steering) -> None:
         """Count a gang as agreed."""
@@ -270,7 +273,7 @@ class ConcurrentStarts:
             open_nodes = tuple(sorted(view.nodes)) if plain else candidate.filtered.allowed
             filtered = dataclasses.replace(candidate.filtered, allowed=open_nodes)
             candidates.append(dataclasses.replace(candidate, podset=podset, filtered=filtered))
-        return order_free(PlacementState(self._room, candidates), Budget())
+        return order_free(PlacementState(self._room, candidates), self._budget)
 
 
 def _view_of(room: Room, namespace: str, podset: PodSet, board: Board | None) -> _View:

@@ -37,16 +37,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit 
     short_on,
     wanted_in_all,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
-    Candidate,
-    PlacementState,
-)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import NodeIndex, Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import (
-    SAMPLE,
-    emptiest,
-    place_greedily,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import SAMPLE
 
 Pairs = tuple[tuple[PodSet, Constraints], ...]
 # What gangs that are alike to the nodes have in common: shape and number of pods, podset by podset.
@@ -105,10 +97,13 @@ class _Pool:
 class SlotTable:
     """Pods of one shape against the nodes of a room; rows are the free amounts of all nodes as they are by now."""
 
-    def __init__(self, filtered: Filtered, podset: PodSet, pool: _Pool, rows: t.Sequence[Resources]) -> None:
+    def __init__(self, room: Room, podset: PodSet, filtered: Filtered, pool: _Pool, rows: t.Sequence[Resources]) -> None:
         """Count what the nodes that the filters left, those of the pool, take now."""
         self.filtered = filtered
         self.pool = pool
+        self._nodes = room.nodes
+        self._names = sorted(podset.requests)
+        self._scores: dict[NodeIndex, tuple[Resources, float]] = {}
         self._rows = rows
         # In the order in which placement states add up what is lacking.
         self._needs = sorted((name, amount) for name, amount in podset.requests.items() if amount)
@@ -166,14 +161,44 @@ class SlotTable:
             heapq.heappop(heap)
         return heap[0][1] if heap else None
 
-    def sample(self, pods: int) -> tuple[NodeIndex, ...]:
-        """The nodes among which pods are placed: all with room if they are few, else enough for twice as many pods."""
-        slots = 0
+    def spread(self, pods: int) -> dict[NodeIndex, int] | None:
+        """So many pods one after the other on the emptiest node; None if not all find room.
+
+        The same nodes as place_greedily finds: it looks at all with room if they are few, else at enough for twice as
+        many pods.
+        """
+        slots, heap = 0, []
         for turn, node in enumerate(self.open, 1):
+            heap.append((self._score(node), node))
             slots += self._slots[node]
             if turn >= SAMPLE and slots >= 2 * pods:
-                return tuple(self.open[:turn])
-        return tuple(self.open)
+                break
+        heapq.heapify(heap)
+        placed: dict[NodeIndex, int] = {}
+        rows: dict[NodeIndex, Resources] = {}
+        for _pod in range(pods):
+            if not heap:
+                return None
+            _score, node = heapq.heappop(heap)
+            placed[node] = placed.get(node, 0) + 1
+            row = rows[node] = dict(rows.get(node) or self._rows[node])
+            for name, amount in self._needs:
+                row[name] = row.get(name, 0) - amount
+            if self._room_for(row):
+                heapq.heappush(heap, (self._score_of(row, node), node))
+        return placed
+
+    def _score(self, node: NodeIndex) -> float:
+        """How much is used of a node as it is by now; the least used is the first to get a pod."""
+        row, known = self._rows[node], self._scores.get(node)
+        if known is None or known[0] is not row:
+            known = self._scores[node] = row, self._score_of(row, node)
+        return known[1]
+
+    def _score_of(self, row: Resources, node: NodeIndex) -> float:
+        """The same of free amounts, as kube-scheduler's default scoring has it."""
+        whole = self._nodes[node].allocatable
+        return -sum([row.get(name, 0) / whole[name] for name in self._names if whole.get(name)])
 
 
 class Board:
@@ -242,7 +267,7 @@ class Board:
         table = self._tables.get(podset.shape)
         if table is None:
             filtered = filter_nodes(room, wish)
-            table = SlotTable(filtered, podset, self._pool(filtered.allowed), self._rows)
+            table = SlotTable(room, podset, filtered, self._pool(filtered.allowed), self._rows)
             self._tables[podset.shape] = table
             self._positions[table] = len(self._log)
         self._update(table.pool)
@@ -399,11 +424,8 @@ class TableCase:
             return None
         if len(self._tables) > 1:
             return self.plain().fit()
-        ((podset, wish),), (table,) = self._pairs, self._tables
-        few = Filtered(table.sample(podset.count), table.filtered.dropped)
-        state = PlacementState(self.room, [Candidate(podset, wish, few)])
-        placement = place_greedily(state, (0,), emptiest)
-        return self.plain().fit() if placement is None else Placed({}, placement)
+        placed = self._tables[0].spread(self.gang.podsets[0].count)
+        return self.plain().fit() if placed is None else Placed({}, [placed])
 
     def never(self) -> Never | None:
         """See Assessment."""
