@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import typing as t
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import PodTerm
@@ -33,14 +32,10 @@ class KeptRoom:
         """Nothing is known before the first snapshot."""
         self._room: Room | None = None
         self._priorities: collections.Counter[int] = collections.Counter()
-        self._terms: collections.Counter[PodTerm] = collections.Counter()
+        # The anti-affinity of all pods of the snapshot, also of those without a node.
+        self.anti_terms: collections.Counter[PodTerm] = collections.Counter()
         # Changes whenever nodes, or anything of a snapshot but pods and rules of namespaces, are others.
         self.settings = 0
-
-    @property
-    def anti_terms(self) -> t.Collection[PodTerm]:
-        """The anti-affinity of all pods of the snapshot, also of those without a node."""
-        return self._terms.keys()
 
     def follow(self, snapshot: Snapshot) -> Room:
         """The room of this snapshot; it must not be modified."""
@@ -54,7 +49,7 @@ class KeptRoom:
             self.settings += 1
             self._room = room = Room(snapshot)
             self._priorities = collections.Counter(pod.priority for pod in snapshot.pods)
-            self._terms = collections.Counter(term for pod in snapshot.pods for term in pod.anti_affinity)
+            self.anti_terms = collections.Counter(term for pod in snapshot.pods for term in pod.anti_affinity)
             return room
         gone, come = changes
         other = not _alike_but_pods(room.snapshot, snapshot)
@@ -75,9 +70,9 @@ class KeptRoom:
         """Keep count of what is asked of all pods together."""
         self._priorities.update(pod.priority for pod in come)
         self._priorities.subtract(pod.priority for pod in gone)
-        self._terms.update(term for pod in come for term in pod.anti_affinity)
-        self._terms.subtract(term for pod in gone for term in pod.anti_affinity)
-        for counted in (self._priorities, self._terms):
+        self.anti_terms.update(term for pod in come for term in pod.anti_affinity)
+        self.anti_terms.subtract(term for pod in gone for term in pod.anti_affinity)
+        for counted in (self._priorities, self.anti_terms):
             for key in [key for key, count in counted.items() if not count]:
                 del counted[key]
 

@@ -97,7 +97,9 @@ class _Pool:
 class SlotTable:
     """Pods of one shape against the nodes of a room; rows are the free amounts of all nodes as they are by now."""
 
-    def __init__(self, room: Room, podset: PodSet, filtered: Filtered, pool: _Pool, rows: t.Sequence[Resources]) -> None:
+    def __init__(
+        self, room: Room, podset: PodSet, filtered: Filtered, pool: _Pool, rows: t.Sequence[Resources]
+    ) -> None:
         """Count what the nodes that the filters left, those of the pool, take now."""
         self.filtered = filtered
         self.pool = pool
@@ -230,7 +232,9 @@ class Board:
             self._changes += 1
         else:
             self._forget_unasked()
-            self._note([node for node, row in enumerate(room.free) if row is not self._rows[node]], room)
+            changed = [node for node, row in enumerate(room.free) if row is not self._rows[node]]
+            if changed:
+                self._note(changed, room)
         self._room, self._read, self._runtime_classes = room, len(room.touched), classes
         self._victims = {}
 
@@ -257,13 +261,15 @@ class Board:
         """A number that is another one after any change of the followed room."""
         if room is not self._room:
             raise ValueError("another room")
-        self._catch_up()
+        if self._read < len(room.touched):
+            self._catch_up()
         return self._changes
 
     def table(self, podset: PodSet, wish: Constraints) -> SlotTable:
         """The table of a podset's shape, up to date."""
         room = t.cast(Room, self._room)
-        self._catch_up()
+        if self._read < len(room.touched):
+            self._catch_up()
         table = self._tables.get(podset.shape)
         if table is None:
             filtered = filter_nodes(room, wish)
@@ -321,10 +327,9 @@ class Board:
     def _catch_up(self) -> None:
         """Read what changed in the room since."""
         room = t.cast(Room, self._room)
-        if self._read < len(room.touched):
-            self._note(room.touched[self._read :], room)
-            self._read = len(room.touched)
-            self._victims = {}
+        self._note(room.touched[self._read :], room)
+        self._read = len(room.touched)
+        self._victims = {}
 
     def _note(self, nodes: t.Iterable[NodeIndex], room: Room) -> None:
         """Note that nodes changed."""
@@ -413,10 +418,10 @@ class TableCase:
 
     def _overdrawn(self) -> bool:
         """Whether the gang as a whole, or a podset by itself, asks for more than is free."""
-        pairs = zip(self.gang.podsets, self._tables, strict=True)
-        return any(table.found < podset.count for podset, table in pairs) or any(
-            total.short for total in self.totals().values()
-        )
+        if any(table.found < podset.count for podset, table in zip(self.gang.podsets, self._tables, strict=True)):
+            return True
+        totals = self.totals() if self._totals is None else self._totals
+        return any(total.requested > total.free for total in totals.values())
 
     def fit(self) -> Placed | None:
         """See Assessment. In whatever order the pods of a single podset come, each finds one of its slots."""
@@ -456,5 +461,7 @@ def is_plain(room: Room, podset: PodSet, wish: Constraints) -> bool:
     rules = wish.affinity or wish.anti_affinity or wish.spreads or wish.host_ports or wish.claims
     if rules or not any(podset.requests.values()):
         return False
+    if not room.anti_terms:
+        return True
     labels = room.namespace_labels(wish.namespace)
     return not any(term.matches(wish.namespace, wish.labels, labels) for term in room.anti_terms)

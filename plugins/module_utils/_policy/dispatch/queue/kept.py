@@ -108,7 +108,8 @@ class Kept:
         self.history: Mapping[tuple[str | None, str], float] = {}
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
-        self._kinds: dict[Hashable, int] = {}
+        # Numbers of classes of demand, and of kinds of gangs.
+        self.kinds: dict[Hashable, int] = {}
         self._looks: dict[str, Look] = {}
         # Of all gangs: those with rules about other pods, and how many podsets name which priority.
         self._gangs: dict[str, Gang] = {}
@@ -124,12 +125,8 @@ class Kept:
         for known in (self._looks, self.waiting, self.quiet):
             for uid in [uid for uid in known if uid not in uids]:
                 del t.cast("dict[str, t.Any]", known)[uid]
-        if len(self._kinds) > _MOST_FORGOTTEN * (len(self.waiting) + 1000):
-            self._kinds, self.verdicts, self._by_nodes, self.waiting = {}, {}, {}, {}
-
-    def kind(self, what: Hashable) -> int:
-        """A number for something, always the same."""
-        return self._kinds.setdefault(what, len(self._kinds))
+        if len(self.kinds) > _MOST_FORGOTTEN * (len(self.waiting) + 1000):
+            self.kinds, self.verdicts, self._by_nodes, self.waiting = {}, {}, {}, {}
 
     def look(self, record: Record, gang: Gang | None, index: PodIndex, items: Items) -> Look:
         """What is known of a gang; nothing when anything of it is not what it was."""
@@ -164,7 +161,8 @@ class Kept:
         for uid in known.keys() - gangs.keys():
             self._forget_gang(uid)
         for uid in [uid for uid, gang in gangs.items() if known.get(uid) is not gang]:
-            self._forget_gang(uid)
+            if uid in known:
+                self._forget_gang(uid)
             gang = known[uid] = gangs[uid]
             self._priorities.update(_priorities(gang))
             selectors = gang_selectors(gang)

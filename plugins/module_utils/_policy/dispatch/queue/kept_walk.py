@@ -162,15 +162,14 @@ class KeptQueue(Queue):
             if has_end(at, estimate.enforced, self._now):
                 ends[uid] = (at, estimate.enforced)
         # Starts add pods to the room, which are none of started gangs.
-        return self._pods_with_ends(list(self._room.pods_on), ends)
+        return self._pods_with_ends(list(self._room.pods_on), ends) if ends else iter(())
 
     def _pods_with_ends(
         self, pods_on: t.Sequence[t.Sequence[Pod]], ends: Mapping[str, tuple[float | None, bool]]
     ) -> Iterator[Ending]:
         """The endings on these nodes."""
-        if ends:
-            names = {(look.record.namespace, look.record.name): uid for uid, look in self._started.items()}
-            yield from gather_endings(pods_on, ends, partial(gang_of, names))
+        names = {(look.record.namespace, look.record.name): uid for uid, look in self._started.items()}
+        yield from gather_endings(pods_on, ends, partial(gang_of, names))
 
     def _end_of(self, look: Look) -> tuple[float | None, Estimate]:
         """When a started gang began, and how long it runs."""
@@ -259,7 +258,7 @@ class KeptQueue(Queue):
         spec, state = spec_of(record), record.state
         demand = self._demand(record)
         item = queued_gang(uid, spec, record.submitted)
-        alike = kept.kind(self._memory.demand_class(record, demand, self._label_keys))
+        alike = kept.kinds.setdefault(self._memory.demand_class(record, demand, self._label_keys), len(kept.kinds))
         history = (spec.queue, name_prefix(spec.name))
         estimate = super()._estimate(record)
         notes = kept.waiting[uid] = WaitingNotes(
@@ -274,7 +273,7 @@ class KeptQueue(Queue):
             history=history,
             usual=self._history.get(history),
             estimate=estimate,
-            kind=kept.kind((alike, estimate)),
+            kind=kept.kinds.setdefault((alike, estimate), len(kept.kinds)),
         )
         return notes
 
@@ -302,9 +301,9 @@ class KeptQueue(Queue):
 
     def _judge_first(self, notes: WaitingNotes, *, long: bool) -> bool:
         """Judge a gang of which nothing is known, and note what is said of its kind."""
-        self._refusal, holds = None, len(self._reserver.reservations)
+        self._refusal, holds = None, self._reserver.holds
         fits = self._judge(notes.item)
-        if len(self._reserver.reservations) != holds:
+        if self._reserver.holds != holds:
             self._settled, self._settled_long = {}, {}
         elif self._refusal is not None:
             (self._settled_long if long else self._settled)[notes.kind] = discreet(self._refusal)
@@ -339,7 +338,7 @@ class KeptQueue(Queue):
     def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
         """The same; a refusal that names nothing of this gang's own is noted."""
         self._asked_for = alike
-        verdict = super()._ask(item, gang, estimate, alike)
+        verdict = self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
         if verdict.answer != "fits" and not verdict.space.problems:
             self._refusal = verdict
         return verdict

@@ -204,6 +204,8 @@ class Reserver:
         self._given = iter(endings)
         self._endings_so_far: list[Ending] = []
         self._held: list[_Held] = []
+        # How often nodes were held so far.
+        self.holds = 0
         self._refused: dict[tuple[t.Hashable, frozenset[int]], Verdict] = {}
         self._without_moment: set[t.Hashable] = set()
         self._blockers: dict[str, str] = {}
@@ -317,14 +319,19 @@ class Reserver:
             self._without_moment.add(demand)
             if self.terms.hold == "hard":
                 names = frozenset(self.room.nodes[n].name for n in node_class)
-                self._held.append(_Held(Reservation(item.uid, key, names, None, False), node_class, node_class))
+                self._hold(_Held(Reservation(item.uid, key, names, None, False), node_class, node_class))
             return NO_END_KNOWN
         at, case, placed = found
         nodes = self._nodes_to_hold(case, placed, at)
         names = frozenset(self.room.nodes[n].name for n in nodes)
         reservation = Reservation(item.uid, key, names, at, self._firm(nodes, at))
-        self._held.append(_Held(reservation, nodes, node_class))
+        self._hold(_Held(reservation, nodes, node_class))
         return f"{len(nodes)} node(s) are held for it; expected to start by {time_text(at)}"
+
+    def _hold(self, held: _Held) -> None:
+        """Hold nodes for a gang."""
+        self._held.append(held)
+        self.holds += 1
 
     def _earliest(self, gang: Gang, last: Case) -> tuple[float, Case, Placed] | None:
         """The first moment at which so many gangs have ended that this one fits, and how it stands then.

@@ -161,8 +161,9 @@ class Queue:
         for item in self._promised():
             self._promise(item)
             counted |= item.waiting
+        least = self._least_priority()
         for room in (self._room, base):
-            place_waiting_pods(room, world.gangs.values(), self._is_promised, counted, self._least_priority())
+            place_waiting_pods(room, world.gangs.values(), self._is_promised, counted, least)
         self._reserver = self._open_reserver()
 
     # What a cycle begins with.
