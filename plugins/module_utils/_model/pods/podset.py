@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -64,6 +65,11 @@ class PodSet:
     def placement(self) -> Mapping[str, t.Any]:
         """The part of the pod spec that the constraints come from, as plain data."""
         return placement_fields(self.template)
+
+    @functools.cached_property
+    def shape(self) -> str:
+        """Size and constraints of its pods as one text: what they run, and what they are called, is not in it."""
+        return json.dumps([self.placement, self.requests], sort_keys=True, default=str)
 
 
 def infer_podsets(

@@ -162,6 +162,14 @@ def judge_health(subject: Subject, now: float, terms: HealthOptions | None = Non
     return Stay()
 
 
+def depends_on_moments(state: GangState | None) -> bool:
+    """Whether time changes a gang's step only at moments that are known, its next check.
+
+    Of a started gang whose state does not tell when it began nothing can be said beforehand.
+    """
+    return state is None or state.phase not in ACTIVE_PHASES or bool(started_moment(state))
+
+
 def start_is_overdue(state: GangState, now: float, start_timeout: float) -> bool:
     """Whether a gang has been `dispatching` for longer than a start may take: it is undone instead of finished."""
     return now >= _start_ends(state, now, start_timeout)

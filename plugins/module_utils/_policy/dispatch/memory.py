@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.tabl
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import sized_gang, steered_plan
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
     Steering,
@@ -60,9 +61,14 @@ class Memory:
     def __init__(self) -> None:
         """Nothing known yet."""
         self._known: dict[str, _SpecNotes] = {}
+        # The last snapshot, and what sizes depend on in each of its namespaces.
+        self._marks: tuple[Snapshot, dict[str, Hashable]] = Snapshot(), {}
+        # What decisions keep from one cycle to the next.
+        self.kept = Kept()
 
     def keep_only(self, uids: Collection[str]) -> None:
         """Forget records that are gone."""
+        self.kept.keep_only(uids)
         for uid in [uid for uid in tuple(self._known) if uid not in uids]:
             self._known.pop(uid, None)
 
@@ -72,7 +78,7 @@ class Memory:
         if known is None:
             return None, record.unreadable
         if known.gang is None and known.problem is None and known.unforeseen is None:
-            self._work_out(record, known, Snapshot(), _marks(record, Snapshot()))
+            self._work_out(record, known, Snapshot(), _marks(record.namespace, Snapshot()))
         return known.gang, known.problem
 
     def size(self, record: Record, snapshot: Snapshot) -> tuple[Gang | None, str | None]:
@@ -80,9 +86,11 @@ class Memory:
         known = self._of(record)
         if known is None:
             return None, record.unreadable
-        marks = _marks(record, snapshot)
-        if known.marks != marks:
-            self._work_out(record, known, snapshot, marks)
+        marks = self._marks_of(record.namespace, snapshot)
+        if known.marks is not marks:
+            if known.marks != marks:
+                self._work_out(record, known, snapshot, marks)
+            known.marks = marks
         return known.gang, known.problem
 
     def unforeseen(self, record: Record) -> str | None:
@@ -132,8 +140,8 @@ class Memory:
 
     def is_permitted(self, record: Record) -> bool:
         """Whether a gang was found to be one that may be started."""
-        known = self._of(record)
-        return known is not None and known.permitted
+        known = self._known.get(record.uid)
+        return known is not None and known.permitted and known.spec is record.spec
 
     def permitted(self, record: Record, ask: t.Callable[[], str | None]) -> str | None:
         """Why a gang may not be started whoever asks; a yes is remembered, since discovery costs requests."""
@@ -157,6 +165,15 @@ class Memory:
             return None
         return known.refused[1:]
 
+    def _marks_of(self, namespace: str, snapshot: Snapshot) -> Hashable:
+        """The versions of everything outside of its records that sizes in a namespace depend on."""
+        if self._marks[0] is not snapshot:
+            self._marks = snapshot, {}
+        marks = self._marks[1].get(namespace)
+        if marks is None:
+            marks = self._marks[1][namespace] = _marks(namespace, snapshot)
+        return marks
+
     def _of(self, record: Record) -> _SpecNotes | None:
         """The notes on a record's present specification."""
         if record.spec is None:
@@ -179,9 +196,9 @@ class Memory:
             known.unforeseen = unforeseen(error)
 
 
-def _marks(record: Record, snapshot: Snapshot) -> Hashable:
-    """The versions of everything outside of the record that its size depends on."""
-    rules = snapshot.rules.get(record.namespace, NamespaceRules())
+def _marks(namespace: str, snapshot: Snapshot) -> Hashable:
+    """The versions of everything outside of a record that its size depends on."""
+    rules = snapshot.rules.get(namespace, NamespaceRules())
     ranges = tuple(
         (item["metadata"].get("uid"), item["metadata"].get("resourceVersion")) for item in rules.limit_ranges
     )

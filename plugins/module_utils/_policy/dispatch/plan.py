@@ -8,14 +8,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import typing as t
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import HOSTNAME_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     OUTCOME_UNKNOWN,
     REFUSED,
+    WAITING_PHASES,
     Changes,
     Phase,
     advance,
@@ -32,10 +36,13 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.healt
     Step,
     Subject,
     Undo,
+    depends_on_moments,
     judge_health,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept_walk import KeptQueue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import why_never
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
@@ -126,20 +133,22 @@ class CyclePlan:
         return tuple(choice for choice in self.choices if not choice.chosen)
 
 
-def plan_cycle(situation: Situation, options: DispatchOptions, memory: Memory) -> CyclePlan:
+def plan_cycle(
+    situation: Situation, options: DispatchOptions, memory: Memory, *, walker: type[Queue] = KeptQueue
+) -> CyclePlan:
     """Decide: who is refused, what becomes of started gangs, and who of the waiting ones starts.
 
     The queue is walked as if the steps and refusals were carried out already, in this order: a gang that is resumed is
-    refused like any other that waits.
+    refused like any other that waits. walker is how the queue is walked; all ways come to the same.
     """
-    health = _Health(situation, options)
-    after = dict(_after_steps(situation, health.steps))
+    health = _Health(situation, options, memory)
+    after = _after_steps(situation, health.steps)
     refusals, troubles = _refuse(situation, after, options, memory)
     for item in refusals:
         uid, step = item.record.uid, Advance("failed", REFUSED, item.message)
         after[uid] = _advanced(after[uid], situation.now, step)
-    known = {uid: record for uid, record in after.items() if uid not in troubles}
-    choices, more = walk_queue(situation, options, memory, known)
+    known = {uid: record for uid, record in after.items() if uid not in troubles} if troubles else after
+    choices, more = walk_queue(situation, options, memory, known, walker=walker)
     return CyclePlan(
         tuple(refusals),
         tuple(health.steps),
@@ -159,12 +168,19 @@ def without_failed(plan: CyclePlan, failed: Mapping[str, str], now: float) -> di
 
 
 def walk_queue(
-    situation: Situation, options: DispatchOptions, memory: Memory, records: Mapping[str, Record]
+    situation: Situation,
+    options: DispatchOptions,
+    memory: Memory,
+    records: Mapping[str, Record],
+    *,
+    walker: type[Queue] = KeptQueue,
 ) -> tuple[list[Choice], dict[str, str]]:
     """A verdict on each waiting gang in its turn, and the errors of ours that gangs provoked."""
-    queue = Queue(
+    # Threads of slow calls may change the records meanwhile.
+    present = list(records.values())
+    queue = walker(
         situation.world,
-        [record for record in list(records.values()) if not _is_to_rest(record, options)],
+        [item for item in present if item.spec is None or not item.spec.suspended or not _is_to_rest(item, options)],
         elsewhere=situation.elsewhere,
         promises=situation.promises,
         troubled=situation.troubled,
@@ -179,7 +195,7 @@ def walk_queue(
 class _Health:
     """What becomes of the gangs this run is for, one after the other."""
 
-    def __init__(self, situation: Situation, options: DispatchOptions) -> None:
+    def __init__(self, situation: Situation, options: DispatchOptions, memory: Memory) -> None:
         """Judge all of them; whatever has to end for its age waits until it is certain how late it is."""
         self._situation = situation
         self.steps: list[HealthStep] = []
@@ -191,7 +207,7 @@ class _Health:
             return
         # The time that is certain stays behind a little.
         self._late = max(0.0, situation.now - situation.certain)
-        for record, step in judge_gangs(situation, options, situation.certain):
+        for record, step in judge_gangs(situation, options, situation.certain, memory):
             self._sort(record, step)
 
     def _sort(self, record: Record, step: Step | BadInput) -> None:
@@ -224,39 +240,72 @@ class _Health:
             self.steps.append(HealthStep(record, step))
 
 
-def judge_gangs(situation: Situation, options: DispatchOptions, now: float) -> Iterator[tuple[Record, Step | BadInput]]:
-    """What each gang this run is for needs next; an expression that cannot be evaluated is told as such."""
-    rules = HealthOptions(options.bind_timeout, options.start_timeout)
-    snapshot = situation.world.snapshot
-    hosts = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in snapshot.nodes}
+def judge_gangs(
+    situation: Situation, options: DispatchOptions, now: float, memory: Memory | None = None
+) -> Iterator[tuple[Record, Step | BadInput]]:
+    """What each gang this run is for needs next; an expression that cannot be evaluated is told as such.
+
+    With a memory gangs are judged anew only when something of them changed, or time may have a word.
+    """
+    kept = memory.kept if memory is not None else Kept()
+    judging = _Judging(situation, HealthOptions(options.bind_timeout, options.start_timeout), now, kept)
     for record in situation.records.values():
+        if record.state is None and record.spec is not None and not record.spec.suspended:
+            continue
+        if judging.is_quiet(record):
+            continue
         if record.uid in situation.resting and record.uid not in situation.judged:
             continue
-        step: Step | BadInput
+        step: Step | BadInput | None
         try:
-            mine = options.may_touch(record.uid)
-            subject = _subject(record, situation, hosts if snapshot.nodes_visible else None) if mine else None
-            if subject is None:
-                continue
-            step = judge_health(subject, now, rules)
+            step = judging.step(record) if options.may_touch(record.uid) else None
         except BadInput as error:
             step = error
         except Exception as error:  # noqa: BLE001 - it harms no other gang
             step = BadInput("judge", f"gang {record.key}", unforeseen(error))
-        yield record, step
+        if step is not None:
+            yield record, step
 
 
-def _subject(record: Record, situation: Situation, hosts: Mapping[str, str] | None) -> Subject | None:
-    """Everything the judgement needs; None for records that have no state or cannot be read."""
-    world = situation.world
-    gang = world.gangs.get(record.uid)
-    if record.spec is None or gang is None:
-        return None
-    if record.state is None and not record.spec.suspended:
-        return None
-    items = world.items.get(record.uid, {})
-    pods = pods_of(record, world)
-    return Subject(record.spec, record.state, gang.podsets, pods, items, hosts, situation.search, record.terminating)
+class _Judging:
+    """Judges the health of one gang after the other at one moment, with what is known of them."""
+
+    def __init__(self, situation: Situation, rules: HealthOptions, now: float, kept: Kept) -> None:
+        """Rules are those of the run; they do not change while something is kept."""
+        self._situation, self._rules, self._now, self._kept = situation, rules, now, kept
+        snapshot = situation.world.snapshot
+        self._hosts = kept.hosts(snapshot) if snapshot.nodes_visible else None
+
+    def is_quiet(self, record: Record) -> bool:
+        """Whether a waiting gang is known to need no step, now or later."""
+        if self._kept.quiet.get(record.uid) is not record:
+            return False
+        return record.uid not in self._situation.lost and record.uid not in self._situation.ticketless
+
+    def step(self, record: Record) -> Step | None:
+        """The next step of a gang; None for one that there is nothing to be said about."""
+        world, now = self._situation.world, self._now
+        gang = world.gangs.get(record.uid)
+        if record.spec is None or gang is None:
+            return None
+        look = self._kept.look(record, gang, world.pods, world.items.get(record.uid, {}))
+        if look.since <= now < look.until and look.hosts is self._hosts and look.search is self._situation.search:
+            return t.cast(Step, look.step)
+        step = judge_health(self._subject(record, record.spec, gang), now, self._rules)
+        if record.phase in WAITING_PHASES and step == Stay() and not (record.state and record.state.holding):
+            self._kept.quiet[record.uid] = record
+        look.step, look.since, look.hosts, look.search = step, now, self._hosts, self._situation.search
+        look.until = -math.inf
+        if isinstance(step, Stay) and depends_on_moments(record.state):
+            look.until = math.inf if step.next_check is None else step.next_check
+        return step
+
+    def _subject(self, record: Record, spec: GangSpec, gang: Gang) -> Subject:
+        """Everything the judgement needs."""
+        world = self._situation.world
+        items, pods = world.items.get(record.uid, {}), pods_of(record, world)
+        search = self._situation.search
+        return Subject(spec, record.state, gang.podsets, pods, items, self._hosts, search, record.terminating)
 
 
 def _refuse(
@@ -268,6 +317,8 @@ def _refuse(
     troubles: dict[str, str] = {}
     for uid, record in records.items():
         if record.phase != "queued" or not options.may_touch(uid) or uid in situation.resting:
+            continue
+        if uid not in world.problems and memory.is_permitted(record):
             continue
         try:
             planned = partial(memory.plan, record, {})
@@ -287,12 +338,14 @@ def _is_to_rest(record: Record, options: DispatchOptions) -> bool:
     return suspended and record.phase == "queued" and options.may_touch(record.uid)
 
 
-def _after_steps(situation: Situation, steps: Iterable[HealthStep]) -> Iterator[tuple[str, Record]]:
+def _after_steps(situation: Situation, steps: Iterable[HealthStep]) -> dict[str, Record]:
     """The records as they are when the steps are carried out."""
-    taken = {item.record.uid: item.step for item in steps}
-    for uid, record in situation.records.items():
-        step = taken.get(uid)
-        yield uid, _advanced(record, situation.now, step) if isinstance(step, Advance) else record
+    after = dict(situation.records)
+    for item in steps:
+        if isinstance(item.step, Advance):
+            uid = item.record.uid
+            after[uid] = _advanced(after[uid], situation.now, item.step)
+    return after
 
 
 def _advanced(record: Record, now: float, step: Advance) -> Record:

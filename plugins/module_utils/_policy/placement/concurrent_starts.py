@@ -17,13 +17,11 @@ import json
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, confined
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
-    Constraints,
-    read_claims,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import read_wishes
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.placement_state import (
@@ -32,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.plac
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.proof import Budget
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.slot_tables import Board, is_plain
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import order_free
 
 Steering = t.Mapping[str, t.Sequence[str]]
@@ -42,6 +41,8 @@ LabelKeys: t.TypeAlias = "frozenset[str] | None"
 MOST_CLASSES = 24
 # And more than this are not even counted; the rest waits for the next cycle.
 MOST_COUNTED = 400
+# Looks at nodes that all searches of a cycle may spend together.
+MOST_LOOKS = 15_000
 
 
 def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
@@ -50,13 +51,22 @@ def label_keys(snapshot: Snapshot, gangs: t.Iterable[Gang]) -> LabelKeys:
     Most labels name the object a pod comes from, and with them no two gangs would ever be alike.
     """
     terms = {term for pod in snapshot.pods for term in pod.anti_affinity}
-    selectors = {term.selector for term in terms}
-    for gang in gangs:
-        for podset in gang.podsets:
-            if _has_interpod_rules(podset):
-                wish = podset.constraints
-                selectors.update(term.selector for term in (*wish.affinity, *wish.anti_affinity))
-                selectors.update(spread.selector for spread in wish.spreads)
+    return keys_of({*(term.selector for term in terms), *(item for gang in gangs for item in gang_selectors(gang))})
+
+
+def gang_selectors(gang: Gang) -> set[LabelSelector | None]:
+    """By which labels a gang's pods choose their neighbours."""
+    selectors: set[LabelSelector | None] = set()
+    for podset in gang.podsets:
+        if _has_interpod_rules(podset):
+            wish = podset.constraints
+            selectors.update(term.selector for term in (*wish.affinity, *wish.anti_affinity))
+            selectors.update(spread.selector for spread in wish.spreads)
+    return selectors
+
+
+def keys_of(selectors: t.Collection[LabelSelector | None]) -> LabelKeys:
+    """The keys that selectors ask for; None without any selector."""
     if not selectors:
         return None
     return frozenset(item.key for selector in selectors if selector is not None for item in selector.requirements)
@@ -68,12 +78,11 @@ def pod_class(namespace: str, podset: PodSet, keys: LabelKeys) -> PodClass:
     That is their size and constraints; where rules about other pods exist, also the labels these ask for and the
     namespace, which also says whose claims a pod mounts.
     """
-    template = podset.template
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    compared = {key: str(value) for key, value in labels.items() if keys is not None and key in keys}
-    text = json.dumps([compared, podset.placement, podset.requests], sort_keys=True, default=str)
-    apart = keys is not None or read_claims(template.get("spec") or {})
-    return namespace if apart else None, text
+    if keys is None:
+        return namespace if podset.constraints.claims else None, podset.shape
+    labels = (podset.template.get("metadata") or {}).get("labels") or {}
+    compared = {key: str(value) for key, value in labels.items() if key in keys}
+    return namespace, json.dumps(compared, sort_keys=True) + podset.shape
 
 
 def demand_class(gang: Gang, keys: LabelKeys) -> t.Hashable:
@@ -84,9 +93,7 @@ def demand_class(gang: Gang, keys: LabelKeys) -> t.Hashable:
     return (
         gang.namespace,
         tuple((pod_class(gang.namespace, item, keys), item.count, _stated(item)) for item in gang.podsets),
-        gang.own_claims.intersection(
-            name for item in gang.podsets for name in read_claims(item.template.get("spec") or {})
-        ),
+        gang.own_claims.intersection(name for item in gang.podsets for name in item.constraints.claims),
     )
 
 
@@ -134,15 +141,23 @@ class _View:
 class ConcurrentStarts:
     """What was agreed to start on one room, and whether one more gang may join."""
 
-    def __init__(self, room: Room, keys: LabelKeys) -> None:
-        """room: free capacity before this cycle's starts; it must not be modified after the first call of admits."""
+    def __init__(self, room: Room, keys: LabelKeys, board: Board | None = None) -> None:
+        """room: free capacity before this cycle's starts; it must not be modified after the first call of admits.
+
+        board holds tables that were kept for rooms like it, if any; it follows the room when it is needed.
+        """
         self._room = room
         self._keys = keys
+        self._board = board
         self._pods: dict[PodClass, tuple[str, PodSet]] = {}
         self._counts: dict[PodClass, int] = {}
         self._uncounted: dict[PodClass, int] = {}
         self._lost: dict[PodClass, int] = {}
         self._views: dict[PodClass, _View] = {}
+        # Of two classes: whether they meet, and how many slots of the second a pod of the first destroys at most.
+        self._meetings: dict[tuple[PodClass, PodClass], bool] = {}
+        self._harms: dict[tuple[PodClass, PodClass], int] = {}
+        self._budget = Budget(MOST_LOOKS)
 
     def add(self, gang: Gang, steering: Steering) -> None:
         """Count a gang as agreed."""
@@ -186,8 +201,17 @@ class ConcurrentStarts:
         """A class against the room, worked out once."""
         if key not in self._views:
             namespace, podset = self._pods[key]
-            self._views[key] = _view_of(self._room, namespace, podset)
+            if self._board is not None and not self._views:
+                self._board.follow(self._room)
+            self._views[key] = _view_of(self._room, namespace, podset, self._board)
         return self._views[key]
+
+    def _meets(self, one: PodClass, other: PodClass) -> bool:
+        """Whether pods of two classes could get into each other's way, worked out once."""
+        pair = (one, other)
+        if pair not in self._meetings:
+            self._meetings[pair] = self._meetings[(other, one)] = self._view(one).meets(self._view(other))
+        return self._meetings[pair]
 
     def _count_agreed(self) -> None:
         """Note for every agreed class how many of its slots the others may destroy at most."""
@@ -206,21 +230,23 @@ class ConcurrentStarts:
 
     def _harm_of(self, rival: PodClass, count: int, key: PodClass) -> int:
         """How many slots of a class so many pods of a rival may destroy."""
-        mine, theirs = self._view(key), self._view(rival)
-        return count * theirs.harm(mine) if theirs.meets(mine) else 0
+        pair = (rival, key)
+        if pair not in self._harms:
+            self._harms[pair] = self._view(rival).harm(self._view(key)) if self._meets(rival, key) else 0
+        return count * self._harms[pair]
 
     def _connected_classes(self, wanted: t.Collection[PodClass]) -> list[PodClass]:
         """The agreed classes that could meet those wanted, or meet others that could, and so on."""
-        nodes = frozenset().union(*(self._view(key).nodes for key in wanted))
         left = [key for key in self._counts if key not in wanted]
         connected = [key for key in wanted if key in self._counts]
+        members: t.Collection[PodClass] = wanted
         while True:
-            met = [key for key in left if not nodes.isdisjoint(self._view(key).nodes)]
+            met = [key for key in left if any(self._meets(key, member) for member in members)]
             if not met:
                 return connected
             connected += met
-            left = [key for key in left if nodes.isdisjoint(self._view(key).nodes)]
-            nodes = nodes.union(*(self._view(key).nodes for key in met))
+            left = [key for key in left if key not in met]
+            members = met
 
     def _has_to_spare(self, whole: t.Mapping[PodClass, int], wanted: t.Mapping[PodClass, int]) -> bool:
         """Whether each class keeps its slots even if all others destroy as many as they can, by counting alone."""
@@ -234,18 +260,28 @@ class ConcurrentStarts:
         return True
 
     def _fits_in_any_order(self, whole: t.Mapping[PodClass, int]) -> bool:
-        """The order-free proof for one gang made of all; each class keeps the rules of its own namespace."""
+        """The order-free proof for one gang made of all; each class keeps the rules of its own namespace.
+
+        Nodes that take no pod now take none later; where nothing but requests decides they need not be looked at.
+        """
+        views = [self._view(key) for key in whole]
+        plain = all(view.plain for view in views)
         candidates = []
-        for index, (key, count) in enumerate(whole.items()):
-            candidate = self._view(key).candidate
+        for index, (view, count) in enumerate(zip(views, whole.values(), strict=True)):
+            candidate = view.candidate
             podset = dataclasses.replace(candidate.podset, name=str(index), count=count)
-            candidates.append(dataclasses.replace(candidate, podset=podset))
-        return order_free(PlacementState(self._room, candidates), Budget())
+            open_nodes = tuple(sorted(view.nodes)) if plain else candidate.filtered.allowed
+            filtered = dataclasses.replace(candidate.filtered, allowed=open_nodes)
+            candidates.append(dataclasses.replace(candidate, podset=podset, filtered=filtered))
+        return order_free(PlacementState(self._room, candidates), self._budget)
 
 
-def _view_of(room: Room, namespace: str, podset: PodSet) -> _View:
+def _view_of(room: Room, namespace: str, podset: PodSet, board: Board | None) -> _View:
     """The pods of a class against the room, as if they were alone."""
     ((_podset, wish),) = read_wishes(Gang("", namespace, (podset,)), room)
+    if board is not None and is_plain(room, podset, wish):
+        table = board.table(podset, wish)
+        return _View(Candidate(podset, wish, table.filtered), table.found, frozenset(table.open), plain=True)
     filtered = filter_nodes(room, wish)
     slots = {node: _slots(room.free[node], podset.requests) for node in filtered.allowed}
     reach = frozenset(node for node, here in slots.items() if here)

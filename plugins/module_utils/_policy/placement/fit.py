@@ -61,6 +61,48 @@ class Placed:
     placement: Placement
 
 
+class Assessment(t.Protocol):
+    """How a gang stands against a room: everything a verdict about it tells."""
+
+    @property
+    def gang(self) -> Gang:
+        """The gang."""
+
+    @property
+    def room(self) -> Room:
+        """The room."""
+
+    def counted(self) -> tuple[PodsetFit, ...]:
+        """Slots and usable nodes, podset by podset: the numbers every answer has."""
+
+    def measured(self) -> tuple[PodsetFit, ...]:
+        """The same with what is short, the largest holes and the nearest nodes; only a refusal needs all that."""
+
+    def totals(self) -> dict[str, Total]:
+        """Demand of the whole gang against what is free on all nodes any of its podsets may use."""
+
+    def fit(self) -> Placed | None:
+        """How the gang fits for certain now; None if that could not be shown."""
+
+    def never(self) -> Never | None:
+        """That the gang would not even fit on empty nodes; None if it would."""
+
+    def reason(self, podsets: t.Iterable[PodsetFit], totals: t.Mapping[str, Total]) -> str:
+        """The main reason why a gang with these measured numbers that does not fit now waits."""
+
+    def victims(self) -> tuple[str, ...]:
+        """Pods that kube-scheduler might preempt for the gang."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Never:
+    """Why a gang does not even fit on empty nodes, in numbers of those: what runs now makes no difference."""
+
+    reason: str
+    podsets: tuple[PodsetFit, ...]
+    totals: dict[str, Total]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
     """A gang set against a room, ready to be judged."""
@@ -70,6 +112,47 @@ class Case:
     pairs: tuple[tuple[PodSet, Constraints], ...]
     state: PlacementState
     dropped: tuple[t.Mapping[str, int], ...]
+
+    def counted(self) -> tuple[PodsetFit, ...]:
+        """See Assessment."""
+        all_slots = [self.state.slots(index) for index in range(len(self.pairs))]
+        return tuple(
+            PodsetFit(podset.name, podset.count, sum(slots.values()), podset.requests, len(slots), dropped)
+            for (podset, _wish), slots, dropped in zip(self.pairs, all_slots, self.dropped, strict=True)
+        )
+
+    def measured(self) -> tuple[PodsetFit, ...]:
+        """See Assessment."""
+        return tuple(_podset_fit(self, index) for index in range(len(self.pairs)))
+
+    def totals(self) -> dict[str, Total]:
+        """See Assessment."""
+        columns = zip(self.state.resources, zip(*self.state.free.values(), strict=True), strict=False)
+        free = {name: sum(have for have in column if have > 0) for name, column in columns}
+        return {name: Total(amount, free.get(name, 0)) for name, amount in wanted_in_all(self.gang).items()}
+
+    def fit(self) -> Placed | None:
+        """See Assessment."""
+        return try_to_fit(self)
+
+    def never(self) -> Never | None:
+        """See Assessment. Pods that others must join may stay while room is made beside them."""
+        joined = [
+            podset.name for podset, wish in self.pairs if wish.affinity and _affinity_targets_exist(self.room, wish)
+        ]
+        empty = open_case(self.gang, self.room.emptied(), without_affinity=joined)
+        if not _hopeless(empty.state):
+            return None
+        podsets, totals = empty.measured(), empty.totals()
+        return Never(empty.reason(podsets, totals), podsets, totals)
+
+    def reason(self, podsets: t.Iterable[PodsetFit], totals: t.Mapping[str, Total]) -> str:
+        """See Assessment."""
+        return _reason(self, podsets, totals)
+
+    def victims(self) -> tuple[str, ...]:
+        """See Assessment."""
+        return possible_victims(self.room, self.pairs, self.state.nodes)
 
 
 def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...]:
@@ -117,8 +200,16 @@ def try_to_fit(case: Case, budget: Budget | None = None) -> Placed | None:
     return Placed(*found) if found else None
 
 
-def judge(room: Room, gang: Gang, taken: QuotaUse | None = None) -> Verdict:
-    """The verdict for one gang; advice is added by the caller, which may afford to try variants."""
+def judge(
+    room: Room,
+    gang: Gang,
+    taken: QuotaUse | None = None,
+    assess: t.Callable[[Gang, Room], Assessment] = open_case,
+) -> Verdict:
+    """The verdict for one gang; advice is added by the caller, which may afford to try variants.
+
+    assess sets the gang against the room; a caller that asks often may have a faster way to tell the same.
+    """
     pairs = read_wishes(gang, room)
     space, hopeful = judge_namespace(
         gang, pairs, room.snapshot.rules.get(gang.namespace, NamespaceRules()), taken or {}
@@ -126,16 +217,16 @@ def judge(room: Room, gang: Gang, taken: QuotaUse | None = None) -> Verdict:
     open_points = _not_modelled(gang, pairs, room)
     if not room.snapshot.nodes_visible:
         return _namespace_only(gang, space, hopeful, open_points)
-    case = open_case(gang, room)
+    case = assess(gang, room)
     base = _counted(case, space, open_points)
     blocked = _blocked_before_nodes(gang, pairs, room)
     if blocked:
         answer, reason, detail = blocked
-        return dataclasses.replace(base, answer=answer, reason=reason, detail=detail, podsets=_measured(case))
+        return dataclasses.replace(base, answer=answer, reason=reason, detail=detail, podsets=case.measured())
     if not space.passed:
         answer = "waits" if hopeful else "never"
-        return dataclasses.replace(base, answer=answer, reason=_space_reason(space), podsets=_measured(case))
-    placed = try_to_fit(case)
+        return dataclasses.replace(base, answer=answer, reason=_space_reason(space), podsets=case.measured())
+    placed = case.fit()
     return _refusal(case, base) if placed is None else _acceptance(case, base, placed)
 
 
@@ -163,13 +254,8 @@ def _namespace_only(gang: Gang, space: NamespaceFit, hopeful: bool, open_points:
     )
 
 
-def _counted(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
+def _counted(case: Assessment, space: NamespaceFit, open_points: tuple[str, ...]) -> Verdict:
     """The numbers every answer has, before it is known."""
-    all_slots = [case.state.slots(index) for index in range(len(case.pairs))]
-    podsets = tuple(
-        PodsetFit(podset.name, podset.count, sum(slots.values()), podset.requests, len(slots), dropped)
-        for (podset, _wish), slots, dropped in zip(case.pairs, all_slots, case.dropped, strict=True)
-    )
     return Verdict(
         case.gang.name,
         case.gang.namespace,
@@ -178,15 +264,10 @@ def _counted(case: Case, space: NamespaceFit, open_points: tuple[str, ...]) -> V
         None,
         space,
         len(case.room.nodes),
-        podsets,
-        _totals(case),
+        case.counted(),
+        case.totals(),
         open_points,
     )
-
-
-def _measured(case: Case) -> tuple[PodsetFit, ...]:
-    """What is short, the largest holes and the nearest node, podset by podset; only a refusal needs all that."""
-    return tuple(_podset_fit(case, index) for index in range(len(case.pairs)))
 
 
 def _podset_fit(case: Case, index: PodsetIndex) -> PodsetFit:
@@ -210,7 +291,7 @@ def _podset_fit(case: Case, index: PodsetIndex) -> PodsetFit:
         short={name: amount for name, amount in short.items() if amount > 0},
         largest_hole={name: max(0, *column) if column else 0 for name, column in columns.items()},
         nearest_node=None if nearest is None else case.room.nodes[nearest].name,
-        nearest_short={} if nearest is None else _short_on(case.room, podset, nearest),
+        nearest_short={} if nearest is None else short_on(case.room, podset, nearest),
     )
 
 
@@ -224,22 +305,20 @@ def _lack(state: PlacementState, index: PodsetIndex, node: NodeIndex) -> float:
     return lack
 
 
-def _short_on(room: Room, podset: PodSet, node: NodeIndex) -> Resources:
+def short_on(room: Room, podset: PodSet, node: NodeIndex) -> Resources:
     """What one more pod of the podset lacks on a node."""
     free = room.free[node]
     lacks = {name: amount - max(0, free.get(name, 0)) for name, amount in podset.requests.items()}
     return {name: lack for name, lack in lacks.items() if lack > 0}
 
 
-def _totals(case: Case) -> dict[str, Total]:
-    """Demand of the whole gang against what is free on all nodes any of its podsets may use."""
-    wanted: dict[str, int] = {}
-    for podset, _wish in case.pairs:
+def wanted_in_all(gang: Gang) -> Resources:
+    """Demand of the whole gang, resource by resource in the order of their names."""
+    wanted: Resources = {}
+    for podset in gang.podsets:
         for name, amount in podset.requests.items():
             wanted[name] = wanted.get(name, 0) + podset.count * amount
-    columns = zip(case.state.resources, zip(*case.state.free.values(), strict=True), strict=False)
-    free = {name: sum(have for have in column if have > 0) for name, column in columns}
-    return {name: Total(amount, free.get(name, 0)) for name, amount in sorted(wanted.items())}
+    return dict(sorted(wanted.items()))
 
 
 def _blocked_before_nodes(
@@ -308,7 +387,7 @@ def _not_modelled(gang: Gang, pairs: t.Sequence[tuple[PodSet, Constraints]], roo
     return tuple(sorted(points))
 
 
-def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
+def _acceptance(case: Assessment, base: Verdict, placed: Placed) -> Verdict:
     """The verdict for a gang that fits."""
     how = "steered" if placed.narrowing else "now"
     return dataclasses.replace(
@@ -316,9 +395,9 @@ def _acceptance(case: Case, base: Verdict, placed: Placed) -> Verdict:
     )
 
 
-def with_placement(verdict: Verdict, case: Case, placed: Placed) -> Verdict:
+def with_placement(verdict: Verdict, case: Assessment, placed: Placed) -> Verdict:
     """The verdict with steering and placement by the names of podsets and nodes."""
-    names, host_names = [podset.name for podset in case.state.podsets], case.room.host_names
+    names, host_names = [podset.name for podset in case.gang.podsets], case.room.host_names
     return dataclasses.replace(
         verdict,
         steering={names[i]: tuple(sorted(host_names[node] for node in nodes)) for i, nodes in placed.narrowing.items()},
@@ -329,19 +408,15 @@ def with_placement(verdict: Verdict, case: Case, placed: Placed) -> Verdict:
     )
 
 
-def _refusal(case: Case, base: Verdict) -> Verdict:
+def _refusal(case: Assessment, base: Verdict) -> Verdict:
     """The verdict for a gang that does not fit now: for ever, or why it waits."""
-    base = dataclasses.replace(base, podsets=_measured(case), may_preempt=_possible_victims(case))
-    # Pods that others must join may stay while room is made beside them.
-    joined = [podset.name for podset, wish in case.pairs if wish.affinity and _affinity_targets_exist(case.room, wish)]
-    empty = open_case(case.gang, case.room.emptied(), without_affinity=joined)
-    if _hopeless(empty.state):
-        # Its numbers are those of empty nodes: what runs now makes no difference.
-        podsets, totals = _measured(empty), _totals(empty)
+    base = dataclasses.replace(base, podsets=case.measured(), may_preempt=case.victims())
+    never = case.never()
+    if never is not None:
         return dataclasses.replace(
-            base, answer="never", reason=_reason(empty, podsets, totals), podsets=podsets, totals=totals
+            base, answer="never", reason=never.reason, podsets=never.podsets, totals=never.totals
         )
-    return dataclasses.replace(base, answer="waits", reason=_reason(case, base.podsets, base.totals))
+    return dataclasses.replace(base, answer="waits", reason=case.reason(base.podsets, base.totals))
 
 
 def _affinity_targets_exist(room: Room, wish: Constraints) -> bool:
@@ -387,24 +462,39 @@ def _crowded(case: Case) -> bool:
     return False
 
 
-def _possible_victims(case: Case) -> tuple[str, ...]:
-    """Pods of lower priority on nodes the gang may use: kube-scheduler might preempt them; we never count on it."""
-    snapshot = case.room.snapshot
-    priorities = [
-        _priority(wish, snapshot.priorities, snapshot.default_priority) for podset, wish in case.pairs if wish.preempts
-    ]
-    highest = max(priorities, default=case.room.lowest_priority)
-    if highest <= case.room.lowest_priority:
+def possible_victims(
+    room: Room, pairs: t.Iterable[tuple[PodSet, Constraints]], nodes: t.Iterable[NodeIndex]
+) -> tuple[str, ...]:
+    """Pods of lower priority on these nodes: kube-scheduler might preempt them for a gang; we never count on it."""
+    highest = highest_priority(room, pairs)
+    if highest <= room.lowest_priority:
         return ()
-    victims = (pod.key for node in case.state.nodes for pod in case.room.pods_on[node] if pod.priority < highest)
+    victims = (pod.key for node in nodes for pod in room.pods_on[node] if pod.priority < highest)
     return tuple(sorted(victims)[:MOST_VICTIMS_NAMED])
 
 
-def _priority(wish: Constraints, classes: t.Mapping[str, int], default: int) -> int:
+def highest_priority(room: Room, pairs: t.Iterable[tuple[PodSet, Constraints]]) -> int:
+    """The priority of those of a gang's pods that preempt most."""
+    priorities = [_priority(room, wish) for _podset, wish in pairs if wish.preempts]
+    return max(priorities, default=room.lowest_priority)
+
+
+def least_priority(room: Room, gangs: t.Iterable[Gang]) -> int:
+    """The lowest priority of any pod of these gangs."""
+    wishes = [podset.constraints for gang in gangs for podset in gang.podsets]
+    return min((_priority(room, wish) for wish in wishes), default=0)
+
+
+def _priority(room: Room, wish: Constraints) -> int:
     """The priority a podset's pods will get."""
-    if wish.priority_class:
-        return classes.get(wish.priority_class, default)
-    return wish.priority if wish.priority is not None else default
+    return priority_of(wish.priority_class, wish.priority, room.snapshot.priorities, room.snapshot.default_priority)
+
+
+def priority_of(name: str | None, priority: int | None, classes: t.Mapping[str, int], default: int) -> int:
+    """The priority of pods that name a class and a number, or neither."""
+    if name:
+        return classes.get(name, default)
+    return priority if priority is not None else default
 
 
 def occupy(room: Room, gang: Gang, verdict: Verdict) -> None:
@@ -441,19 +531,20 @@ def place_waiting_pods(
     gangs: t.Iterable[Gang],
     promised: t.Callable[[Pod], bool] | None = None,
     counted: t.Container[tuple[str, str]] = (),
+    least: t.Callable[[], int] | None = None,
 ) -> int:
     """Give pods that await the scheduler a place before any gang is considered; those that fit nowhere take none.
 
     Pods of lower priority than every gang come after the gangs in the scheduler's own queue and are left out, except
-    those that were promised their place. Those that were counted, by namespace and name, have one already.
+    those that were promised their place. Those that were counted, by namespace and name, have one already. least
+    tells the lowest priority of any gang where the caller knows it.
     """
     snapshot = room.snapshot
     waiting = [pod for pod in snapshot.pods if pod.waiting is not None and (pod.namespace, pod.name) not in counted]
     if not waiting:
         return 0
-    wishes = [wish for gang in gangs for _podset, wish in read_wishes(gang, room)]
-    least = min((_priority(wish, snapshot.priorities, snapshot.default_priority) for wish in wishes), default=0)
-    waiting = [pod for pod in waiting if pod.priority >= least or (promised is not None and promised(pod))]
+    lowest = least_priority(room, gangs) if least is None else least()
+    waiting = [pod for pod in waiting if pod.priority >= lowest or (promised is not None and promised(pod))]
     placed = 0
     for alike in _alike_pods(sorted(waiting, key=lambda pod: (-pod.priority, pod.key))):
         first = alike[0]

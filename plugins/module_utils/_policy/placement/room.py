@@ -40,7 +40,10 @@ class Room:
         self.lowest_priority = min((pod.priority for pod in snapshot.pods), default=0)
         self._groups: dict[LabelGroup, collections.Counter[int]] | None = None
         self._domains: dict[str, list[str | None]] = {}
-        self._emptied: Room | None = None
+        # At most one, shared with all copies: what is on the nodes makes no difference to it.
+        self._emptied: list[Room] = []
+        # Nodes whose free amounts changed, one after the other; a row of free is replaced then, never modified.
+        self.touched: list[NodeIndex] = []
         for pod in snapshot.pods if pods is None else pods:
             self.add(pod)
 
@@ -53,6 +56,7 @@ class Room:
         for name, amount in pod.requests.items():
             free[name] = free.get(name, 0) - amount
         self.free[i] = free
+        self.touched.append(i)
         self.pods_on[i] = [*self.pods_on[i], pod]
         if pod.host_ports:
             self.ports.setdefault(i, []).extend(pod.host_ports)
@@ -102,15 +106,15 @@ class Room:
 
     def without(self, gone: t.Iterable[Pod]) -> Room:
         """A copy in which these pods have ended; only their nodes are counted anew."""
-        twin = self._twin()
+        twin = self.twin()
         for pod in gone:
             twin._remove(pod)
         return twin
 
-    def _twin(self) -> Room:
+    def twin(self) -> Room:
         """A copy that can be changed; nodes are shared until a pod comes or goes."""
         twin = copy.copy(self)
-        twin.free, twin.pods_on = list(self.free), list(self.pods_on)
+        twin.free, twin.pods_on, twin.touched = list(self.free), list(self.pods_on), []
         twin.ports = {i: list(ports) for i, ports in self.ports.items()}
         twin.anti_terms = {term: collections.Counter(counts) for term, counts in self.anti_terms.items()}
         twin.used_claims = collections.Counter(self.used_claims)
@@ -126,7 +130,10 @@ class Room:
         for name, amount in pod.requests.items():
             free[name] += amount
         self.free[i] = free
-        self.pods_on[i] = [other for other in self.pods_on[i] if other is not pod]
+        self.touched.append(i)
+        here = self.pods_on[i]
+        place = next(place for place, other in enumerate(here) if other is pod)
+        self.pods_on[i] = [*here[:place], *here[place + 1 :]]
         if pod.host_ports:
             self.ports[i] = [port for other in self.pods_on[i] for port in other.host_ports]
         for term in pod.anti_affinity:
@@ -136,13 +143,37 @@ class Room:
         if self._groups is not None:
             self._groups[_group_of(pod)][i] -= 1
 
+    def replace_pods(self, gone: t.Sequence[Pod], come: t.Sequence[Pod]) -> None:
+        """Take pods of the snapshot off and add others; pods that occupy nothing do not matter."""
+        for pod in gone:
+            if pod.node in self.index:
+                self._remove(pod)
+        for pod in come:
+            self.add(pod)
+        for i in {self.index[pod.node] for pod in gone if pod.node in self.index}:
+            # Counted anew, so that nothing is left of pods that are gone.
+            free = dict(self.nodes[i].allocatable)
+            for pod in self.pods_on[i]:
+                for name, amount in pod.requests.items():
+                    free[name] = free.get(name, 0) - amount
+            self.free[i] = free
+        for term in {term for pod in gone for term in pod.anti_affinity}:
+            if term in self.anti_terms and not any(self.anti_terms[term].values()):
+                del self.anti_terms[term]
+        self.used_claims = +self.used_claims
+        self.touched = []
+
+    def forget_emptied(self) -> None:
+        """Pods that always come back, or what decides about nodes besides, changed."""
+        self._emptied = []
+
     def emptied(self) -> Room:
         """The nodes at their best: all open, and only pods that always come back (DaemonSets, static pods) on them."""
-        if self._emptied is None:
+        if not self._emptied:
             nodes = tuple(_opened(node) for node in self.nodes)
             stays = tuple(pod for pod in self.snapshot.pods if pod.stays)
-            self._emptied = Room(dataclasses.replace(self.snapshot, nodes=nodes, pods=stays))
-        return self._emptied
+            self._emptied.append(Room(dataclasses.replace(self.snapshot, nodes=nodes, pods=stays)))
+        return self._emptied[0]
 
     def opened(self, names: t.Collection[str] | None = None) -> Room:
         """A copy in which these nodes (default: all) are neither cordoned nor tainted for a passing condition."""

@@ -70,6 +70,7 @@ _GENERATED = re.compile(r"(?:[-_.](?:\d+|(?=[a-z0-9]*\d)[a-z0-9]{5,}))+$")
 _PERCENTILE = 0.9
 
 Judging = t.Callable[[Room, Gang, "QuotaUse | None"], Verdict]
+Reaching = t.Callable[[Gang, Room], "frozenset[NodeIndex] | None"]
 
 NO_END_KNOWN = "no reservation: no end is known for enough of what runs on its nodes"
 
@@ -157,12 +158,19 @@ def usual_run_time(seconds: t.Collection[float]) -> float:
     return sorted(seconds)[math.ceil(_PERCENTILE * len(seconds)) - 1]
 
 
+def has_end(at: float | None, enforced: bool, now: float) -> bool:
+    """Whether an end can be counted on; a guess that has passed already says nothing any more."""
+    return at is not None and (enforced or at > now)
+
+
 def gather_endings(
-    room: Room, ends: t.Mapping[str, tuple[float | None, bool]], gang_of: t.Callable[[Pod], str | None]
+    pods_on: t.Iterable[t.Iterable[Pod]],
+    ends: t.Mapping[str, tuple[float | None, bool]],
+    gang_of: t.Callable[[Pod], str | None],
 ) -> list[Ending]:
-    """The pods of started gangs that stand in the room, with their end; ends maps a gang's uid to (at, enforced)."""
+    """The pods of started gangs that stand on nodes, with their end; ends maps a gang's uid to (at, enforced)."""
     found: dict[str, list[Pod]] = collections.defaultdict(list)
-    for here in room.pods_on:
+    for here in pods_on:
         for pod in here:
             uid = gang_of(pod)
             if uid is not None and uid in ends:
@@ -180,25 +188,36 @@ class Reserver:
         now: float,
         terms: ReserveOptions | None = None,
         judging: Judging = judge_alone,
+        reaching: Reaching | None = None,
     ) -> None:
         """Take the cycle's room, to which starts are added, and what is known of the ends of its pods.
 
-        judging answers for a gang on the whole room; a caller may give one that explains less.
+        Endings are not looked at before they are needed. judging answers for a gang on the whole room; a caller may
+        give one that explains less. reaching tells which nodes a gang may use where it can do so without looking at
+        each, else None.
         """
         self.room = room
         self.judging = judging
+        self.reaching = reaching
         self.now = now
         self.terms = terms or ReserveOptions()
-        self._endings = [ending for ending in endings if self._has_end(ending)]
+        self._given = iter(endings)
+        self._endings_so_far: list[Ending] = []
         self._held: list[_Held] = []
+        # How often nodes were held so far.
+        self.holds = 0
         self._refused: dict[tuple[t.Hashable, frozenset[int]], Verdict] = {}
         self._without_moment: set[t.Hashable] = set()
         self._blockers: dict[str, str] = {}
         self._horizon: Room | None = None
 
-    def _has_end(self, ending: Ending) -> bool:
-        """Whether an end can be counted on; a guess that has passed already says nothing any more."""
-        return ending.at is not None and (ending.enforced or ending.at > self.now)
+    @property
+    def _endings(self) -> list[Ending]:
+        """The ends that can be counted on, those of this cycle's starts last."""
+        given = [ending for ending in self._given if has_end(ending.at, ending.enforced, self.now)]
+        if given:
+            self._endings_so_far[:0] = given
+        return self._endings_so_far
 
     @property
     def reservations(self) -> tuple[Reservation, ...]:
@@ -250,7 +269,7 @@ class Reserver:
         self._horizon = None
         pods = tuple(pod for n, count in sorted(before.items()) for pod in self.room.pods_on[n][count:])
         if estimate.seconds is not None:
-            self._endings.append(Ending(pods, self.now + estimate.seconds, estimate.enforced))
+            self._endings_so_far.append(Ending(pods, self.now + estimate.seconds, estimate.enforced))
         return pods
 
     def _nodes_of(self, verdict: Verdict) -> set[int]:
@@ -281,6 +300,13 @@ class Reserver:
             return None
         if demand is not None and demand in self._without_moment:
             return NO_END_KNOWN
+        if not self._held and not self._endings and self.terms.hold == "soft":
+            # Nobody is known to leave, so that no moment comes to anything.
+            self._without_moment.add(demand)
+            return NO_END_KNOWN
+        reach = self.reaching(gang, self.room) if self.reaching is not None else None
+        if reach is not None and any(not reach.isdisjoint(held.node_class) for held in self._held):
+            return None
         if self._horizon is None:
             self._horizon = self.room.without(pod for ending in self._endings for pod in ending.pods)
         last = open_case(gang, self._horizon)
@@ -293,14 +319,19 @@ class Reserver:
             self._without_moment.add(demand)
             if self.terms.hold == "hard":
                 names = frozenset(self.room.nodes[n].name for n in node_class)
-                self._held.append(_Held(Reservation(item.uid, key, names, None, False), node_class, node_class))
+                self._hold(_Held(Reservation(item.uid, key, names, None, False), node_class, node_class))
             return NO_END_KNOWN
         at, case, placed = found
         nodes = self._nodes_to_hold(case, placed, at)
         names = frozenset(self.room.nodes[n].name for n in nodes)
         reservation = Reservation(item.uid, key, names, at, self._firm(nodes, at))
-        self._held.append(_Held(reservation, nodes, node_class))
+        self._hold(_Held(reservation, nodes, node_class))
         return f"{len(nodes)} node(s) are held for it; expected to start by {time_text(at)}"
+
+    def _hold(self, held: _Held) -> None:
+        """Hold nodes for a gang."""
+        self._held.append(held)
+        self.holds += 1
 
     def _earliest(self, gang: Gang, last: Case) -> tuple[float, Case, Placed] | None:
         """The first moment at which so many gangs have ended that this one fits, and how it stands then.

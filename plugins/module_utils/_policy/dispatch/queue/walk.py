@@ -3,7 +3,11 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The walk down the queue: room with everything promised taken off, then one verdict after the other in order."""
+"""The walk down the queue: room with everything promised taken off, then one verdict after the other in order.
+
+This is the plain algorithm: it works everything out anew. A run keeps what did not change (queue/kept_walk.py) and has
+to come to the same.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     pods_to_make,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
+    Ending,
     Estimate,
     ReserveOptions,
     Reserver,
@@ -63,6 +68,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
+    LabelKeys,
     label_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import place_waiting_pods, read_wishes
@@ -83,12 +89,17 @@ _HELD_BACK = ("max_starts", "paced", "after_others")
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """One waiting gang and the verdict on it; chosen ones are to be started."""
+    """One waiting gang and what is said of it or of one that is alike; chosen ones are to be started."""
 
     record: Record
     gang: Gang
-    verdict: Verdict
+    said: Verdict
     chosen: bool
+
+    @functools.cached_property
+    def verdict(self) -> Verdict:
+        """The verdict with the names of this gang and its podsets."""
+        return _renamed(self.said, self.gang)
 
     @functools.cached_property
     def told(self) -> dict[str, t.Any]:
@@ -97,7 +108,7 @@ class Choice:
 
     def postponed(self, reason: str, detail: str) -> Choice:
         """A chosen gang that has to wait after all."""
-        return dataclasses.replace(self, verdict=self.verdict.held_back(reason, detail), chosen=False)
+        return dataclasses.replace(self, said=self.verdict.held_back(reason, detail), chosen=False)
 
 
 class Queue:
@@ -134,7 +145,6 @@ class Queue:
         # Between two tries of a Job a running gang lacks pods for a while; nobody waits for controllers then.
         self._running = {(item.namespace, item.name) for item in self._records.values() if item.phase == "running"}
         self._taken: QuotaUse = {}
-        self._names = dict(self._names_in_use())
         self._barriers: list[tuple[str, frozenset[int]]] = []
         self._paced: str | None = None
         self._held_back: dict[Hashable, Verdict] = {}
@@ -143,19 +153,37 @@ class Queue:
         self._starts = 0
         # Errors of ours that gangs provoked, by record; those gangs hold up nobody.
         self.unforeseen: dict[str, str] = {}
-        gangs = list(world.gangs.values())
-        self._room, base = Room(world.snapshot), Room(world.snapshot)
-        promised = (item.gang for item in self._promises.values())
-        self._label_keys = label_keys(world.snapshot, itertools.chain(gangs, promised))
-        self._together = ConcurrentStarts(base, self._label_keys)
+        self._room, base = self._open_rooms()
+        self._label_keys = self._keys_that_matter()
+        self._together = self._open_together(base)
         self._pace = Pace(self._made_per_second(), terms.start_timeout)
         counted: set[tuple[str, str]] = set()
         for item in self._promised():
             self._promise(item)
             counted |= item.waiting
+        least = self._least_priority()
         for room in (self._room, base):
-            place_waiting_pods(room, gangs, self._is_promised, counted)
+            place_waiting_pods(room, world.gangs.values(), self._is_promised, counted, least)
         self._reserver = self._open_reserver()
+
+    # What a cycle begins with.
+
+    def _open_rooms(self) -> tuple[Room, Room]:
+        """The room of the snapshot, for this cycle's starts and for what they have to share."""
+        return Room(self._world.snapshot), Room(self._world.snapshot)
+
+    def _keys_that_matter(self) -> LabelKeys:
+        """The labels by which pods differ to others."""
+        promised = (item.gang for item in self._promises.values())
+        return label_keys(self._world.snapshot, itertools.chain(self._world.gangs.values(), promised))
+
+    def _least_priority(self) -> Callable[[], int] | None:
+        """How to tell the lowest priority of any gang, if not by looking at all."""
+        return None
+
+    def _open_together(self, base: Room) -> ConcurrentStarts:
+        """What watches over gangs that start at once."""
+        return ConcurrentStarts(base, self._label_keys)
 
     def decide(self) -> list[Choice]:
         """Verdicts on all waiting gangs that may be asked now, in the order of the queue."""
@@ -200,7 +228,7 @@ class Queue:
             known = uid in self._world.gangs and record.spec is not None and uid not in self._promises
             if known and record.state is not None and record.phase in STARTED_PHASES:
                 left = self._alone(record, partial(self._outstanding, record, record.state))
-                yield left or _all_of(self._world.gangs[uid])
+                yield left or all_of(self._world.gangs[uid])
         yield from self._promises.values()
 
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
@@ -252,18 +280,33 @@ class Queue:
         tickets = (str(ticket["metadata"].get("uid")) for found in self._world.tickets.values() for ticket in found)
         return made_per_second(pods, frozenset(tickets), self._now)
 
-    def _names_in_use(self) -> Iterator[tuple[Name, str]]:
+    @functools.cached_property
+    def _names(self) -> dict[Name, str]:
         """Objects of started gangs and whose they are."""
+        names: dict[Name, str] = {}
         for uid, tickets in self._world.tickets.items():
             record = self._records.get(uid)
-            for ticket in tickets:
-                for key in ticket_keys(ticket):
-                    yield key.identity, record.key if record is not None else uid
+            owner = record.key if record is not None else uid
+            names.update((name, owner) for ticket in tickets for name in self._ticket_names(ticket))
+        return names
+
+    def _ticket_names(self, ticket: Mapping[str, t.Any]) -> tuple[Name, ...]:
+        """The objects a ticket lists."""
+        return tuple(key.identity for key in ticket_keys(ticket))
 
     # Run times.
 
     def _open_reserver(self) -> Reserver:
         """The judge of this cycle, with what is known about when started gangs end."""
+        return Reserver(self._room, self._endings(), self._now, self._reserve_options())
+
+    def _reserve_options(self) -> ReserveOptions:
+        """What policy asks for."""
+        after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
+        return ReserveOptions(after, self._terms.hold)
+
+    def _endings(self) -> Iterable[Ending]:
+        """The pods of started gangs and when they end."""
         ends: dict[str, tuple[float | None, bool]] = {}
         names: dict[tuple[str, str], str] = {}
         for uid, record in self._records.items():
@@ -273,14 +316,7 @@ class Queue:
             began = read_time(record.state.started_at) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
             names[(record.namespace, record.name)] = uid
-
-        def gang_of(pod: Pod) -> str | None:
-            """Real pods carry the label; promised ones are named after their gang."""
-            return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
-
-        after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
-        endings = gather_endings(self._room, ends, gang_of)
-        return Reserver(self._room, endings, self._now, ReserveOptions(after, self._terms.hold))
+        return gather_endings(self._room.pods_on, ends, partial(gang_of, names))
 
     def _estimate(self, record: Record) -> Estimate:
         """How long a gang will run, as far as anybody can tell."""
@@ -308,10 +344,14 @@ class Queue:
         small = declared_too_small(record.state, self._world.gangs[record.uid].podsets) if record.state else None
         if small is not None:
             return self._waits(record, "declared_too_small", small)
-        eligible = read_time(record.state.not_before) if record.state is not None else None
+        eligible = self._eligible(record)
         if eligible is not None and eligible > self._now:
             return self._waits(record, "paused", f"until {record.state.not_before}" if record.state else "")
         return None
+
+    def _eligible(self, record: Record) -> float | None:
+        """Until when a gang pauses; None when it does not."""
+        return read_time(record.state.not_before) if record.state is not None else None
 
     def _judge(self, item: QueuedGang) -> bool:
         """Judge one gang in its turn; True when it starts and takes its place, or would if this run were for it."""
@@ -321,11 +361,11 @@ class Queue:
     def _judge_record(self, item: QueuedGang, record: Record) -> bool:
         """The same, where an error of ours ends in nothing."""
         gang, estimate = self._demand(record), self._estimate(record)
-        alike = self._memory.demand_class(record, gang, self._label_keys)
+        alike = self._alike(record, gang)
         mine = self._may_start(record)
         known = self._held_back.get(alike) if mine else None
-        verdict = known or self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
-        verdict = _discreet(_renamed(verdict, gang))
+        verdict = known or self._ask(item, gang, estimate, alike)
+        verdict = discreet(_renamed(verdict, gang))
         if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, gang, verdict)
             if verdict.reason in _HELD_BACK:
@@ -337,6 +377,14 @@ class Queue:
         if fits and mine:
             self._start(gang, verdict, estimate)
         return fits
+
+    def _alike(self, record: Record, gang: Gang) -> Hashable:
+        """Equal for gangs that get the same answer from the same room."""
+        return self._memory.demand_class(record, gang, self._label_keys)
+
+    def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
+        """What rooms, rules and reservations say of a gang."""
+        return self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
 
     def _start(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:
         """Let a chosen gang take its place."""
@@ -363,10 +411,10 @@ class Queue:
         if self._terms.max_starts is not None and self._starts >= self._terms.max_starts:
             return verdict.held_back("max_starts", f"{self._starts} started in this cycle")
         if self._paced is not None:
-            return verdict.held_back("paced", _behind(self._paced, record))
+            return verdict.held_back("paced", behind(self._paced, record))
         barrier = self._barrier(gang, verdict)
         if barrier is not None:
-            return verdict.held_back("after_others", _behind(barrier, record))
+            return verdict.held_back("after_others", behind(barrier, record))
         if not self._pace.allows(pods_to_make(gang)):
             # Smaller ones behind it would make it wait for ever.
             self._paced = record.key
@@ -400,7 +448,7 @@ class Queue:
         """A gang that was not asked because of one before it."""
         record = self._records[uid]
         first = self._records.get(blocker or "")
-        detail = _behind(first.key, record) if first is not None else ""
+        detail = behind(first.key, record) if first is not None else ""
         return Choice(record, self._demand(record), self._waits(record, "behind", detail), False)
 
     def _waits(self, record: Record, reason: str, detail: str) -> Verdict:
@@ -420,17 +468,22 @@ class Queue:
         )
 
 
-def _all_of(gang: Gang) -> Outstanding:
+def gang_of(names: Mapping[tuple[str, str], str], pod: Pod) -> str | None:
+    """The gang a pod belongs to: real pods carry the label; promised ones are named after their gang."""
+    return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
+
+
+def all_of(gang: Gang) -> Outstanding:
     """A started gang of which nobody can tell what it still gets: all of it, which is never too little."""
     return Outstanding(gang, {podset.name: podset.count for podset in gang.podsets})
 
 
-def _behind(key: str, reader: Record) -> str:
+def behind(key: str, reader: Record) -> str:
     """That a gang waits for the one of this key, as far as those who read its record may know of that one."""
     return f"behind {gang_for_reader(key, reader.namespace)}"
 
 
-def _discreet(verdict: Verdict) -> Verdict:
+def discreet(verdict: Verdict) -> Verdict:
     """A verdict as those who read the gang's record may see it: pods of other namespaces have no names."""
     own = tuple(key for key in verdict.may_preempt if key.partition("/")[0] == verdict.namespace)
     if len(own) == len(verdict.may_preempt):

@@ -61,7 +61,7 @@ def reserver(nodes, pods=(), ends=None, **terms):
     """A cycle on these nodes and pods; ends by gang label: seconds from now, and whether enforced."""
     here = room(nodes, pods)
     at = {uid: (None if seconds is None else NOW + seconds, firm) for uid, (seconds, firm) in (ends or {}).items()}
-    endings = gather_endings(here, at, lambda item: item.labels.get("gang"))
+    endings = gather_endings(here.pods_on, at, lambda item: item.labels.get("gang"))
     return Reserver(here, endings, NOW, ReserveOptions(**terms))
 
 
@@ -555,7 +555,7 @@ def test_a_node_that_is_overdrawn_has_no_slot_rather_than_less_than_none():
 def test_what_was_unproven_stays_unproven_when_steered_off_held_nodes():
     pods = [running("a", "one"), running("b", "two", "3")]
     here = room(nodes_of("a", "b", "c"), pods, webhooks=("injector",))
-    endings = gather_endings(here, {"one": (NOW + 2 * HOUR, True)}, lambda item: item.labels.get("gang"))
+    endings = gather_endings(here.pods_on, {"one": (NOW + 2 * HOUR, True)}, lambda item: item.labels.get("gang"))
     cycle = Reserver(here, endings, NOW)
     cycle.judge(queued("big"), cpus(2, 4, "big"), Estimate())
     verdict = cycle.judge(queued("late"), cpus(1, 1, "late"), Estimate())

@@ -38,6 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.timestam
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding, index_pods
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept_walk import KeptQueue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement import fit
@@ -112,18 +113,29 @@ def choose(
         items={},
         accounts=accounts,
     )
-    terms = DispatchOptions(namespaces=("default",), **terms)
-    queue = Queue(
-        world,
-        records,
-        elsewhere=elsewhere,
-        promises=promises,
-        troubled=troubled,
-        terms=terms,
-        memory=memory,
-        now=NOW,
-    )
-    return queue.decide()
+    options = DispatchOptions(namespaces=("default",), **terms)
+
+    def walk(walker, memory):
+        queue = walker(
+            world,
+            records,
+            elsewhere=elsewhere,
+            promises=promises,
+            troubled=troubled,
+            terms=options,
+            memory=memory,
+            now=NOW,
+        )
+        return queue.decide()
+
+    choices = walk(Queue, memory)
+    # Whoever keeps what did not change says the same, whether it is the first cycle or not.
+    for _cycle in range(2):
+        again = walk(KeptQueue, memory)
+        assert [(item.record, item.verdict, item.chosen) for item in again] == [
+            (item.record, item.verdict, item.chosen) for item in choices
+        ]
+    return choices
 
 
 def decide(records, **settings):

@@ -1,0 +1,349 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The walk down the queue that costs what changed.
+
+Invariant: it comes to the very same choices, in the same order and words, as the plain walk (queue/walk.py) on the same
+world, whatever the cycles before were. It is the same walk; only these parts are replaced:
+
+- rooms and slot tables are kept and brought up to date instead of built anew;
+- what follows from a record and its specification is noted once;
+- what was said of one gang that does not fit is said of all gangs of its kind that follow: room only shrinks while a
+  queue is walked, and a refusal is not worked out twice. That ends when nodes are held for somebody, and for gangs that
+  may hold nodes themselves when a gang starts. A kind is everything the walk asks a gang for: the class of its demand
+  and what is known of its run time.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import typing as t
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import partial
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept, Look, WaitingNotes
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
+    QueuedGang,
+    effective_priority,
+    queued_gang,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.pace import (
+    RECENT_SECONDS,
+    made_per_second,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
+    Ending,
+    Estimate,
+    Reserver,
+    gather_endings,
+    has_end,
+    name_prefix,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import (
+    Choice,
+    Name,
+    Queue,
+    all_of,
+    behind,
+    discreet,
+    gang_of,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
+    ConcurrentStarts,
+    LabelKeys,
+    gang_selectors,
+    keys_of,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+
+_BY_KEY = operator.attrgetter("key")
+
+
+class KeptQueue(Queue):
+    """One cycle's walk, with what the cycles before have worked out."""
+
+    # What a cycle begins with.
+
+    def _open_rooms(self) -> tuple[Room, Room]:
+        """Twins of the room that is kept."""
+        self._kept: Kept = self._memory.kept
+        self._refusal: Verdict | None = None
+        self._asked_for: Hashable = None
+        # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
+        self._settled: dict[int, Verdict] = {}
+        self._settled_long: dict[int, Verdict] = {}
+        self._kept.cycle += 1
+        room = self._kept.room.follow(self._world.snapshot)
+        return room.twin(), room.twin()
+
+    def _keys_that_matter(self) -> LabelKeys:
+        """The same keys from what is known of pods and gangs; with others no gang is of the class it was."""
+        kept = self._kept
+        selectors = {term.selector for term in kept.room.anti_terms} | kept.selectors(self._world.gangs)
+        keys = keys_of(selectors.union(*(gang_selectors(item.gang) for item in self._promises.values())))
+        if keys != kept.keys:
+            kept.keys, kept.waiting = keys, {}
+        return keys
+
+    def _open_together(self, base: Room) -> ConcurrentStarts:
+        """The same with the tables of what is shared."""
+        return ConcurrentStarts(base, self._label_keys, self._kept.shared)
+
+    def _open_reserver(self) -> Reserver:
+        """The same with tables that follow the room as it is now; ends are looked for when somebody asks."""
+        self._kept.board.follow(self._room)
+        options, reach = self._reserve_options(), self._kept.board.reach
+        return Reserver(self._room, self._endings(), self._now, options, self._judge_demand, reach)
+
+    def _judge_demand(self, room: Room, gang: Gang, taken: QuotaUse | None) -> Verdict:
+        return self._kept.judge(self._asked_for, room, gang, taken)
+
+    @functools.cached_property
+    def _started(self) -> dict[str, Look]:
+        """What is known of all started gangs as they are now."""
+        world, kept = self._world, self._kept
+        return {
+            uid: kept.look(record, world.gangs.get(uid), world.pods, world.items.get(uid, {}))
+            for uid, record in self._records.items()
+            if record.phase in STARTED_PHASES and record.state is not None and record.spec is not None
+        }
+
+    def _promised(self) -> Iterator[Outstanding]:
+        """The same without gangs of which is known that nothing is outstanding."""
+        for uid, look in self._started.items():
+            record, gang = look.record, look.gang
+            if gang is None or record.state is None or uid in self._promises:
+                continue
+            if look.settled_at is not None and look.settled_at <= self._now:
+                continue
+            left = self._alone(record, partial(self._outstanding, record, record.state))
+            if left is not None and not left.counts and not left.waiting:
+                look.settled_at = self._now
+            yield left or all_of(gang)
+        yield from self._promises.values()
+
+    def _least_priority(self) -> Callable[[], int] | None:
+        """The same from what is known of all gangs."""
+        return partial(self._kept.least_priority, self._world.snapshot)
+
+    def _made_per_second(self) -> float:
+        """The same, looking only at gangs with young pods."""
+        young = list(self._kept.recent_pods(self._world.pods, self._now - RECENT_SECONDS))
+        if not young:
+            return 0.0
+        found = self._world.tickets.values()
+        tickets = frozenset(str(ticket["metadata"].get("uid")) for tickets in found for ticket in tickets)
+        return made_per_second(young, tickets, self._now)
+
+    def _ticket_names(self, ticket: Mapping[str, t.Any]) -> tuple[Name, ...]:
+        """The same, read once."""
+        return self._kept.ticket_names(ticket, super()._ticket_names)
+
+    def _endings(self) -> Iterator[Ending]:
+        """The same, of those gangs only whose end can be counted on; pods are looked for when somebody asks."""
+        ends: dict[str, tuple[float | None, bool]] = {}
+        for uid, look in self._started.items():
+            began, estimate = self._end_of(look)
+            at = None if estimate.seconds is None else (began or self._now) + estimate.seconds
+            if has_end(at, estimate.enforced, self._now):
+                ends[uid] = (at, estimate.enforced)
+        # Starts add pods to the room, which are none of started gangs.
+        return self._pods_with_ends(list(self._room.pods_on), ends) if ends else iter(())
+
+    def _pods_with_ends(
+        self, pods_on: t.Sequence[t.Sequence[Pod]], ends: Mapping[str, tuple[float | None, bool]]
+    ) -> Iterator[Ending]:
+        """The endings on these nodes."""
+        names = {(look.record.namespace, look.record.name): uid for uid, look in self._started.items()}
+        yield from gather_endings(pods_on, ends, partial(gang_of, names))
+
+    def _end_of(self, look: Look) -> tuple[float | None, Estimate]:
+        """When a started gang began, and how long it runs."""
+        record, spec = look.record, spec_of(look.record)
+        if look.history is None:
+            look.history = (spec.queue, name_prefix(spec.name))
+        usual = self._history.get(look.history)
+        if look.end is None or look.usual != usual:
+            estimate = self._alone(record, partial(self._estimate, record))
+            began = read_time(record.state.started_at) if record.state is not None else None
+            if estimate is None:
+                return began, Estimate()
+            look.end, look.usual = (began, estimate), usual
+        return look.end
+
+    # Who waits, in order.
+
+    def decide(self) -> list[Choice]:
+        """See Queue."""
+        kept, now = self._kept, self._now
+        entered = self._entered()
+        for notes in entered:
+            notes.cycle = kept.cycle
+            item = notes.item
+            if item.slope:
+                notes.key = (-effective_priority(item, now), item.submitted, item.uid)
+        # Nearly in order already, so that sorting is one pass.
+        queue = [notes for notes in kept.order if notes.cycle == kept.cycle]
+        if len(queue) < len(entered):
+            there = set(map(id, queue))
+            queue += [notes for notes in entered if id(notes) not in there]
+        queue.sort(key=_BY_KEY)
+        kept.order = queue
+        self._walk(queue)
+        if len(self._mine) == len(self._records):
+            return self._choices
+        return [choice for choice in self._choices if choice.record.uid in self._mine]
+
+    def _entered(self) -> list[WaitingNotes]:
+        """The notes of all gangs that wait and may be asked."""
+        gangs, accounts, known, now = self._world.gangs, self._world.accounts, self._kept.waiting, self._now
+        learned = self._history != self._kept.history
+        self._kept.history = self._history
+        entered: list[WaitingNotes] = []
+        for uid, record in self._records.items():
+            notes = known.get(uid)
+            if (
+                notes is None
+                or notes.record is not record
+                or notes.declared is not gangs.get(uid)
+                or (learned and self._history.get(notes.history) != notes.usual)
+            ):
+                notes = self._enter_anew(record)
+                if notes is None:
+                    continue
+            if uid in self._promises:
+                continue
+            stopped = (
+                notes.small is not None
+                or (notes.eligible is not None and notes.eligible > now)
+                or (accounts is not None and record.namespace not in accounts)
+                or uid in self._troubled
+            )
+            if stopped:
+                self._alone(record, partial(self._enter, record))
+            else:
+                entered.append(notes)
+        return entered
+
+    def _enter_anew(self, record: Record) -> WaitingNotes | None:
+        """The notes of a gang of which nothing is known; None when it does not wait or an error of ours stops it."""
+        uid, gang = record.uid, self._world.gangs.get(record.uid)
+        self._kept.waiting.pop(uid, None)
+        if record.phase != "queued" or record.terminating or gang is None or uid in self._promises:
+            return None
+        try:
+            return self._notes(record, gang)
+        except Exception as error:  # noqa: BLE001 - it harms no other gang
+            if self._alone(record, partial(self._enter, record)) is not None:
+                self.unforeseen[uid] = unforeseen(error)
+            return None
+
+    def _notes(self, record: Record, gang: Gang) -> WaitingNotes:
+        """What follows from a record, from the size of its gang and from how long such gangs usually run."""
+        kept, uid = self._kept, record.uid
+        spec, state = spec_of(record), record.state
+        demand = self._demand(record)
+        item = queued_gang(uid, spec, record.submitted)
+        alike = kept.kinds.setdefault(self._memory.demand_class(record, demand, self._label_keys), len(kept.kinds))
+        history = (spec.queue, name_prefix(spec.name))
+        estimate = super()._estimate(record)
+        notes = kept.waiting[uid] = WaitingNotes(
+            record=record,
+            declared=gang,
+            gang=demand,
+            item=item,
+            key=(-effective_priority(item, self._now), item.submitted, uid),
+            small=declared_too_small(state, gang.podsets) if state is not None else None,
+            eligible=self._eligible(record),
+            alike=alike,
+            history=history,
+            usual=self._history.get(history),
+            estimate=estimate,
+            kind=kept.kinds.setdefault((alike, estimate), len(kept.kinds)),
+        )
+        return notes
+
+    # One gang after the other.
+
+    def _walk(self, queue: t.Sequence[WaitingNotes]) -> None:
+        """Judge all in order; under the policy strict nobody behind the first that does not fit."""
+        strict = self._terms.policy == "strict"
+        now, after = self._now, self._reserver.terms.reserve_after
+        for place, notes in enumerate(queue):
+            long = now - notes.item.submitted > after
+            said = self._held_back.get(notes.alike) if self._held_back and self._may_start(notes.record) else None
+            said = said or (self._settled_long if long else self._settled).get(notes.kind)
+            if said is None:
+                fits = self._judge_first(notes, long=long)
+            else:
+                # As it was said of another gang of the kind; a choice that says the same as before is the same.
+                fits, choice = False, notes.choice
+                if choice is None or choice.said is not said:
+                    choice = notes.choice = Choice(notes.record, notes.gang, said, False)
+                self._choices.append(choice)
+            if strict and not fits and (said is None or said.answer != "never") and not self._is_hopeless(notes.item):
+                self._leave_behind(queue[place + 1 :], notes.record)
+                return
+
+    def _judge_first(self, notes: WaitingNotes, *, long: bool) -> bool:
+        """Judge a gang of which nothing is known, and note what is said of its kind."""
+        self._refusal, holds = None, self._reserver.holds
+        fits = self._judge(notes.item)
+        if self._reserver.holds != holds:
+            self._settled, self._settled_long = {}, {}
+        elif self._refusal is not None:
+            (self._settled_long if long else self._settled)[notes.kind] = discreet(self._refusal)
+        return fits
+
+    def _leave_behind(self, queue: t.Iterable[WaitingNotes], first: Record) -> None:
+        """Gangs that are not asked because of one before them; in each namespace they are told the same."""
+        told: dict[str, Verdict] = {}
+        for notes in queue:
+            record = notes.record
+            if record.namespace not in told:
+                told[record.namespace] = self._waits(record, "behind", behind(first.key, record))
+            self._choices.append(Choice(record, notes.gang, told[record.namespace], False))
+
+    def _demand(self, record: Record) -> Gang:
+        """The same, as it was noted."""
+        notes = self._kept.waiting.get(record.uid)
+        known = notes is not None and notes.record is record and notes.declared is self._world.gangs[record.uid]
+        return notes.gang if notes is not None and known else super()._demand(record)
+
+    def _estimate(self, record: Record) -> Estimate:
+        """The same, as it was noted."""
+        notes = self._kept.waiting.get(record.uid)
+        if notes is not None and notes.record is record and notes.cycle == self._kept.cycle:
+            return notes.estimate
+        return super()._estimate(record)
+
+    def _alike(self, record: Record, gang: Gang) -> Hashable:
+        """The number of the class."""
+        return self._kept.waiting[record.uid].alike
+
+    def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
+        """The same; a refusal that names nothing of this gang's own is noted."""
+        self._asked_for = alike
+        verdict = self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
+        if verdict.answer != "fits" and not verdict.space.problems:
+            self._refusal = verdict
+        return verdict
+
+    def _start(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:
+        """The same; who was refused before stays so, but nodes may be held that could not be held before."""
+        super()._start(gang, verdict, estimate)
+        self._settled_long = {}
