@@ -280,12 +280,7 @@ class Embedded(TicketKeeper):
         all_ours tells that no other holder ever sent a request for this attempt, so that none can be on its way.
         """
         state = _state_of(record)
-        creation = self._creation_of(record)
-        if creation is None:
-            creation = Creation(self._act_as(record.namespace), self._lease.write_timeout, record, state)
-            self._creations[record.uid] = creation
-            if not all_ours:
-                creation.look_back(placed)
+        creation = self._creation_of(record) or self._begin_creation(record, placed, all_ours=all_ours)
         succeeded = [at for at, outcome in state.outcomes.items() if outcome == "succeeded"]
 
         def note_made(made: int) -> None:
@@ -314,13 +309,25 @@ class Embedded(TicketKeeper):
             if record.unsaved and not creation.made:
                 return self._give_back(record, outcome)
             return self._undo_refused(record, outcome)
+        return self._finish_start(record)
+
+    def _begin_creation(self, record: Record, placed: tuple[AddressedObject, ...], *, all_ours: bool) -> Creation:
+        """What creates the objects of a start; how far another holder came with them is looked up first."""
+        made = Creation(self._act_as(record.namespace), self._lease.write_timeout, record, _state_of(record))
+        self._creations[record.uid] = made
+        if not all_ours:
+            made.look_back(placed)
+        return made
+
+    def _finish_start(self, record: Record) -> Record:
+        """The record of a gang whose objects are all there; one that was not written since the ticket stays so."""
         started = self._writer.next_state(record, "dispatched", STARTED, "", started_at=self._now())
         if record.unsaved:
             return with_unsaved(record, started)
         try:
             record = self._writer.put(record, started, "any")
         except ObjectGone:
-            self._try_removal(record, state.attempt)
+            self._try_removal(record, record.attempt)
             raise
         self._settled(record)
         return record

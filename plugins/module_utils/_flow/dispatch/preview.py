@@ -57,8 +57,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memor
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     NEW_LEASE,
     Evidence,
-    promised_elsewhere,
     Standing,
+    promised_elsewhere,
     standing_of,
     unknown_until,
     unknown_words,
@@ -128,11 +128,7 @@ class _Preview:
         """Entries of the batch that a cycle would give back to the queue: their holder never began them."""
         entries = self._batch.entries if self._batch is not None else ()
         known = [(entry, self.records.get(entry.uid)) for entry in entries]
-        return [
-            entry
-            for entry, record in known
-            if record is not None and self._standing(entry, record) == "not_begun"
-        ]
+        return [entry for entry, record in known if record is not None and self._standing(entry, record) == "not_begun"]
 
     def _standing(self, entry: Entry, record: Record) -> Standing:
         """How far an entry is."""

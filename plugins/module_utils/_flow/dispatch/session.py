@@ -139,8 +139,7 @@ class Session:
         that cycles follow soon.
         """
         self.client = client
-        self.lease = lease
-        self.options = options
+        self.lease, self.options, self.defers = lease, options, defers
         self.clock = ServerClock(client)
         self.source: Source = source or ListedSource(client)
         self.records = Records(client, every_wrapper=every_wrapper, lists=self.source.lists, essence=essence)
@@ -177,7 +176,6 @@ class Session:
         # Gangs of which an object was refused before anything was created.
         self.given_back: set[str] = set()
         # Records whose states are still to be written, and since when.
-        self.defers = defers
         self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
         self._damaged_at: float | None = None

@@ -57,9 +57,7 @@ def project_ends(cycle: Cycle, records: Iterable[Record]) -> set[str]:
     """
     behind = {record.uid: (record, status) for record in records if (status := _end_status(cycle, record)) is not None}
     cycle.session.ends_projected.update(behind)
-    cycle.side_by_side(
-        [(record, partial(_write_status, cycle, record, status)) for record, status in behind.values()]
-    )
+    cycle.side_by_side([(record, partial(_write_status, cycle, record, status)) for record, status in behind.values()])
     return set(behind)
 
 
@@ -148,7 +146,5 @@ def _worth_an_event(news: t.Sequence[Transition]) -> list[Transition]:
     """Submitting is the user's own; of a start one Event tells, and pods have Events of their own for their nodes."""
     ended = {number for number, item in enumerate(news[:-1]) if item.phase == "dispatching"}
     return [
-        item
-        for number, item in enumerate(news)
-        if item.reason not in (SUBMITTED, PODS_BOUND) and number not in ended
+        item for number, item in enumerate(news) if item.reason not in (SUBMITTED, PODS_BOUND) and number not in ended
     ]

@@ -137,7 +137,9 @@ def _reconcile(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record,
     cycle.carry_out(record, reconcile)
 
 
-def _take_back_unwritable(cycle: Cycle, keeper: TicketKeeper, record: Record, ticket: Object, error: MusterError) -> None:
+def _take_back_unwritable(
+    cycle: Cycle, keeper: TicketKeeper, record: Record, ticket: Object, error: MusterError
+) -> None:
     """Take a start back whose record cannot say that it goes on: at once if that is final, else after a while."""
     batch = cycle.session.batch().batch
     entries = [entry for entry in batch.entries if entry.uid == record.uid] if batch is not None else []

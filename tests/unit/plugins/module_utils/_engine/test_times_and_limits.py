@@ -10,8 +10,8 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import state_in_ticket
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import OutcomeUnknown, Superseded
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import state_in_ticket
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import path_of, put_state
 

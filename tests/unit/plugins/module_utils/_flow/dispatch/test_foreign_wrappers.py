@@ -112,7 +112,9 @@ def test_a_promise_to_a_wrapper_that_is_left_alone_stays(stage: MemoryStage) -> 
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_start_that_left_its_ticket_is_looked_after_if_it_has_objects(stage: MemoryStage, begun: bool) -> None:
     dead = stage.dispatcher("dead", ["a"])
-    dead.line.faults.append(Fault("kill_before", "PUT", "/appwrappers/w$") if begun else Fault("kill_after", "POST", "/configmaps$"))
+    dead.line.faults.append(
+        Fault("kill_before", "PUT", "/appwrappers/w$") if begun else Fault("kill_after", "POST", "/configmaps$")
+    )
     with pytest.raises(Killed):
         dead.cycle()
     write_status(stage)
@@ -132,7 +134,9 @@ def test_a_waiting_wrapper_can_be_adopted(stage: MemoryStage) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["kill_before", "refuse"])
-def test_the_status_of_a_wrapper_that_failed_is_written_by_whoever_comes_next(stage: MemoryStage, trouble: t.Any) -> None:
+def test_the_status_of_a_wrapper_that_failed_is_written_by_whoever_comes_next(
+    stage: MemoryStage, trouble: t.Any
+) -> None:
     """Records that are over are not read in every cycle, and its users wait for its status."""
     broken = cases.app_wrapper("broken", "a", [])
     stage.cluster.add("appwrappers", broken)

@@ -72,9 +72,7 @@ class Scene:
         self.busy: set[str] = set()
         self.gone_tickets: set[str] = set()
         self.sight = types.SimpleNamespace(blind=blind, sees=lambda namespace: blind is None or namespace != "team")
-        self.world: t.Any = types.SimpleNamespace(
-            pods=types.SimpleNamespace(by_gang=pods or {}), gangs={}, tickets={}
-        )
+        self.world: t.Any = types.SimpleNamespace(pods=types.SimpleNamespace(by_gang=pods or {}), gangs={}, tickets={})
 
     @property
     def evidence(self) -> Evidence:
