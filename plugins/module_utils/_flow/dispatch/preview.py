@@ -289,7 +289,8 @@ def _phases(preview: _Preview, plan: CyclePlan, decisions: Sequence[Decision]) -
     """Where each gang stands now, but for those that fail: a task that waits for one of them need not wait."""
     failing = [item.uid for item in decisions if item.action == "fail"]
     failing += [item.record.uid for item in plan.stops if item.then == "failed"]
-    return {uid: record.phase for uid, record in preview.records.items()} | dict.fromkeys(failing, "failed")
+    phases: dict[str, str] = {uid: record.phase for uid, record in preview.records.items()}
+    return phases | dict.fromkeys(failing, "failed")
 
 
 def _read_lease(client: KubeClient, options: DispatchOptions) -> dict[str, t.Any] | None:
