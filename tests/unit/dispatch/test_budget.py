@@ -61,6 +61,26 @@ def test_running_and_completion_cost(stage: Stage, proxy: VirtualProxy, store: S
     assert 2 <= counted(proxy, stage).total() <= 3
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_the_whole_life_of_a_gang_costs_its_objects_and_three_more(
+    stage: Stage, proxy: VirtualProxy, size: int
+) -> None:
+    """In a run of many cycles: the ticket, the objects, one write when its pods have nodes, and one at its end."""
+    stage.add_nodes(1)
+    queue_gang(stage, "configmap", size, seconds=2)
+    proxy.forget()
+    stage.run_until({"gang": "complete"})
+    found = counted(proxy, stage)
+    # One object is refused or made whole; of more the server is asked first.
+    pretended = size if size > 1 else 0
+    marks = [item for item in proxy.writes if "/configmaps/muster-ticket-" in item.path]
+    assert len(marks) == 1
+    assert found.total() - len(marks) - pretended == size + 3, found
+    assert found["PUT configmaps"] - len(marks) == 2
+    phases = [item.phase for item in stage.record("gang").state.transitions]
+    assert phases == ["queued", "dispatching", "dispatched", "running", "complete"]
+
+
 def _complete(stage: Stage) -> bool:
     """Whether the Job says that it is complete."""
     job = stage.find(stage.job("gang")) or {}

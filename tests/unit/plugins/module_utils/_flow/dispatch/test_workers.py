@@ -23,6 +23,10 @@ LIMITS = "ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.wo
 LONG = 30.0
 
 
+def task(key, call):
+    return Task(key, "team", call)
+
+
 def tasks(calls, group="team"):
     return [Task(f"{group}-{number}", group, call) for number, call in enumerate(calls)]
 
@@ -260,3 +264,54 @@ def test_a_call_that_has_to_wait_for_its_place_is_waited_for(gate, monkeypatch):
     workers.run([Task("second", "b", lambda: done.append(1))])
     assert done == [1]
     other.join(LONG)
+
+
+def test_calls_in_the_background_keep_nobody_and_are_no_ones_business(gate):
+    workers = Workers()
+    workers.begin([task("event", gate.wait)])
+    assert workers.busy == frozenset()
+    done = []
+    workers.run([task("start", lambda: done.append(1))])
+    assert done == [1]
+    gate.set()
+    assert workers.drain(LONG)
+
+
+def test_what_waits_for_its_turn_goes_before_the_background(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.WIDTH", 1)
+    order = []
+    workers = Workers(patience=LONG)
+    workers.begin([task("first", gate.wait)])
+    workers.begin([task("event", lambda: order.append("event"))])
+    waiting = threading.Thread(target=workers.run, args=([task("start", lambda: order.append("start"))],))
+    waiting.start()
+    while "start" not in workers.busy:
+        threading.Event().wait(0.01)
+    gate.set()
+    waiting.join(LONG)
+    assert workers.drain(LONG)
+    assert order == ["start", "event"]
+
+
+def test_the_background_leaves_a_place_for_the_next_start(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.BACKGROUND_WIDTH", 2)
+    begun = []
+    workers = Workers()
+    workers.begin([task(number, lambda: begun.append(1) or gate.wait()) for number in range(5)])
+    workers.run([task("start", lambda: None)])
+    assert len(begun) <= 2
+    gate.set()
+    assert workers.drain(LONG)
+    assert len(begun) == 5
+
+
+def test_the_surplus_of_the_background_is_dropped(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.MOST_BACKGROUND", 3)
+    monkeypatch.setattr(f"{LIMITS}.BACKGROUND_WIDTH", 1)
+    done = []
+    workers = Workers()
+    workers.begin([task("holds", gate.wait)])
+    workers.begin([task(number, lambda: done.append(1)) for number in range(9)])
+    gate.set()
+    assert workers.drain(LONG)
+    assert len(done) == 3
