@@ -46,6 +46,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
+    Endings,
     Estimate,
     Reserver,
     gather_endings,
@@ -153,7 +154,7 @@ class KeptQueue(Queue):
         """The same, read once."""
         return self._kept.ticket_names(ticket, super()._ticket_names)
 
-    def _endings(self) -> Iterator[Ending]:
+    def _endings(self) -> Endings:
         """The same, of those gangs only whose end can be counted on; pods are looked for when somebody asks."""
         ends: dict[str, tuple[float | None, bool]] = {}
         for uid, look in self._started.items():
@@ -162,14 +163,14 @@ class KeptQueue(Queue):
             if has_end(at, estimate.enforced, self._now):
                 ends[uid] = (at, estimate.enforced)
         # Starts add pods to the room, which are none of started gangs.
-        return self._pods_with_ends(list(self._room.pods_on), ends) if ends else iter(())
+        return partial(self._pods_with_ends, list(self._room.pods_on), ends) if ends else ()
 
     def _pods_with_ends(
         self, pods_on: t.Sequence[t.Sequence[Pod]], ends: Mapping[str, tuple[float | None, bool]]
-    ) -> Iterator[Ending]:
+    ) -> list[Ending]:
         """The endings on these nodes."""
         names = {(look.record.namespace, look.record.name): uid for uid, look in self._started.items()}
-        yield from gather_endings(pods_on, ends, partial(gang_of, names))
+        return gather_endings(pods_on, ends, partial(gang_of, names))
 
     def _end_of(self, look: Look) -> tuple[float | None, Estimate]:
         """When a started gang began, and how long it runs."""

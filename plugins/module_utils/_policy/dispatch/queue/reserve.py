@@ -92,6 +92,10 @@ class Ending:
     enforced: bool
 
 
+# Known endings, or how to find them.
+Endings: t.TypeAlias = t.Iterable[Ending] | t.Callable[[], t.Iterable[Ending]]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReserveOptions:
     """After how many seconds of waiting a gang may reserve; hold hard stops others even when no end is known."""
@@ -184,7 +188,7 @@ class Reserver:
     def __init__(
         self,
         room: Room,
-        endings: t.Iterable[Ending],
+        endings: Endings,
         now: float,
         terms: ReserveOptions | None = None,
         judging: Judging = judge_alone,
@@ -192,16 +196,16 @@ class Reserver:
     ) -> None:
         """Take the cycle's room, to which starts are added, and what is known of the ends of its pods.
 
-        Endings are not looked at before they are needed. judging answers for a gang on the whole room; a caller may
-        give one that explains less. reaching tells which nodes a gang may use where it can do so without looking at
-        each, else None.
+        Endings that have to be looked for are not before they are needed. judging answers for a gang on the whole room;
+        a caller may give one that explains less. reaching tells which nodes a gang may use where it can do so without
+        looking at each, else None.
         """
         self.room = room
         self.judging = judging
         self.reaching = reaching
         self.now = now
         self.terms = terms or ReserveOptions()
-        self._given = iter(endings)
+        self._given: Endings = endings if callable(endings) else tuple(endings)
         self._endings_so_far: list[Ending] = []
         self._held: list[_Held] = []
         # How often nodes were held so far.
@@ -214,9 +218,10 @@ class Reserver:
     @property
     def _endings(self) -> list[Ending]:
         """The ends that can be counted on, those of this cycle's starts last."""
-        given = [ending for ending in self._given if has_end(ending.at, ending.enforced, self.now)]
-        if given:
-            self._endings_so_far[:0] = given
+        if self._given:
+            given = self._given() if callable(self._given) else self._given
+            self._endings_so_far[:0] = [item for item in given if has_end(item.at, item.enforced, self.now)]
+            self._given = ()
         return self._endings_so_far
 
     @property

@@ -56,7 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     pods_to_make,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
-    Ending,
+    Endings,
     Estimate,
     ReserveOptions,
     Reserver,
@@ -305,7 +305,7 @@ class Queue:
         after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
         return ReserveOptions(after, self._terms.hold)
 
-    def _endings(self) -> Iterable[Ending]:
+    def _endings(self) -> Endings:
         """The pods of started gangs and when they end."""
         ends: dict[str, tuple[float | None, bool]] = {}
         names: dict[tuple[str, str], str] = {}
