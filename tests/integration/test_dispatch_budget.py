@@ -36,7 +36,7 @@ def test_a_start_costs(stage: Stage, proxy: ApiProxy, store: Store) -> None:
     assert told(stage.run(), "gang").action == "start"
     found = counted(proxy, stage)
     assert found == costs_of_start(store, SIZE)
-    assert found.total() == 2 * SIZE + (3 if store == "configmap" else 4)
+    assert found.total() == 2 * SIZE + (2 if store == "configmap" else 3)
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -474,14 +474,12 @@ def both_sides(points: t.Iterable[Point]) -> list[Point]:
 
 def test_scenarios_have_all_their_writes(writes: dict[Scenario, list[str]]) -> None:
     start, undo = writes["start"], writes["undo"]
-    # The ticket, the record three times, each object once.
-    assert [label for label in start if "leases" not in label] == [
+    # The ticket, each object once, and the record when all pods have nodes; where that takes long, twice.
+    assert [label for label in start if "leases" not in label][:5] == [
         "POST configmaps",
-        f"PUT configmaps/{GANG}",
         "POST services",
         "POST jobs",
         "POST jobs",
-        f"PUT configmaps/{GANG}",
         f"PUT configmaps/{GANG}",
     ]
     assert [label for label in undo if "leases" not in label and label not in CHILD_DELETES] == [
