@@ -61,7 +61,6 @@ class Lists(t.Protocol):
         field_selector: str | None = None,
     ) -> Listing[T]:
         """All objects at a path that the selectors leave, as keep returns them; None is left out."""
-        ...
 
 
 class FreshLists:

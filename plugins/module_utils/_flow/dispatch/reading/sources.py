@@ -62,23 +62,18 @@ class Source(t.Protocol):
     @property
     def lists(self) -> Lists:
         """Where lists that are the same in every cycle come from."""
-        ...
 
     def snapshot(self, needs: Needs, started: Sequence[Record], mine: Sequence[str]) -> Snapshot:
         """Nodes, pods and rules; where pods of all namespaces may not be read, those of mine are looked at."""
-        ...
 
     def gang_pods(self) -> Sequence[GangPod]:
         """The pods that were read with the snapshot and may belong to the started gangs."""
-        ...
 
     def index(self, parents: Parents) -> PodIndex:
         """The same, sorted by gangs and owners."""
-        ...
 
     def objects(self, kind: VersionedKind, places: Places, uids: Collection[str]) -> list[Object] | None:
         """The objects of a kind that belong to these gangs; None when they may not be read."""
-        ...
 
 
 class ListedSource:
