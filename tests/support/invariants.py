@@ -407,7 +407,8 @@ class _Replay:
         _put(self.gangs, gang.uid, gang, gone)
         if gone or (before is not None and (before.phase, before.attempt) == (gang.phase, gang.attempt)):
             return
-        if gang.phase in WHOLE and not (before is not None and before.phase in WHOLE):
+        # Of what was there at the beginning the order is not known.
+        if before is not None and gang.phase in WHOLE and before.phase not in WHOLE:
             self._require_whole(gang, f"when it became {gang.phase}")
         if gang.phase == "complete":
             self._require_success(gang)

@@ -324,7 +324,6 @@ class Course:
             pods=index_pods([item for pods in self.gang_pods.values() for item in pods.values()]),
             items=dict(self.items),
             accounts=self.accounts,
-            kinds=(),
             scopes={("batch/v1", "Job"): True},
         )
         elsewhere = tuple(self.elsewhere.values())
