@@ -144,6 +144,8 @@ def _resume(cycle: Cycle, record: Record) -> None:
         return
     plan = plan_or_nothing(cycle.session.memory, record)
     overdue = start_is_overdue(state, cycle.session.clock.now(), cycle.session.options.start_timeout)
+    # Nobody may have looked at a gang that has been whole all the time.
+    overdue = overdue and record.uid not in cycle.session.rebuilt
     if not cycle.session.options.may_touch(record.uid) or (plan is not None and (overdue or record.terminating)):
         # It is left to a dispatcher that is for it, or looking after the gangs takes it back.
         return
