@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryDispatcher, MemoryStage
+from ansible_collections.muster.kube.tests.support.memory_wire import Fault
 
 
 @pytest.fixture
@@ -109,3 +110,33 @@ def test_a_start_that_only_dry_runs_allow_is_not_tried_without_pause(stage: Memo
     tickets = [path for method, path in one.line.writes if method == "POST" and path.endswith("/configmaps")]
     assert len(tickets) <= 4
     assert state(stage, "g")["not_before"] is not None
+
+
+def test_a_gang_that_was_taken_back_does_not_start_beside_its_own_pods(stage: MemoryStage) -> None:
+    stage.controllers.pace.stop = 15.0
+    submit(stage, "g", "a", cases.job("g-j", "p", 2))
+    one = deferring(stage, "one", ["a"])
+    one.cycle()
+    one.pass_time(3)
+    one.line.faults.append(Fault("refuse", "PUT", "/configmaps/g$", status=403, reason="Forbidden"))
+    for _round in range(80):
+        one.cycle()
+        one.pass_time(0.5)
+        assert len({pod["metadata"]["ownerReferences"][0]["uid"] for pod in stage.cluster.all("pods", "a")}) <= 1
+    assert phase(stage, "g") == "running"
+
+
+def test_a_gang_whose_job_was_deleted_does_not_start_beside_its_pods(stage: MemoryStage) -> None:
+    stage.controllers.pace.stop = 15.0
+    submit(stage, "g", "a", cases.job("g-j", "p", 2))
+    one = deferring(stage, "one", ["a"])
+    one.cycle()
+    one.pass_time(1)
+    stage.cluster.remove("jobs", "a", "g-j")
+    die(stage, one, 0)
+    two = deferring(stage, "two", ["a"])
+    assert two.acquire(20.0)
+    for _round in range(10):
+        two.cycle()
+        two.pass_time(0.5)
+        assert len({pod["metadata"]["ownerReferences"][0]["uid"] for pod in stage.cluster.all("pods", "a")}) <= 1
