@@ -140,3 +140,20 @@ def test_a_gang_whose_job_was_deleted_does_not_start_beside_its_pods(stage: Memo
         two.cycle()
         two.pass_time(0.5)
         assert len({pod["metadata"]["ownerReferences"][0]["uid"] for pod in stage.cluster.all("pods", "a")}) <= 1
+
+
+@pytest.mark.parametrize("lease", ["kept", "deleted"])
+def test_room_of_a_start_elsewhere_is_not_given_twice(stage: MemoryStage, lease: str) -> None:
+    stage.controllers.pace.job = 100.0
+    submit(stage, "g", "a", cases.job("g-j", "p", 8))
+    one = deferring(stage, "one", ["a"])
+    one.cycle()
+    assert (phase(stage, "g"), names(stage, "jobs")) == ("queued", ["g-j"])
+    die(stage, one, 0)
+    if lease == "deleted":
+        stage.cluster.remove("leases", "muster-system", "dispatch")
+    submit(stage, "h", "b", cases.job("h-j", "p", 8), priority=10)
+    two = stage.start("two", ["b"])
+    stage.run_for(30)
+    assert two.cycles
+    assert [path for method, path in two.line.writes if method == "POST" and path.endswith("/jobs")] == []
