@@ -86,6 +86,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     state_in_ticket,
     ticket_keys,
     ticket_name,
+    ticket_places,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
@@ -540,8 +541,10 @@ class Embedded(TicketKeeper):
             return record
         self._doubtful.add(record.uid)
         gone = lost_object(ticket_keys(ticket), exist, whole=whole)
+        made = [place + 1 for (place, _key), there in zip(ticket_places(ticket), exist, strict=True) if there]
         changes: Changes = {
             "attempt": attempt,
+            "made": max(made),
             "ticket_uid": ticket["metadata"]["uid"],
             "digest": str((ticket.get("data") or {}).get("digest") or "") or None,
             "reserved": reserved or (record.state.reserved if record.state is not None else ()),

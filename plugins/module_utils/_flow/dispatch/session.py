@@ -175,8 +175,6 @@ class Session:
         self.rehearsals: dict[str, Rehearsal] = {}
         # Gangs of which an object was refused before anything was created.
         self.given_back: set[str] = set()
-        # Gangs whose states were restored from their tickets: they may have been whole for long.
-        self.rebuilt: set[str] = set()
         # Records whose states are still to be written, and since when.
         self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
@@ -218,7 +216,6 @@ class Session:
         for item in [item for item in tuple(self.removed) if item[0] not in alive]:
             self.removed.discard(item)
         self.given_back &= alive
-        self.rebuilt &= alive
         self.ends_projected &= alive
         self.pauses.keep_only(alive)
         self.engine.forget(alive)

@@ -183,7 +183,6 @@ def _rebuild(cycle: Cycle, world: World, keeper: TicketKeeper, record: Record, t
     if rebuilt is record:
         cycle.gone_tickets.add(ticket["metadata"]["uid"])
         return None
-    cycle.session.rebuilt.add(record.uid)
     cycle.session.doubts.trouble(f"rebuilt {record.uid}", "its state was lost")
     cycle.decide(rebuilt, "recover", TAKEN_OVER, "its state was lost while objects of it exist")
     return rebuilt
