@@ -64,6 +64,8 @@ class Creation:
         self.ticket_uid = state.ticket_uid or ""
         self.waits_for: str | None = None
         self.awaited: AddressedObject | None = None
+        # When the newest object that was found to be there came to be.
+        self.last_made: str | None = None
         self._actor = actor
         self._allowance = allowance
         self._record = record
@@ -136,7 +138,14 @@ class Creation:
     def _find(self, item: AddressedObject) -> NotYet | None:
         """See that an object is there which must not be created again."""
         found = get_object(self._actor, item.path)
-        return None if found is not None and self._judge(item)(found) is Ownership.OURS else _gone(item)
+        if found is None or self._judge(item)(found) is not Ownership.OURS:
+            return _gone(item)
+        self._note_age(found)
+        return None
+
+    def _note_age(self, found: Object) -> None:
+        """Note when an object came to be; the server writes all such times the same way."""
+        self.last_made = max(self.last_made or "", str(found["metadata"].get("creationTimestamp") or "")) or None
 
     def _create(self, item: AddressedObject) -> Refusal | NotYet | None:
         """Create one object; what an earlier attempt of this record left in its place is removed first."""
@@ -146,6 +155,7 @@ class Creation:
                 self._actor, item.collection, body, is_ours=self._judge(item), allowance=self._allowance
             )
             if isinstance(outcome, Created):
+                self._note_age(outcome.obj)
                 return None if outcome.read_back else self._take_back_stripped(item, body, outcome.obj)
             if outcome.ownership is Ownership.FOREIGN:
                 return taken(item.object, outcome.obj)

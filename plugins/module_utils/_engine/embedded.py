@@ -86,6 +86,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     state_in_ticket,
     ticket_keys,
     ticket_name,
+    ticket_places,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
@@ -121,6 +122,8 @@ class Embedded(TicketKeeper):
         self._doubtful: set[str] = set()
         # Records that could not be written: what is known of their starts is written before anything is created.
         self._unwritable: set[str] = set()
+        # Records whose start was given back once although a dry run may have allowed it.
+        self._given_back: set[str] = set()
         # Starts of this holder that are not finished, by record.
         self._creations: dict[str, Creation] = {}
 
@@ -309,7 +312,7 @@ class Embedded(TicketKeeper):
             if record.unsaved and not creation.made:
                 return self._give_back(record, outcome)
             return self._undo_refused(record, outcome)
-        return self._finish_start(record)
+        return self._finish_start(record, None if all_ours else creation.last_made)
 
     def _begin_creation(self, record: Record, placed: tuple[AddressedObject, ...], *, all_ours: bool) -> Creation:
         """What creates the objects of a start; how far another holder came with them is looked up first."""
@@ -319,9 +322,13 @@ class Embedded(TicketKeeper):
             made.look_back(placed)
         return made
 
-    def _finish_start(self, record: Record) -> Record:
-        """The record of a gang whose objects are all there; one that was not written since the ticket stays so."""
-        started = self._writer.next_state(record, "dispatched", STARTED, "", started_at=self._now())
+    def _finish_start(self, record: Record, since: str | None) -> Record:
+        """The record of a gang whose objects are all there; one that was not written since the ticket stays so.
+
+        since is when the last object of a start that was taken over came to be: its time runs from then on.
+        """
+        self._given_back.discard(record.uid)
+        started = self._writer.next_state(record, "dispatched", STARTED, "", started_at=since or self._now())
         if record.unsaved:
             return with_unsaved(record, started)
         try:
@@ -374,12 +381,14 @@ class Embedded(TicketKeeper):
     def _give_back(self, record: Record, refusal: Refusal) -> Record:
         """End a start of which there is nothing but the ticket; to its user the gang has never left the queue.
 
-        What is not final is asked again in a dry run, which tells the user what is in the way.
+        What is not final is asked again in a dry run, which tells the user what is in the way. Where that did not show
+        it, the record tells, and the gang rests for a while.
         """
         state = _state_of(record)
         path = resource_path("v1", "configmaps", record.namespace, ticket_name(record.uid, state.attempt))
         settle_delete(self._client, path, state.ticket_uid or "", allowance=self._lease.write_timeout)
-        if refusal.kind != "failed":
+        if refusal.kind != "failed" and record.uid not in self._given_back:
+            self._given_back.add(record.uid)
             return as_stored(record)
         return self._refuse_unstarted(as_stored(record), refusal, state.batch or "")
 
@@ -492,6 +501,7 @@ class Embedded(TicketKeeper):
             self._creations.pop(uid, None)
         self._doubtful &= set(alive)
         self._unwritable &= set(alive)
+        self._given_back &= set(alive)
 
     # Taking over.
 
@@ -531,8 +541,10 @@ class Embedded(TicketKeeper):
             return record
         self._doubtful.add(record.uid)
         gone = lost_object(ticket_keys(ticket), exist, whole=whole)
+        made = [place + 1 for (place, _key), there in zip(ticket_places(ticket), exist, strict=True) if there]
         changes: Changes = {
             "attempt": attempt,
+            "made": max(made),
             "ticket_uid": ticket["metadata"]["uid"],
             "digest": str((ticket.get("data") or {}).get("digest") or "") or None,
             "reserved": reserved or (record.state.reserved if record.state is not None else ()),

@@ -23,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Fo
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Allowance, settle_delete
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_unsaved
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import MOST_LEFT, UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
@@ -33,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     from_older_attempt,
     owner_of,
     plan_objects,
+    state_in_ticket,
     ticket_keys,
     ticket_name,
 )
@@ -53,6 +54,18 @@ def attempt_of_ticket(ticket: Mapping[str, t.Any], record_uid: str) -> int | Non
     if not own or owner_of(ticket, None, record_uid)[0] != "record" or not re.fullmatch(r"[0-9]{1,10}", number):
         return None
     return int(number) if ticket["metadata"].get("name") == ticket_name(record_uid, int(number)) else None
+
+
+def as_begun(record: Record, tickets: Iterable[Mapping[str, t.Any]]) -> Record:
+    """A record as the ticket of its attempt tells it, where it does not say itself yet that its start has begun."""
+    if record.phase != "queued":
+        return record
+    for ticket in tickets:
+        own = attempt_of_ticket(ticket, record.uid) == record.attempt
+        told = state_in_ticket(ticket) if own and not ticket["metadata"].get("deletionTimestamp") else None
+        if told is not None:
+            return with_unsaved(record, told)
+    return record
 
 
 def owner_is_gone(client: KubeClient, ticket: Object, record_uid: str) -> bool:

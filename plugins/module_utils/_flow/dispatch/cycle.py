@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, Overtaken, StartGrant
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import as_begun
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Rehearsal
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
@@ -142,6 +143,8 @@ def _read(cycle: Cycle) -> World:
     tickets = set_aside(cycle, read_tickets(session.client, seen, places, source=session.source))
     _refuse_foreign(cycle, tickets)
     ignore_edits(cycle, tickets)
+    # Room was promised to them, and a new Lease does not list it.
+    cycle.elsewhere = {uid: as_begun(record, tickets.get(uid, ())) for uid, record in cycle.elsewhere.items()}
     records = [*cycle.records.values(), *cycle.elsewhere.values()]
     world = read_world(
         session.client, records, session.options, session.memory, tickets, places=places, source=session.source

@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.addresses impo
 from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import API_TROUBLE, DryRun, dry_run
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
-from ansible_collections.muster.kube.plugins.module_utils._engine.removal import holds_ticket
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import as_begun, holds_ticket
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import (
     read_records,
     read_tickets,
@@ -115,6 +115,7 @@ class _Preview:
         self._aside = {*self.left_alone, *(record.uid for record in self.sight.newer)}
         places: Places = (None,) if self.sight.blind is None else scopes(options)
         tickets = read_tickets(client, [*ours.values(), *self._elsewhere.values()], places, finished=True)
+        self._elsewhere = {uid: as_begun(item, tickets.get(uid, ())) for uid, item in self._elsewhere.items()}
         edited = read_edited(client, self._memory, ours, tickets, {})
         self._lost = {uid: found.lost for uid, found in edited.items() if found.lost is not None}
         self.records = {**ours, **{uid: dataclasses.replace(ours[uid], spec=edited[uid].spec) for uid in edited}}

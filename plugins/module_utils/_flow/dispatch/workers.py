@@ -25,6 +25,8 @@ MOST_SLOW_OF_GROUP = 8
 BACKGROUND_WIDTH = 4
 # So many calls wait in the background; what comes beyond them is dropped.
 MOST_BACKGROUND = 2_000
+# Slow ones hold up each other and no start; no namespace is called so.
+_BACKGROUND_GROUP = "in the background"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class Workers:
         """
         with self._changed:
             taken = itertools.islice(tasks, max(0, MOST_BACKGROUND - len(self._background)))
-            self._background.extend(dataclasses.replace(task, background=True) for task in taken)
+            behind = (dataclasses.replace(task, background=True, group=_BACKGROUND_GROUP) for task in taken)
+            self._background.extend(behind)
             self._fill(self._clock())
 
     def drain(self, seconds: float) -> bool:
@@ -144,7 +147,8 @@ class Workers:
             quick += 1
             self._running[task.key] = _Running(task, now)
             threading.Thread(target=self._work, args=(task,), name="muster-kube", daemon=True).start()
-        self._pending.extendleft(reversed(held))
+        self._pending.extendleft(task for task in reversed(held) if not task.background)
+        self._background.extendleft(task for task in reversed(held) if task.background)
 
     def _slow(self, item: _Running, now: float) -> bool:
         """Whether a call has run longer than is waited for."""

@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested i
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
     Found,
     Step,
-    decide,
+    decide_there,
     demand_grew,
     draft_gang,
     outcome_of,
@@ -74,7 +74,7 @@ def preview(
 def _predict(client: KubeClient, options: GangOptions, wanted: RequestedGang, found: Found) -> GangOutcome:
     """The action for one gang; what a real run refuses is refused here too."""
     spec = draft_gang(wanted, found, options.state == "suspended").spec
-    step = decide(found.record, spec, replace=options.replace, rerun=options.rerun)
+    step, found = decide_there(client, found, spec, replace=options.replace, rerun=options.rerun)
     if step == "refuse":
         raise refusal(wanted, found.record)
     warnings = () if step == "leave" else check_objects(client, spec, found.store)

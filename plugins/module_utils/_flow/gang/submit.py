@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._engine.removal import Removal, as_begun
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import (
     Action,
     GangOptions,
@@ -25,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested i
     draft_record,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
@@ -117,6 +119,24 @@ def decide(record: Record | None, spec: GangSpec, *, replace: bool, rerun: bool)
     return "recreate" if replace else "refuse"
 
 
+def decide_there(client: KubeClient, found: Found, spec: GangSpec, *, replace: bool, rerun: bool) -> tuple[Step, Found]:
+    """The same, and what was found, where a dispatcher may have begun a start that its record does not tell yet."""
+    step = decide(found.record, spec, replace=replace, rerun=rerun)
+    if step != "change" or found.record is None or found.record.phase != "queued":
+        return step, found
+    found = dataclasses.replace(found, record=_with_start(client, found.record))
+    return decide(found.record, spec, replace=replace, rerun=rerun), found
+
+
+def _with_start(client: KubeClient, record: Record) -> Record:
+    """A record as its ticket tells it; who may not read tickets takes the record's word."""
+    try:
+        ticket = Removal(client, client, None, record.uid, record.namespace).find_ticket(record.attempt)
+    except Forbidden:
+        return record
+    return record if ticket is None else as_begun(record, (ticket,))
+
+
 def _plain(spec: GangSpec) -> str:
     """The specification as it is stored, so that what a server adds makes no difference."""
     return canonical_json(spec_data(spec))
@@ -159,7 +179,8 @@ class Submission:
         """Bring one gang's record to what is wanted; another write to it meanwhile makes us look again."""
         while True:
             draft = draft_gang(wanted, found, self._options.state == "suspended")
-            step = decide(found.record, draft.spec, replace=self._options.replace, rerun=self._options.rerun)
+            terms = self._options
+            step, found = decide_there(self._client, found, draft.spec, replace=terms.replace, rerun=terms.rerun)
             try:
                 outcome = self._take(step, wanted, found, draft)
             except (Superseded, ObjectGone):

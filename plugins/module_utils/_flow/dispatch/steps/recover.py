@@ -144,6 +144,8 @@ def _resume(cycle: Cycle, record: Record) -> None:
         return
     plan = plan_or_nothing(cycle.session.memory, record)
     overdue = start_is_overdue(state, cycle.session.clock.now(), cycle.session.options.start_timeout)
+    # One that was whole all the time without anybody who looked is no start that takes too long.
+    overdue = overdue and (record.spec is None or state.made < len(record.spec.objects))
     if not cycle.session.options.may_touch(record.uid) or (plan is not None and (overdue or record.terminating)):
         # It is left to a dispatcher that is for it, or looking after the gangs takes it back.
         return

@@ -405,6 +405,10 @@ class Queue:
         refused = self._memory.refused(record, self._now)
         if refused is not None:
             return verdict.held_back(*refused)
+        going = self._world.pods.by_gang.get((record.namespace, record.uid), ())
+        if any(pod.owner_uids and not pod.finished for pod in going):
+            # Two starts of a gang at once would do its work twice.
+            return verdict.held_back("name_taken", "pods of an earlier start of it are still there")
         taken = self._taken_names(record)
         if isinstance(taken, str):
             return verdict.held_back("name_taken", taken)

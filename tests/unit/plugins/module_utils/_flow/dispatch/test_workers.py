@@ -315,3 +315,17 @@ def test_the_surplus_of_the_background_is_dropped(gate, monkeypatch):
     gate.set()
     assert workers.drain(LONG)
     assert len(done) == 3
+
+
+def test_slow_calls_in_the_background_hold_up_no_start_and_stay_there(gate, monkeypatch):
+    monkeypatch.setattr(f"{LIMITS}.MOST_SLOW_OF_GROUP", 2)
+    moments = [0.0]
+    workers = Workers(clock=lambda: moments[0])
+    workers.begin([task(number, gate.wait) for number in range(6)])
+    moments[0] = 2.0
+    done = []
+    workers.run([task("start", lambda: done.append(1))])
+    assert done == [1]
+    assert workers.busy == frozenset()
+    gate.set()
+    assert workers.drain(LONG)

@@ -19,7 +19,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     merged_body,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import SUBMITTED_ANNOTATION
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import PHASES, STATE_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    PHASES,
+    STATE_ANNOTATION,
+    advance,
+    new_state,
+    state_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import build_ticket, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import job
 from ansible_collections.muster.kube.tests.support.gang_records import (
@@ -51,6 +59,17 @@ def submit(api, asked):
 def stored(api, path=f"{RECORDS}/train"):
     """The specification kept in a record."""
     return json.loads(api.objects[path]["data"]["gang.json"])
+
+
+def add_begun(api):
+    """A gang whose record does not say yet that it was started."""
+    record = add_record(api)
+    known = digest(record.spec)
+    state = advance(new_state("2026-11-16T04:00:00Z", "w"), "dispatching", "", "", "", "w", digest=known, batch="b")
+    plan = plan_objects(record.spec, record.uid, record.attempt)
+    ticket = build_ticket(record.raw, record.attempt, known, plan, "w", state_text(state))
+    ticket["metadata"] |= {"uid": "t", "resourceVersion": "1"}
+    api.objects[f"{RECORDS}/{ticket['metadata']['name']}"] = ticket
 
 
 class TestDecide:
@@ -156,6 +175,16 @@ class TestChangedGang:
         submit(api, terms(gang(definition=LARGER)))
         annotations = api.objects[f"{RECORDS}/train"]["metadata"]["annotations"]
         assert annotations == {SUBMITTED_ANNOTATION: "2026-11-16T04:00:00.000000Z"}
+
+    def test_one_whose_start_only_its_ticket_tells_is_not_disturbed(self, api):
+        add_begun(api)
+        with pytest.raises(Refused, match="it is still dispatching; is a dispatcher running"):
+            submit(api, terms(gang(definition=SMALLER), wait_timeout=5.0))
+        assert api.writes == []
+
+    def test_one_whose_start_only_its_ticket_tells_is_suspended(self, api):
+        add_begun(api)
+        assert submit(api, terms(gang(), state="suspended")).action == "changed"
 
     def test_labels_of_others_stay_and_ours_follow_the_specification(self, api):
         record = add_record(api, queue="old", labels={"mine": "1"})
