@@ -157,3 +157,17 @@ def test_room_of_a_start_elsewhere_is_not_given_twice(stage: MemoryStage, lease:
     stage.run_for(30)
     assert two.cycles
     assert [path for method, path in two.line.writes if method == "POST" and path.endswith("/jobs")] == []
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (409, "Conflict"), (500, "InternalError")])
+def test_a_gang_whose_record_cannot_be_written_gives_its_room_back(
+    stage: MemoryStage, status: int, reason: str
+) -> None:
+    one = stage.start("one")
+    stage.run_for(8)
+    one.line.faults.append(Fault("refuse", "PUT", "/configmaps/g$", times=10**6, status=status, reason=reason))
+    submit(stage, "g", "a", cases.job("g-j", "p", 8))
+    assert stage.run_until(lambda: names(stage, "jobs") == ["g-j"], 10)
+    submit(stage, "h", "b", cases.job("h-j", "p", 8, seconds=10))
+    assert stage.run_until(lambda: phase(stage, "h", "b") == "complete", 90)
+    assert names(stage, "jobs") == []

@@ -33,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
     batch_text,
     read_batch,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_unsaved
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, as_stored, with_unsaved
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     Changes,
@@ -444,6 +444,9 @@ class Cycle:
         except NotBegun:
             session.unsaved.pop(record.uid, None)
             session.over.add((record.uid, state.batch or ""))
+            with self._lock:
+                # It waits again: nothing is promised to it for the rest of this cycle either.
+                self.records[record.uid] = as_stored(record)
             raise
 
     def decide(
