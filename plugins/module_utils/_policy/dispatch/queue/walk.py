@@ -405,8 +405,7 @@ class Queue:
         refused = self._memory.refused(record, self._now)
         if refused is not None:
             return verdict.held_back(*refused)
-        going = self._world.pods.by_gang.get((record.namespace, record.uid), ())
-        if any(pod.owner_uids and not pod.finished for pod in going):
+        if self._has_pods(record):
             # Two starts of a gang at once would do its work twice.
             return verdict.held_back("name_taken", "pods of an earlier start of it are still there")
         taken = self._taken_names(record)
@@ -436,6 +435,16 @@ class Queue:
             return None
         nodes = self._together.nodes(gang, verdict.steering)
         return next((key for key, theirs in self._barriers if not nodes.isdisjoint(theirs)), None)
+
+    def _has_pods(self, record: Record) -> bool:
+        """Whether pods live of a start that the record does not tell.
+
+        Those of attempts that were undone had gone before the gang came back to the queue, even if they are shown late.
+        """
+        pods = self._world.pods.by_gang.get((record.namespace, record.uid), ())
+        transitions = record.state.transitions if record.state is not None else ()
+        since = math.floor(read_time(transitions[-1].at) or 0.0) if pods and transitions else 0
+        return any(pod.owner_uids and not pod.finished and pod.created >= since for pod in pods)
 
     def _taken_names(self, record: Record) -> dict[Name, str] | str:
         """The names of the gang's objects, or the first that is somebody else's, in words."""
