@@ -12,14 +12,17 @@ from collections.abc import Callable
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import (
+    Record,
+    as_stored,
+    record_from_api,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     Changes,
     GangState,
     Phase,
     advance,
     new_state,
-    read_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
@@ -71,7 +74,10 @@ class StateWriter:
 
 def follows(record: Record, found: Record) -> bool:
     """Whether a record that was found still has the state that it had when it was read."""
-    return found.newer is None and _write_id(found) == _write_id(record)
+    if found.newer is not None:
+        return False
+    # Most often nobody wrote at all, and what was written need not be read again.
+    return found.resource_version == record.resource_version or _write_id(found) == _write_id(record)
 
 
 def _stands(record: Record, found: Record, tolerance: Tolerance) -> bool:
@@ -81,5 +87,5 @@ def _stands(record: Record, found: Record, tolerance: Tolerance) -> bool:
 
 def _write_id(record: Record) -> str | None:
     """Which write made the state that a record held when it was read; None when it had none that can be read."""
-    state = read_state(record.raw["metadata"].get("annotations")) if record.unsaved else record.state
+    state = as_stored(record).state
     return state.write_id if state is not None else None

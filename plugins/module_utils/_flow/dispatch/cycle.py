@@ -288,11 +288,13 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
     A dry run that takes long is not waited for: what it showed counts when the gang is chosen again.
     """
     shown, now = cycle.session.rehearsals, cycle.session.client.clock()
-    able = [choice for choice in choices if cycle.at_rest(choice.record)]
-    ready = [choice for choice in able if _needs_rehearsal(cycle, choice)]
+    ready: list[Choice] = []
+    tried = _DryRuns([], [])
+    for choice in choices:
+        if cycle.at_rest(choice.record):
+            (ready if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
     fresh = [choice for choice in ready if not _holds(shown.get(choice.record.uid), choice, now)]
     cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
-    tried = _DryRuns([choice for choice in able if not _needs_rehearsal(cycle, choice)], [])
     for choice in ready:
         rehearsal = shown.get(choice.record.uid)
         if rehearsal is None or not _holds(rehearsal, choice, now) or choice.record.uid in cycle.skipped:

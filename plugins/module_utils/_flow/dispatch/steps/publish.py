@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     PODS_BOUND,
     SUBMITTED,
     TROUBLE_PHASES,
+    GangState,
     Transition,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
@@ -66,10 +67,16 @@ def _end_status(cycle: Cycle, record: Record) -> dict[str, t.Any] | None:
     if record.store != "appwrapper" or record.state is None or record.uid in cycle.session.ends_projected:
         return None
     previous = record.raw.get("status") or {}
-    spec = record.spec or GangSpec(record.name, record.namespace, ())
-    status = wrapper_status(previous, spec, record.state, count_pods(()), cycle.session.now_text(), [])
+    status = _status(cycle, record, record.state, ())
     status.update({key: previous[key] for key in _COUNTS if key in previous})
     return None if status == previous else status
+
+
+def _status(cycle: Cycle, record: Record, state: GangState, pods: t.Sequence[GangPod]) -> dict[str, t.Any]:
+    """The status of a wrapper with these pods; of one that cannot be read only the failure is shown."""
+    spec = record.spec or GangSpec(record.name, record.namespace, ())
+    previous, now = record.raw.get("status") or {}, cycle.session.now_text()
+    return wrapper_status(previous, spec, state, count_pods(pods), now, _pending(pods))
 
 
 def _write_status(cycle: Cycle, record: Record, status: dict[str, t.Any]) -> None:
@@ -85,9 +92,7 @@ def _project(cycle: Cycle, world: World, record: Record, moved: bool) -> None:
         return
     previous = record.raw.get("status") or {}
     pods = pods_of(record, world)
-    # Of one that cannot be read only the failure is shown.
-    spec = record.spec or GangSpec(record.name, record.namespace, ())
-    status = wrapper_status(previous, spec, record.state, count_pods(pods), cycle.session.now_text(), _pending(pods))
+    status = _status(cycle, record, record.state, pods)
     if status == previous:
         return
     now = cycle.session.clock.now()
