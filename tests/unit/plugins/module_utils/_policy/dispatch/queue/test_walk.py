@@ -403,6 +403,16 @@ def test_nodes_held_for_a_gang_of_others_stay_held():
     }
 
 
+@pytest.mark.parametrize("after", [0.0, 2998.5])
+def test_a_gang_that_ends_in_time_is_not_refused_for_one_like_it_that_does_not(after):
+    """Both ask for the same, before and after they may hold nodes themselves; only one leaves those held in time."""
+    running = record("running", 3, phase="running", max_run_time="1h")
+    bound = [own_pod(f"b{number}", "running", node="n0") for number in range(3)]
+    queue = [running, record("large", 4), record("stays", 1), record("ends", 1, max_run_time="10s")]
+    found = decide(queue, pods=bound, reserve_after=after)
+    assert found == {"large": "insufficient", "stays": "reserved", "ends": "chosen"}
+
+
 def with_uid(raw):
     """A pod as the server would send it, made at the start of the scene."""
     meta = {**raw["metadata"], "uid": raw["metadata"]["name"], "creationTimestamp": AT}
