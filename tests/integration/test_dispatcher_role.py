@@ -185,7 +185,8 @@ def test_every_object_carries_our_labels(installed):
             "rolebindings",
             {"muster-dispatch-lease", "muster", "muster-submit", "muster-view"},
         ),
-        ("flowcontrol.apiserver.k8s.io/v1", "flowschemas", {"muster-dispatch"}),
+        ("flowcontrol.apiserver.k8s.io/v1", "flowschemas", {"muster-dispatch", "muster-dispatch-work"}),
+        ("flowcontrol.apiserver.k8s.io/v1", "prioritylevelconfigurations", {"muster-dispatch-work"}),
     ]:
         selector = "muster.kube/managed=true,app.kubernetes.io/part-of=muster.kube"
         path = resource_path(api, plural)
@@ -193,8 +194,9 @@ def test_every_object_carries_our_labels(installed):
         assert set(found.items) == names
 
 
-def test_the_flow_schema_points_to_a_level_that_exists(installed):
-    path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, "muster-dispatch")
+@pytest.mark.parametrize("name", ["muster-dispatch", "muster-dispatch-work"])
+def test_flow_schemas_point_to_levels_that_exist(installed, name):
+    path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, name)
     dangling = wait_until(
         "the server to look at the FlowSchema",
         lambda: [
@@ -204,6 +206,27 @@ def test_the_flow_schema_points_to_a_level_that_exists(installed):
         ],
     )
     assert dangling == ["False"]
+
+
+@pytest.mark.parametrize(
+    ("user", "request_of", "schema"),
+    [
+        (DISPATCHER, ("leases", "-n", "muster-system"), "muster-dispatch-work"),
+        (DISPATCHER, ("lease", "dispatch", "-n", "muster-system"), "muster-dispatch"),
+        (DISPATCHER, ("nodes",), "muster-dispatch-work"),
+        (ACCOUNT, ("jobs", "-n", "team"), "muster-dispatch-work"),
+    ],
+)
+def test_the_lease_is_protected_and_all_else_is_limited(installed, user, request_of, schema):
+    """The server tells with each answer which schema a request fell under; impersonated accounts count as themselves."""
+    path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, schema)
+    uid = get_object(installed.client, path)["metadata"]["uid"]
+
+    def falls_under() -> bool:
+        told = kubectl(installed, "get", *request_of, "--as", user, "-v=8").stderr
+        return f"x-kubernetes-pf-flowschema-uid: {uid}" in told.lower()
+
+    wait_until(f"the server to know {schema}", falls_under)
 
 
 def test_a_wrapper_written_for_mcad_is_taken_as_it_is(installed):
@@ -354,6 +377,11 @@ def foreign_crd(*versions: str) -> Object:
     return crd
 
 
+FLOW_OBJECTS = (
+    ("flowschemas", "muster-dispatch"),
+    ("flowschemas", "muster-dispatch-work"),
+    ("prioritylevelconfigurations", "muster-dispatch-work"),
+)
 FOREIGN = {"one": ("v1beta1",), "two": ("v1beta2", "v1beta1")}
 DEFINITION = ("crd", "appwrappers.workload.codeflare.dev")
 
@@ -425,8 +453,9 @@ def test_a_foreign_definition_is_not_removed(removal):
 def test_an_unwanted_flow_schema_goes_and_a_foreign_namespace_is_not_marked(own, removal):
     told = removal.played["in_shared"]["msg"]
     assert told == ["configmap", "Records are ConfigMaps: dispatcher_appwrappers is false."]
-    path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, "muster-dispatch")
-    assert get_object(own.client, path) is None
+    for plural, name in FLOW_OBJECTS:
+        path = resource_path("flowcontrol.apiserver.k8s.io/v1", plural, None, name)
+        assert get_object(own.client, path) is None
     assert get_object(own.client, CRD_PATH) is None
     shared = get_object(own.client, resource_path("v1", "namespaces", None, "shared"))
     assert set(shared["metadata"]["labels"]) == {"kubernetes.io/metadata.name"}

@@ -44,6 +44,7 @@ MANAGED_KINDS: tuple[tuple[str, str], ...] = (
     ("v1", "Namespace"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
     ("storage.k8s.io/v1", "StorageClass"),
+    ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"),
     ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
     ("v1", "ResourceQuota"),
     ("v1", "LimitRange"),

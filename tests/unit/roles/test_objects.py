@@ -23,6 +23,7 @@ VARIABLES = {
     "dispatcher_account": "null",
     "dispatcher_namespaces": PLACES,
     "dispatcher_priority_level": "1",
+    "dispatcher_concurrency_shares": 20,
     "dispatcher_all_subjects": [],
     "dispatcher_leases": {"resources": []},
     "inspection_namespaces": PLACES,

@@ -210,11 +210,16 @@ class _DryRuns(t.NamedTuple):
 def _try_choices(cycle: Cycle, choices: list[Choice]) -> tuple[list[Choice], _DryRuns]:
     """The choices about records as they are by now, and what the server says when it pretends to create them."""
     there = [(item, cycle.records.get(item.record.uid)) for item in choices]
-    able = [dataclasses.replace(item, record=now) for item, now in there if now is not None and _still_waits(now)]
+    able = [_about(item, now) for item, now in there if now is not None and _still_waits(now)]
     if unknown_until(cycle) is not None:
         return [item.postponed(*NEW_LEASE) if item.chosen else item for item in able], _DryRuns([], [])
     with cycle.timed("carry_out"):
         return able, _tried(cycle, [item for item in able if item.chosen])
+
+
+def _about(choice: Choice, record: Record) -> Choice:
+    """A choice about a record as it is by now; most often it is the same one."""
+    return choice if choice.record is record else dataclasses.replace(choice, record=record)
 
 
 def _still_waits(record: Record) -> bool:
