@@ -75,6 +75,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.recorded_job.run
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._model.image.build import BUILD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import holds_result
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.inspection import (
     RunSpec,
     result_lines,
@@ -288,6 +289,7 @@ class _Inspection:
             # A stored outcome that was damaged is no answer either.
             is_stale=lambda outcome: outcome_problem(outcome) is not None or worth_repeating(outcome),
             log_lines=result_lines(spec),
+            is_whole=holds_result,
             check_logs=not self._built_now,
             start_timeout=terms.start_timeout,
             patience=spec.timeout + HANG_SECONDS,

@@ -137,6 +137,8 @@ class RecordedJob:
     wait: bool = True
     # How many lines of a log are read from its end.
     log_lines: int = TAIL_LINES
+    # Whether a log has the end that its container writes; None where nobody can tell.
+    is_whole: t.Callable[[bytes], bool] | None = None
     # Whether to ask first if logs may be read at all; needless for who has just read one.
     check_logs: bool = True
     # For how many seconds a server is waited for that does not answer while the Job runs.

@@ -22,6 +22,11 @@ Log = t.Callable[[str, str], "bytes | None"]
 # How long a log is asked for whose node does not answer, and how long to rest between two tries.
 _LOG_SECONDS = HANG_SECONDS
 _REST = 2.0
+# A runtime may copy the last output into the log after it told that the container ended: how long a log that is not
+# whole has to stay as it is until nothing more is expected.
+_SETTLE_SECONDS = 3.0
+
+Whole = t.Callable[[bytes], bool]
 
 
 class NotNow(Exception):
@@ -35,9 +40,19 @@ class NotNow(Exception):
 class PodLogs:
     """Reads the ends of logs, so many lines of each; say is called with each trouble."""
 
-    def __init__(self, client: KubeClient, namespace: str, lines: int, say: t.Callable[[str], None]) -> None:
-        """Nothing is read yet."""
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        lines: int,
+        say: t.Callable[[str], None],
+        is_whole: Whole | None = None,
+    ) -> None:
+        """Nothing is read yet; is_whole tells whether a log has the end that its container writes, where it has one."""
         self._client = client
+        self._is_whole = is_whole
+        # Of logs without their end: how long they were, and since when.
+        self._cut: dict[tuple[str, str], tuple[int, float]] = {}
         self._namespace = namespace
         self._lines = lines
         self._say = say
@@ -79,6 +94,20 @@ class PodLogs:
 
     def _read(self, pod: str, container: str) -> bytes | None:
         """The end of a log as it is now; None when it is gone, NotNow when it cannot be had at the moment."""
+        log = self._read_once(pod, container)
+        if log is None or self._is_whole is None or self._is_whole(log):
+            return log
+        now = self._client.clock()
+        length, since = self._cut.get((pod, container), (-1, now))
+        if length != len(log):
+            length, since = len(log), now
+        self._cut[pod, container] = length, since
+        if now - since < _SETTLE_SECONDS:
+            raise NotNow(f"the log of pod {pod} has no end yet")
+        return log
+
+    def _read_once(self, pod: str, container: str) -> bytes | None:
+        """The same, whole or not."""
         try:
             return read_log(
                 self._client,

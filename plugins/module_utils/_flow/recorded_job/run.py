@@ -278,7 +278,7 @@ class _Attempt:
         self._unneeded_chunks: set[str] = set()
         self._previous: RunRecord | None = None
         self._said: set[str] = set()
-        self._logs = PodLogs(client, terms.namespace, terms.log_lines, self._say_once)
+        self._logs = PodLogs(client, terms.namespace, terms.log_lines, self._say_once, terms.is_whole)
 
     def run(self) -> RunResult:
         """Create what is missing, wait, harvest, store, tidy up; a further Job leaves out what hung."""

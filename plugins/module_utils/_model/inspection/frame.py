@@ -46,6 +46,12 @@ def read_frames(log: bytes) -> Frame:
     return Frame(None, problem or NO_FRAME)
 
 
+def holds_result(log: bytes) -> bool:
+    """Whether a log ends with a frame that has its own end, whatever is in it."""
+    begins = list(_BEGIN.finditer(log))
+    return bool(begins) and _END in log[begins[-1].end() :]
+
+
 def without_result(log: bytes) -> bytes:
     """A log up to its last frame, whole or not: the collector begins it in a new line when everything else is over."""
     begins = list(_BEGIN.finditer(log))
