@@ -218,7 +218,7 @@ def test_flow_schemas_point_to_levels_that_exist(installed, name):
     ],
 )
 def test_the_lease_is_protected_and_all_else_is_limited(installed, user, request_of, schema):
-    """The server tells with each answer which schema a request fell under; impersonated accounts count as themselves."""
+    """Each answer tells which schema its request fell under; impersonated accounts count as themselves."""
     path = resource_path("flowcontrol.apiserver.k8s.io/v1", "flowschemas", None, schema)
     uid = get_object(installed.client, path)["metadata"]["uid"]
 
