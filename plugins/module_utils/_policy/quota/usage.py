@@ -105,8 +105,7 @@ class TreeUsage:
 
     def borrows_with(self, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a leaf would use more than its nominal amount of any resource that is asked for."""
-        place = self._fixed.place[leaf]
-        return any(self._borrowed(place, key, amount) > 0 for key, amount in self._counted(amounts))
+        return self.exceeds_with(leaf, leaf, amounts)
 
     def never_fits(self, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a demand is more than the leaf could get if nothing were used."""
@@ -157,17 +156,33 @@ class TreeUsage:
         weight = self.tree.queues[place].weight
         return WeightedShare(not weight, ratio / weight if weight else ratio, dominant)
 
-    def line_shares(self, leaf: str, amounts: QuotaAmounts) -> tuple[WeightedShare, ...]:
-        """The shares of a leaf and of every queue above it, the root last, with a demand of the leaf added."""
-        rising = dict(self._counted(amounts))
-        shares = []
-        for place in self._fixed.lines[leaf]:
-            shares.append(self.share(self.tree.queues[place].name, rising))
-            rising = {
-                key: max(0, amount - max(0, self._fixed.columns[key].local[place] - self._usage[key][place]))
-                for key, amount in rising.items()
-            }
-        return tuple(shares)
+    def share_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> WeightedShare:
+        """The share of a queue with a demand of a leaf below it (or of itself) added."""
+        return self.share(queue, self._reaching(queue, leaf, amounts))
+
+    def exceeds_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> bool:
+        """Whether a queue would use more than its own of what a leaf below it (or itself) asks for."""
+        place = self._fixed.place[queue]
+        reaching = self._reaching(queue, leaf, amounts)
+        return any(self._borrowed(place, key, amount) > 0 for key, amount in reaching.items())
+
+    def borrows_of(self, queue: str, amounts: QuotaAmounts) -> bool:
+        """Whether a queue uses more than its own now of any resource that is asked for."""
+        place = self._fixed.place[queue]
+        return any(self._borrowed(place, key, 0) > 0 for key, _ in self._counted(amounts))
+
+    def _reaching(self, queue: str, leaf: str, amounts: QuotaAmounts) -> dict[FlavorResource, int]:
+        """What of a leaf's demand reaches a queue above it; the rest is what queues below keep for themselves."""
+        place = self._fixed.place[queue]
+        reaching = dict(self._counted(amounts))
+        for below in self._fixed.lines[leaf]:
+            if below == place:
+                break
+            for key, amount in reaching.items():
+                self.visited += 1
+                kept = max(0, self._fixed.columns[key].local[below] - self._usage[key][below])
+                reaching[key] = max(0, amount - kept)
+        return reaching
 
     def _counted(self, amounts: QuotaAmounts) -> Iterator[tuple[FlavorResource, int]]:
         """The amounts of resources that the tree counts."""
