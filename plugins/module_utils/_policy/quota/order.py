@@ -1,0 +1,104 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Order between queues: whose first gang is asked next.
+
+Every queue offers one gang, its head. Heads that fit within nominal go before those that would borrow; then, from the
+root down, the queue with the least weighted share with its head added; then the order within a queue. A start changes
+shares on the way from its leaf to the root only, so each step looks at those queues and no others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import typing as t
+from collections.abc import Iterable
+
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueHead:
+    """The gang that a leaf offers: its demand, and its place in an order over all gangs (smaller is earlier)."""
+
+    leaf: str
+    uid: str
+    amounts: QuotaAmounts
+    rank: tuple[t.Any, ...]
+
+
+class _Winner(t.NamedTuple):
+    """The head that a queue sends into the comparison with its siblings, and what it is compared by."""
+
+    key: tuple[t.Any, ...]
+    version: int
+    child: str
+    head: QueueHead
+
+
+class FairOrder:
+    """The heads of all queues. After a gang was asked its queue offers the next one; after a start shares are new."""
+
+    def __init__(self, usage: TreeUsage, heads: Iterable[QueueHead] = ()) -> None:
+        """Take what is used, which the caller goes on charging, and the first gang of each queue."""
+        self._usage = usage
+        self._heads: dict[str, QueueHead] = {}
+        # Of each queue, for heads within nominal and for borrowers: the winners of the queues below, best first.
+        self._heaps: dict[tuple[str, bool], list[_Winner]] = {}
+        self._versions: dict[tuple[str, bool], int] = {}
+        for head in heads:
+            self._heads[head.leaf] = head
+            self.recount(head.leaf)
+
+    def next(self) -> QueueHead | None:
+        """The head that is asked next; None when no queue has any left."""
+        root = self._usage.tree.root.name
+        for borrows in (False, True):
+            head = self._best(root, borrows)
+            if head is not None:
+                return head
+        return None
+
+    def offer(self, leaf: str, head: QueueHead | None) -> None:
+        """A queue's next head, after the last one was asked; None when it has no more, or is stopped."""
+        if head is None:
+            self._heads.pop(leaf, None)
+        else:
+            self._heads[leaf] = head
+        self.recount(leaf)
+
+    def recount(self, leaf: str) -> None:
+        """Count anew what changed with a start or a release in a leaf: the shares from it to the root."""
+        tree = self._usage.tree
+        for name in tree.ancestry(leaf):
+            parent = tree.by_name[name].parent
+            if parent is None:
+                return
+            for borrows in (False, True):
+                self._enter(parent, name, borrows)
+
+    def _enter(self, parent: str, child: str, borrows: bool) -> None:
+        """Put a queue's winner among those of its siblings; what it had there before is void."""
+        place = (child, borrows)
+        self._versions[place] = version = self._versions.get(place, 0) + 1
+        head = self._best(child, borrows)
+        if head is not None:
+            share = self._usage.share_with(child, head.leaf, head.amounts)
+            heap = self._heaps.setdefault((parent, borrows), [])
+            heapq.heappush(heap, _Winner((*share.order, head.rank, head.uid), version, child, head))
+
+    def _best(self, queue: str, borrows: bool) -> QueueHead | None:
+        """The winner of a queue: a leaf's own head, or the best of those below."""
+        if not self._usage.tree.children[queue]:
+            head = self._heads.get(queue)
+            if head is None or self._usage.borrows_with(queue, head.amounts) != borrows:
+                return None
+            return head
+        heap = self._heaps.get((queue, borrows), [])
+        while heap and heap[0].version != self._versions[heap[0].child, borrows]:
+            heapq.heappop(heap)
+        return heap[0].head if heap else None

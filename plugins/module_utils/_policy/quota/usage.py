@@ -1,0 +1,251 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is used of a quota tree: charged and released in as many steps as a queue is deep, and what still fits.
+
+Nothing here knows gangs: amounts are charged to leaves. What was tried is undone by releasing the same amounts again,
+which leaves exactly what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import (
+    NO_SHARE,
+    QueueLevel,
+    QuotaAnswer,
+    QuotaWord,
+    WeightedShare,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
+    FlavorResource,
+    QuotaAmounts,
+    QuotaTree,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements, QuotaColumn
+
+_NOTHING: QuotaAmounts = {}
+
+
+class TreeUsage:
+    """A tree and what is used of it now.
+
+    Resources that the tree does not count are passed over everywhere. visited counts the queues that were looked at,
+    once for each resource: it shows that nothing walks further than from a leaf to the root and back.
+    """
+
+    def __init__(self, tree: QuotaTree, entitlements: Entitlements | None = None) -> None:
+        """Begin with nothing used; entitlements of the same tree may be shared."""
+        self.tree = tree
+        self.visited = 0
+        self._fixed = entitlements or Entitlements(tree)
+        size = len(tree.queues)
+        # Usage as Kueue counts it (beyond what queues below keep for themselves), and all that is used below a queue.
+        self._usage = {key: [0] * size for key in self._fixed.columns}
+        self._total = {key: [0] * size for key in self._fixed.columns}
+
+    @property
+    def entitlements(self) -> Entitlements:
+        """What the tree says whatever is used, to be shared with another count on the same tree."""
+        return self._fixed
+
+    def copy(self) -> TreeUsage:
+        """The same usage, to go on with independently."""
+        other = TreeUsage(self.tree, self._fixed)
+        other._usage = {key: list(values) for key, values in self._usage.items()}
+        other._total = {key: list(values) for key, values in self._total.items()}
+        return other
+
+    def charge(self, leaf: str, amounts: QuotaAmounts) -> None:
+        """Count amounts as used by a leaf."""
+        line = self._fixed.lines[leaf]
+        for key, amount in self._counted(amounts):
+            column, usage, total = self._fixed.columns[key], self._usage[key], self._total[key]
+            rising = amount
+            for place in line:
+                self.visited += 1
+                total[place] += amount
+                kept = max(0, column.local[place] - usage[place])
+                usage[place] += rising
+                rising = max(0, rising - kept)
+
+    def release(self, leaf: str, amounts: QuotaAmounts) -> None:
+        """Count amounts as used no more; they must have been charged to this leaf before."""
+        line = self._fixed.lines[leaf]
+        for key, amount in self._counted(amounts):
+            column, usage, total = self._fixed.columns[key], self._usage[key], self._total[key]
+            if amount > total[line[0]]:
+                raise ValueError(f"{leaf} uses {total[line[0]]} of {key}, {amount} cannot be released")
+            rising = amount
+            for place in line:
+                self.visited += 1
+                total[place] -= amount
+                stored = max(0, usage[place] - column.local[place])
+                usage[place] -= rising
+                rising = min(rising, stored)
+
+    def used(self, queue: str, key: FlavorResource) -> int:
+        """What is used of one resource by a queue and all below it."""
+        return self._total[key][self._fixed.place[queue]] if key in self._total else 0
+
+    def headroom(self, queue: str, key: FlavorResource) -> int | None:
+        """What a queue can still start of one resource; None when the tree does not count it."""
+        if key not in self._usage:
+            return None
+        return max(0, self._rooms(self._fixed.lines[queue], key)[0])
+
+    def fits(self, leaf: str, amounts: QuotaAmounts) -> bool:
+        """Whether a demand could start now, borrowing or not."""
+        line = self._fixed.lines[leaf]
+        return all(amount <= max(0, self._rooms(line, key)[0]) for key, amount in self._counted(amounts))
+
+    def borrows_with(self, leaf: str, amounts: QuotaAmounts) -> bool:
+        """Whether a leaf would use more than its nominal amount of any resource that is asked for."""
+        return self.exceeds_with(leaf, leaf, amounts)
+
+    def never_fits(self, leaf: str, amounts: QuotaAmounts) -> bool:
+        """Whether a demand is more than the leaf could get if nothing were used."""
+        place = self._fixed.place[leaf]
+        return any(amount > self._fixed.columns[key].potential[place] for key, amount in self._counted(amounts))
+
+    def answer(self, leaf: str, amounts: QuotaAmounts) -> QuotaAnswer:
+        """The whole answer for a demand, with the numbers of every queue from its leaf to the root."""
+        levels: list[QueueLevel] = []
+        short: dict[FlavorResource, int] = {}
+        for key, amount in self._counted(amounts):
+            found = list(self._levels(leaf, key, amount))
+            levels += found
+            worst = max(level.short for level in found)
+            if worst:
+                short[key] = worst
+        word: QuotaWord = "waits" if short else "fits"
+        if self.never_fits(leaf, amounts):
+            word = "never"
+        return QuotaAnswer(word, self.borrows_with(leaf, amounts), short, tuple(levels))
+
+    def standing(self, queue: str) -> tuple[QueueLevel, ...]:
+        """The numbers of one queue, resource by resource, without any demand."""
+        return tuple(next(self._levels(queue, key, 0)) for key in self._usage)
+
+    def share(self, queue: str, added: QuotaAmounts = _NOTHING) -> WeightedShare:
+        """How much a queue borrows by its weight, with amounts added that reach it; a root borrows from nobody."""
+        place = self._fixed.place[queue]
+        parent = self._fixed.parent[place]
+        if parent is None:
+            return NO_SHARE
+        borrowed: dict[str, int] = {}
+        for key in self._usage:
+            self.visited += 1
+            over = self._borrowed(place, key, added.get(key, 0))
+            if over > 0:
+                borrowed[key.resource] = borrowed.get(key.resource, 0) + over
+        lendable = self._fixed.lendable[parent]
+        ratios = [
+            (Fraction(over * 1000, lendable[resource]), resource)
+            for resource, over in borrowed.items()
+            if lendable[resource] > 0
+        ]
+        if not ratios:
+            return NO_SHARE
+        ratio = max(value for value, _ in ratios)
+        dominant = min(resource for value, resource in ratios if value == ratio)
+        weight = self.tree.queues[place].weight
+        return WeightedShare(not weight, ratio / weight if weight else ratio, dominant)
+
+    def share_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> WeightedShare:
+        """The share of a queue with a demand of a leaf below it (or of itself) added."""
+        return self.share(queue, self._reaching(queue, leaf, amounts))
+
+    def exceeds_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> bool:
+        """Whether a queue would use more than its own of what a leaf below it (or itself) asks for."""
+        place = self._fixed.place[queue]
+        reaching = self._reaching(queue, leaf, amounts)
+        return any(self._borrowed(place, key, amount) > 0 for key, amount in reaching.items())
+
+    def borrows_of(self, queue: str, amounts: QuotaAmounts) -> bool:
+        """Whether a queue uses more than its own now of any resource that is asked for."""
+        place = self._fixed.place[queue]
+        return any(self._borrowed(place, key, 0) > 0 for key, _ in self._counted(amounts))
+
+    def _reaching(self, queue: str, leaf: str, amounts: QuotaAmounts) -> dict[FlavorResource, int]:
+        """What of a leaf's demand reaches a queue above it; the rest is what queues below keep for themselves."""
+        place = self._fixed.place[queue]
+        reaching = dict(self._counted(amounts))
+        for below in self._fixed.lines[leaf]:
+            if below == place:
+                break
+            for key, amount in reaching.items():
+                self.visited += 1
+                kept = max(0, self._fixed.columns[key].local[below] - self._usage[key][below])
+                reaching[key] = max(0, amount - kept)
+        return reaching
+
+    def _counted(self, amounts: QuotaAmounts) -> Iterator[tuple[FlavorResource, int]]:
+        """The amounts of resources that the tree counts."""
+        return ((key, amount) for key, amount in amounts.items() if amount and key in self._usage)
+
+    def _borrowed(self, place: int, key: FlavorResource, added: int) -> int:
+        """What a queue would use beyond its own; negative when something of its own is left."""
+        return self._usage[key][place] + added - self._fixed.columns[key].subtree[place]
+
+    def _rooms(self, line: tuple[int, ...], key: FlavorResource) -> list[int]:
+        """What each queue of a line can still get, the leaf first; less than nothing after a cut."""
+        column, usage, total = self._fixed.columns[key], self._usage[key], self._total[key]
+        rooms = [0] * len(line)
+        ceiling: int | None = None
+        room = 0
+        for step in range(len(line) - 1, -1, -1):
+            self.visited += 1
+            place = line[step]
+            if step == len(line) - 1:
+                room = column.subtree[place] - usage[place]
+            else:
+                limit = _own_limit(column, usage, place)
+                room = max(0, column.local[place] - usage[place]) + (room if limit is None else min(limit, room))
+            top = column.ceiling[place]
+            if top is not None:
+                ceiling = top - total[place] if ceiling is None else min(ceiling, top - total[place])
+            rooms[step] = room if ceiling is None else min(room, ceiling)
+        return rooms
+
+    def _levels(self, leaf: str, key: FlavorResource, amount: int) -> Iterator[QueueLevel]:
+        """One resource at each queue from a leaf to the root, and what each one's own limit lacks."""
+        line = self._fixed.lines[leaf]
+        column, usage, total = self._fixed.columns[key], self._usage[key], self._total[key]
+        rising = amount
+        for place, room in zip(line, self._rooms(line, key), strict=True):
+            self.visited += 1
+            queue = self.tree.queues[place]
+            limit = column.subtree[place] - usage[place] if queue.parent is None else _own_limit(column, usage, place)
+            if queue.parent is not None:
+                # Below zero, too: a parent in debt takes of what a queue keeps for itself.
+                rising -= max(0, column.local[place] - usage[place])
+            lacks = 0 if limit is None else rising - limit
+            ceiling = column.ceiling[place]
+            if ceiling is not None:
+                lacks = max(lacks, total[place] + amount - ceiling)
+            idle = max(0, column.subtree[place] - usage[place])
+            yield QueueLevel(
+                queue=queue.name,
+                path=self.tree.path(queue.name),
+                key=key,
+                nominal=column.entitled[place],
+                used=total[place],
+                borrowed=max(0, usage[place] - column.subtree[place]),
+                lent=max(0, idle - max(0, room)),
+                headroom=max(0, room),
+                short=max(0, min(lacks, amount)),
+            )
+
+
+def _own_limit(column: QuotaColumn, usage: list[int], place: int) -> int | None:
+    """What a queue's own limit still lets it take from its parent; None without a limit."""
+    most = column.borrowing[place]
+    if most is None:
+        return None
+    stored = column.subtree[place] - column.local[place]
+    return stored - max(0, usage[place] - column.local[place]) + most
