@@ -36,6 +36,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     podset_label,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding, index_pods
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
@@ -58,6 +61,7 @@ COURSES = 10_000 if SCALE >= 1 else int(1000 * SCALE)
 AT_ONCE = 500 if SCALE >= 1 else 20
 STEPS = 7
 START = 1_800_000_000.0
+QUEUES = ("x", "y", "z")
 Object = dict[str, t.Any]
 
 
@@ -89,6 +93,10 @@ class Course:
             start_timeout=120.0,
         )
         self.accounts = frozenset("ab") if chance.random() < 0.3 else None
+        self.shares = chance.random() < 0.4
+        self.quota = NO_TREES
+        if self.shares:
+            self.change_trees()
         for _turn in range(chance.randint(6, 14) if self.alike else chance.randint(2, 8)):
             self.submit()
 
@@ -110,6 +118,7 @@ class Course:
             (self.change_promises, 1),
             (self.learn, 1),
             (self.change_accounts, 0.3),
+            (self.change_trees, 0.5 if self.shares else 0.0),
         ]
         for _turn in range(self.chance.randrange(5)):
             self.chance.choices([event for event, _weight in events], [weight for _event, weight in events])[0]()
@@ -126,7 +135,7 @@ class Course:
             "priority": chance.choice((0, 0, 0, 5)),
             "priority_slope": chance.choice((0, 0, 0, 0.01, 1.5)),
             "max_run_time": chance.choice((None, 600) if self.alike else (None, None, 100, 600)),
-            "queue": chance.choice((None, "q")),
+            "queue": chance.choice((None, "q", *QUEUES) if self.shares else (None, "q")),
             "suspended": chance.random() < 0.05 or None,
         }
         given = {key: value for key, value in options.items() if value is not None}
@@ -154,7 +163,8 @@ class Course:
         phase = self.chance.choice(("dispatching", "dispatched", "dispatched"))
         steering = {name: list(hosts) for name, hosts in choice.verdict.steering.items()}
         at = time_text(self.now)
-        self.state(record, phase, started_at=at, ticket_uid=f"ticket-{record.uid}", steering=steering)
+        held = {"steering": steering, "charged": choice.charged}
+        self.state(record, phase, started_at=at, ticket_uid=f"ticket-{record.uid}", **held)
         self.items[record.uid] = {}
         for index, item in enumerate(plan):
             metadata = {**item.object["metadata"], "uid": f"{record.uid}-{index}"}
@@ -309,6 +319,13 @@ class Course:
         """A namespace gets its account, or loses it."""
         self.accounts = self.chance.choice((None, frozenset("a"), frozenset("ab")))
 
+    def change_trees(self) -> None:
+        """The administrator shares the cluster in another way, or makes a mistake."""
+        chance = self.chance
+        trees = [draw_tree(chance, "default")] + [draw_tree(chance, "other") for _turn in range(chance.randrange(2))]
+        broken = {"broken": "no JSON"} if chance.random() < 0.05 else {}
+        self.quota = QuotaTrees(tuple(trees) if chance.random() < 0.9 else (), broken)
+
     # What is decided on it.
 
     def situation(self, memory: Memory) -> Situation:
@@ -325,12 +342,31 @@ class Course:
             items=dict(self.items),
             accounts=self.accounts,
             scopes={("batch/v1", "Job"): True},
+            quota=self.quota,
         )
         elsewhere = tuple(self.elsewhere.values())
         history = self.history if self.chance.random() < 0.9 else None
         return Situation(
             world, dict(self.records), elsewhere, dict(self.promises), self.now, self.now, None, history, self.troubled
         )
+
+
+def draw_tree(chance: random.Random, name: str) -> QuotaTree:
+    """A tree of two levels; gangs without a queue have a default one, and those of namespace b their own."""
+    queues: list[Object] = [{"name": "all"}, {"name": "half", "parent": "all"}]
+    for queue in QUEUES:
+        declared: Object = {"name": queue, "parent": chance.choice(("all", "half")), "weight": chance.randint(0, 3)}
+        declared["nominal"] = {"cpu": chance.randint(0, 8)}
+        if chance.random() < 0.3:
+            declared["nominal"]["memory"] = f"{chance.randint(1, 16)}Gi"
+        if chance.random() < 0.3:
+            declared["borrowing_limit"] = {"cpu": chance.randint(0, 4)}
+        if chance.random() < 0.1:
+            declared["stop"] = "hold"
+        queues.append(declared)
+    queues[2]["default"] = True
+    queues[3]["namespaces"] = ["b"]
+    return read_tree(name, {"queues": queues})
 
 
 def chance_name(chance: random.Random) -> str:
@@ -353,7 +389,10 @@ def told(plan: CyclePlan) -> Object:
 
 def said(choices: t.Iterable[Choice]) -> list[t.Any]:
     """Whom a walk chose, and what it says of everybody."""
-    return [(choice.record.uid, choice.chosen, choice.gang, choice.verdict) for choice in choices]
+    return [
+        (choice.record.uid, choice.chosen, choice.gang, choice.verdict, choice.charged if choice.chosen else None)
+        for choice in choices
+    ]
 
 
 def compare(course: Course, memory: Memory, trace: str) -> CyclePlan:

@@ -232,6 +232,7 @@ class Embedded(TicketKeeper):
             reserved=grant.reserved,
             steering=dict(grant.steering),
             verdict=grant.verdict,
+            charged=grant.charged,
             not_before=None,
             started_at=None,
             then=None,
@@ -451,7 +452,9 @@ class Embedded(TicketKeeper):
         reason = REQUEUED if phase == "queued" or why is None else why.reason
         changes: Changes = {"ticket_uid": None, "reserved": (), "then": None, "holding": False, "left": ()}
         if phase in WAITING_PHASES:
-            changes.update({"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None})
+            changes.update(
+                {"attempt": state.attempt + 1, "digest": None, "steering": {}, "started_at": None, "charged": ()}
+            )
         try:
             record = self._put(record, phase, reason, why.message if why else "", **changes)
         except ObjectGone:

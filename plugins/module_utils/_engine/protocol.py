@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Changes
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 
 Object = dict[str, t.Any]
@@ -35,12 +36,13 @@ Progress = t.Literal["left", "waits", "ready", "started", "gone"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StartGrant:
-    """What the committed batch gives a gang: the batch's id, what is reserved, where it is steered, and why."""
+    """What the committed batch gives a gang: its id, what is reserved, where it is steered, why, and who is charged."""
 
     batch: str
     reserved: tuple[Data, ...] = ()
     steering: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     verdict: Data | None = None
+    charged: tuple[Charge, ...] = ()
 
 
 class NotBegun(KubeError):

@@ -475,7 +475,7 @@ def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
 
 def _grant(choice: Choice, batch: str) -> StartGrant:
     """What a batch gives a gang that was chosen, with the verdict written out."""
-    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), choice.told)
+    return StartGrant(batch, reserved_of(choice.gang), _steering(choice), choice.told, choice.charged)
 
 
 def _carry_out(cycle: Cycle, world: World, batch: str, item: Choice | Stop) -> None:

@@ -22,6 +22,11 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.past_waits import past_wait, read_waits
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ItemOutcome
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import (
+    Charge,
+    charge_data,
+    read_charge,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
@@ -125,6 +130,7 @@ _KEYS = (
     "verdict",
     "transitions",
     "waits",
+    "charged",
     "packed",
 )
 # What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
@@ -157,9 +163,9 @@ class GangState:
     steering maps podsets to the hosts they are confined to. then is what an undo leads to, left lists the objects it
     has to remove; a holding gang has all its items done while pods are left. outcomes says of this attempt's objects,
     by their place, how they ended when they were last seen: objects may go before anybody looks again. made is how many
-    of them had been created when the start had to wait: those that end by themselves are never created again. waits
-    tells for people what it waited for each time before it left the queue. unknown holds keys of a later version, to be
-    written back as they are.
+    of them had been created when the start had to wait: those that end by themselves are never created again. charged
+    names the queues that what is reserved counts for. waits tells for people what it waited for each time before it
+    left the queue. unknown holds keys of a later version, to be written back as they are.
     """
 
     phase: Phase
@@ -182,6 +188,7 @@ class GangState:
     outcomes: dict[int, ItemOutcome] = dataclasses.field(default_factory=dict)
     left: tuple[ObjectKey, ...] = ()
     made: int = 0
+    charged: tuple[Charge, ...] = ()
     waits: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
 
@@ -206,6 +213,7 @@ class Changes(t.TypedDict, total=False):
     outcomes: dict[int, ItemOutcome]
     left: tuple[ObjectKey, ...]
     made: int
+    charged: tuple[Charge, ...]
 
 
 def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
@@ -337,6 +345,7 @@ def _state_data(state: GangState) -> Data:
         **({"waits": state.waits} if state.waits else {}),
         **({"left": state.left} if state.left else {}),
         **({"made": state.made} if state.made else {}),
+        **({"charged": [charge_data(item) for item in state.charged]} if state.charged else {}),
     }
 
 
@@ -407,6 +416,7 @@ def _state_from(value: t.Any) -> GangState:
         outcomes=dict(_outcome(fields, place, value) for place, value in fields.mapping("outcomes").items()),
         left=tuple(_key(fields, index, item) for index, item in enumerate(fields.sequence("left"))),
         made=fields.whole("made", 0, INT32 - 1),
+        charged=tuple(read_charge(item, f"{fields.where}: charged") for item in fields.sequence("charged")),
         waits=read_waits(fields.get("waits"), MOST_TRANSITIONS),
         unknown=fields.unknown(_KEYS),
     )

@@ -15,6 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.live impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     PodIndex,
     pods_of_gang,
@@ -48,6 +49,7 @@ class World:
     unforeseen: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Whether kinds of waiting gangs lie in namespaces, by apiVersion and kind, as far as the server tells.
     scopes: t.Mapping[tuple[str, str], bool] = dataclasses.field(default_factory=dict)
+    quota: QuotaTrees = NO_TREES
 
 
 def without_tickets(world: World, gone: t.Collection[str]) -> World:

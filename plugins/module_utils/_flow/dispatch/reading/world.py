@@ -13,6 +13,7 @@ import math
 import typing as t
 from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.quota_trees import read_trees
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import ListedSource, Source
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
@@ -102,6 +103,7 @@ def read_world(
         accounts=_read_accounts(source.lists) if terms.namespaces is None else None,
         unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
         scopes=_read_scopes(client, [record for record in records if _is_asked(record, terms, memory)]),
+        quota=read_trees(source.lists, terms.lease.namespace, sees_all=places == (None,)),
     )
 
 

@@ -44,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import TreeFit
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
     Endings,
@@ -85,8 +86,8 @@ class KeptQueue(Queue):
         self._refusal: Verdict | None = None
         self._asked_for: Hashable = None
         # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
-        self._settled: dict[int, Verdict] = {}
-        self._settled_long: dict[int, Verdict] = {}
+        self._settled: dict[tuple[int, Hashable], Verdict] = {}
+        self._settled_long: dict[tuple[int, Hashable], Verdict] = {}
         self._kept.cycle += 1
         room = self._kept.room.follow(self._world.snapshot)
         return room.twin(), room.twin()
@@ -233,6 +234,7 @@ class KeptQueue(Queue):
                 or (notes.eligible is not None and notes.eligible > now)
                 or (accounts is not None and record.namespace not in accounts)
                 or uid in self._troubled
+                or (self._quotas.in_force and self._quotas.stop(record) is not None)
             )
             if stopped:
                 self._alone(record, partial(self._enter, record))
@@ -281,15 +283,19 @@ class KeptQueue(Queue):
     # One gang after the other.
 
     def _walk(self, queue: t.Sequence[WaitingNotes]) -> None:
-        """Judge all in order; under the policy strict nobody behind the first that does not fit."""
+        """Judge all in their turn; under the policy strict nobody of a queue behind the first that does not fit."""
         strict = self._terms.policy == "strict"
         now, after = self._now, self._reserver.terms.reserve_after
-        for place, notes in enumerate(queue):
-            long = now - notes.item.submitted > after
-            said = self._held_back.get(notes.alike) if self._held_back and self._may_start(notes.record) else None
-            said = said or (self._settled_long if long else self._settled).get(notes.kind)
+        first: dict[Hashable, Record] = {}
+        told: dict[tuple[str, str], Verdict] = {}
+        for notes in self._quotas.in_turn(queue, _record_and_gang):
+            lane = self._lane(notes.item) if self._quotas.in_force else None
+            if lane in first:
+                self._leave_behind(notes, first[lane], told)
+                continue
+            said = self._known(notes, lane, long=now - notes.item.submitted > after)
             if said is None:
-                fits = self._judge_first(notes, long=long)
+                fits = self._judge_first(notes, lane, long=now - notes.item.submitted > after)
             else:
                 # As it was said of another gang of the kind; a choice that says the same as before is the same.
                 fits, choice = False, notes.choice
@@ -297,27 +303,41 @@ class KeptQueue(Queue):
                     choice = notes.choice = Choice(notes.record, notes.gang, said, False)
                 self._choices.append(choice)
             if strict and not fits and (said is None or said.answer != "never") and not self._is_hopeless(notes.item):
-                self._leave_behind(queue[place + 1 :], notes.record)
-                return
+                first[lane] = notes.record
 
-    def _judge_first(self, notes: WaitingNotes, *, long: bool) -> bool:
-        """Judge a gang of which nothing is known, and note what is said of its kind."""
+    def _known(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> Verdict | None:
+        """What was said of a gang like this one in this walk; None when nothing was."""
+        # A queue that lacks quota is told so, whoever else is held back.
+        if lane is None and self._held_back and self._may_start(notes.record):
+            said = self._held_back.get(notes.alike)
+            if said is not None:
+                return said
+        return (self._settled_long if long else self._settled).get((notes.kind, lane))
+
+    def _judge_first(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> bool:
+        """Judge a gang of which nothing is known, and note what is said of its kind in its queue."""
         self._refusal, holds = None, self._reserver.holds
         fits = self._judge(notes.item)
         if self._reserver.holds != holds:
             self._settled, self._settled_long = {}, {}
         elif self._refusal is not None:
-            (self._settled_long if long else self._settled)[notes.kind] = discreet(self._refusal)
+            (self._settled_long if long else self._settled)[notes.kind, lane] = discreet(self._refusal)
         return fits
 
-    def _leave_behind(self, queue: t.Iterable[WaitingNotes], first: Record) -> None:
-        """Gangs that are not asked because of one before them; in each namespace they are told the same."""
-        told: dict[str, Verdict] = {}
-        for notes in queue:
-            record = notes.record
-            if record.namespace not in told:
-                told[record.namespace] = self._waits(record, "behind", behind(first.key, record))
-            self._choices.append(Choice(record, notes.gang, told[record.namespace], False))
+    def _leave_behind(self, notes: WaitingNotes, first: Record, told: dict[tuple[str, str], Verdict]) -> None:
+        """A gang that is not asked because of one before it; in each namespace they are told the same."""
+        record = notes.record
+        words = (first.uid, record.namespace)
+        if words not in told:
+            told[words] = self._waits(record, "behind", behind(first.key, record))
+        self._choices.append(Choice(record, notes.gang, told[words], False))
+
+    def _short_of_quota(self, record: Record, trees: t.Sequence[TreeFit]) -> Verdict | None:
+        """The same; it is noted."""
+        verdict = super()._short_of_quota(record, trees)
+        if verdict is not None:
+            self._refusal = verdict
+        return verdict
 
     def _demand(self, record: Record) -> Gang:
         """The same, as it was noted."""
@@ -348,3 +368,10 @@ class KeptQueue(Queue):
         """The same; who was refused before stays so, but nodes may be held that could not be held before."""
         super()._start(gang, verdict, estimate)
         self._settled_long = {}
+        if self._quotas.in_force:
+            # Its queue may lack quota now, and that is told before anything about nodes.
+            self._settled = {}
+
+
+def _record_and_gang(notes: WaitingNotes) -> tuple[Record, Gang]:
+    return notes.record, notes.gang

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 
@@ -73,27 +73,29 @@ def walk(
     judge: Callable[[QueuedGang], bool],
     blocked_by: Callable[[QueuedGang], str | None] | None = None,
     hopeless: Callable[[QueuedGang], bool] | None = None,
+    lane: Callable[[QueuedGang], Hashable] | None = None,
 ) -> Decisions:
     """Ask for each gang in the order given whether it fits now.
 
     judge has to count what it has agreed to before. strict stops at the first gang that does not fit, and nobody behind
     it is asked; a hopeless one, which can never fit as it is, stops nobody. best_effort asks all. reserve asks all too:
     there judge keeps later gangs off the nodes held for an earlier one, and blocked_by tells for a gang that does not
-    fit whose reservation stopped it, if any.
+    fit whose reservation stopped it, if any. lane tells which gangs are one queue; without it all are.
     """
     started: list[QueuedGang] = []
     waiting: list[Waiting] = []
-    blocker: str | None = None
+    blockers: dict[Hashable, str] = {}
     for gang in gangs:
-        if blocker is not None:
-            waiting.append(Waiting(gang, blocker))
+        place = lane(gang) if lane is not None else None
+        if place in blockers:
+            waiting.append(Waiting(gang, blockers[place]))
         elif judge(gang):
             started.append(gang)
         else:
             stopped = blocked_by(gang) if policy == "reserve" and blocked_by is not None else None
             waiting.append(Waiting(gang, stopped))
             if policy == "strict" and not (hopeless is not None and hopeless(gang)):
-                blocker = gang.uid
+                blockers[place] = gang.uid
     return Decisions(tuple(started), tuple(waiting))
 
 

@@ -29,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
     gang_for_reader,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
@@ -55,6 +56,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
     pods_to_make,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas, TreeFit
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Endings,
     Estimate,
@@ -95,6 +97,8 @@ class Choice:
     gang: Gang
     said: Verdict
     chosen: bool
+    # Whose quota a start is charged to, one queue for each tree.
+    charged: tuple[Charge, ...] = ()
 
     @functools.cached_property
     def verdict(self) -> Verdict:
@@ -165,8 +169,30 @@ class Queue:
         for room in (self._room, base):
             place_waiting_pods(room, world.gangs.values(), self._is_promised, counted, least)
         self._reserver = self._open_reserver()
+        self._quotas = self._open_quotas()
 
     # What a cycle begins with.
+
+    def _open_quotas(self) -> Quotas:
+        """The quota trees with everything taken off that is charged to their queues."""
+        quotas = Quotas(self._world.quota)
+        if quotas.in_force:
+            for record in self._records.values():
+                gang = self._world.gangs.get(record.uid)
+                if gang is not None and record.phase in STARTED_PHASES and record.uid not in self._promises:
+                    self._alone(record, partial(self._charge_started, quotas, record))
+            for uid, item in self._promises.items():
+                quotas.charge_promised(item.gang, self._queue_of(uid))
+        return quotas
+
+    def _charge_started(self, quotas: Quotas, record: Record) -> None:
+        """Count what a started gang takes of its queue's quota."""
+        quotas.charge_started(record, self._demand(record))
+
+    def _queue_of(self, uid: str) -> str | None:
+        """The queue that a gang names, as far as its record is seen."""
+        record = self._records.get(uid)
+        return record.spec.queue if record is not None and record.spec is not None else None
 
     def _open_rooms(self) -> tuple[Room, Room]:
         """The room of the snapshot, for this cycle's starts and for what they have to share."""
@@ -197,12 +223,22 @@ class Queue:
         ]
         able = (self._alone(record, partial(self._enter, record)) for record in waiting)
         queue = ordered([item for item in able if item is not None], self._now)
-        decisions = walk(self._terms.policy, queue, self._judge, self._reserver.blocked_by, self._is_hopeless)
+        line = self._quotas.in_turn(queue, lambda item: self._subject(self._records[item.uid]))
+        lane = self._lane if self._quotas.in_force else None
+        decisions = walk(self._terms.policy, line, self._judge, self._reserver.blocked_by, self._is_hopeless, lane)
         judged = {*self.unforeseen, *(choice.record.uid for choice in self._choices)}
         for item in decisions.waiting:
             if item.gang.uid not in judged:
                 self._choices.append(self._behind(item.gang.uid, item.blocked_by))
         return [choice for choice in self._choices if choice.record.uid in self._mine]
+
+    def _subject(self, record: Record) -> tuple[Record, Gang]:
+        """A record and the gang that is asked for."""
+        return record, self._demand(record)
+
+    def _lane(self, item: QueuedGang) -> Hashable:
+        """The queue of a gang: only those of one queue wait behind each other."""
+        return self._quotas.lane(self._records[item.uid])
 
     def _may_start(self, record: Record) -> bool:
         """Whether this run is for a gang."""
@@ -347,7 +383,8 @@ class Queue:
         eligible = self._eligible(record)
         if eligible is not None and eligible > self._now:
             return self._waits(record, "paused", f"until {record.state.not_before}" if record.state else "")
-        return None
+        stopped = self._quotas.stop(record) if self._quotas.in_force else None
+        return self._waits(record, *stopped) if stopped is not None else None
 
     def _eligible(self, record: Record) -> float | None:
         """Until when a gang pauses; None when it does not."""
@@ -363,20 +400,32 @@ class Queue:
         gang, estimate = self._demand(record), self._estimate(record)
         alike = self._alike(record, gang)
         mine = self._may_start(record)
-        known = self._held_back.get(alike) if mine else None
-        verdict = known or self._ask(item, gang, estimate, alike)
+        trees = self._quotas.ask(record, gang) if self._quotas.in_force else ()
+        verdict = self._short_of_quota(record, trees)
+        if verdict is None:
+            known = self._held_back.get(alike) if mine else None
+            verdict = known or self._ask(item, gang, estimate, alike)
         verdict = discreet(_renamed(verdict, gang))
         if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, gang, verdict)
             if verdict.reason in _HELD_BACK:
                 self._held_back[alike] = verdict
         fits = verdict.answer == "fits"
-        self._choices.append(Choice(record, gang, verdict, fits and mine))
+        self._choices.append(Choice(record, gang, verdict, fits and mine, tuple(item.charge for item in trees)))
         if verdict.answer == "never":
             self._hopeless.add(record.uid)
         if fits and mine:
             self._start(gang, verdict, estimate)
+            self._quotas.start(trees)
         return fits
+
+    def _short_of_quota(self, record: Record, trees: Sequence[TreeFit]) -> Verdict | None:
+        """The verdict of a gang that its queue has no quota for; None when all trees let it start."""
+        failed = next((item for item in trees if item.answer.answer != "fits"), None)
+        if failed is None:
+            return None
+        verdict = self._waits(record, "quota", "")
+        return dataclasses.replace(verdict, answer=failed.answer.answer)
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs that get the same answer from the same room."""

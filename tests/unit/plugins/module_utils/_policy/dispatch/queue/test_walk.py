@@ -34,6 +34,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot i
     node_from_api,
     pod_from_api,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding, index_pods
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
@@ -92,6 +95,7 @@ def choose(
     tickets=None,
     rules=None,
     made=(),
+    quota=NO_TREES,
     **terms,
 ):
     """The choices of one walk."""
@@ -112,6 +116,7 @@ def choose(
         pods=index_pods([*made, *(view for view in map(gang_pod_from_api, pods) if view is not None)]),
         items={},
         accounts=accounts,
+        quota=quota,
     )
     options = DispatchOptions(namespaces=("default",), **terms)
 
@@ -135,6 +140,7 @@ def choose(
         assert [(item.record, item.verdict, item.chosen) for item in again] == [
             (item.record, item.verdict, item.chosen) for item in choices
         ]
+        assert [item.charged for item in again if item.chosen] == [item.charged for item in choices if item.chosen]
     return choices
 
 
@@ -655,3 +661,123 @@ def test_pods_of_gangs_that_are_not_started_end_at_no_known_time(phase, known):
     big = record("big", 4, objects=[job("big", 4, requests={"cpu": "1"})])
     (found,) = [item for item in choose([other, big], pods=[left], reserve_after=10.0) if item.record.name == "big"]
     assert ("expected to start by" in (found.verdict.detail or "")) is known
+
+
+# Quota.
+
+
+def tree(*queues, name="default", **more):
+    """Trees in force: one with these queues below its root."""
+    declared = [{"name": "all"}, *({"parent": "all", **queue} for queue in queues)]
+    return QuotaTrees((read_tree(name, {"queues": declared}),), **more)
+
+
+def leaf(name, cpu, **more):
+    """A queue that gangs name, with so many CPUs of its own."""
+    return {"name": name, "nominal": {"cpu": str(cpu)}, **more}
+
+
+def of(queue, name, pods=1, **options):
+    """A waiting gang of a queue."""
+    return record(name, pods, queue=queue, **options)
+
+
+def test_a_queue_starts_no_more_than_it_may_and_others_go_on():
+    quota = tree(leaf("a", 2, hard=True), leaf("b", 2, hard=True))
+    queue = [of("a", "a1", 2), of("a", "a2"), of("b", "b1", 2), of("b", "b2", 3)]
+    assert decide(queue, quota=quota, cpus=("64",)) == {"a1": "chosen", "a2": "quota", "b1": "chosen", "b2": "quota"}
+    answers = {item.record.name: item.verdict.answer for item in choose(queue, quota=quota, cpus=("64",))}
+    assert answers == {"a1": "fits", "a2": "waits", "b1": "fits", "b2": "never"}
+
+
+def test_what_others_do_not_use_may_be_borrowed():
+    quota = tree(leaf("a", 2), leaf("b", 2, lending_limit={"cpu": "1"}))
+    assert decide([of("a", "a1", 3)], quota=quota, cpus=("64",)) == {"a1": "chosen"}
+    assert decide([of("a", "a1", 4)], quota=quota, cpus=("64",)) == {"a1": "quota"}
+
+
+def test_whoever_keeps_to_its_own_goes_before_borrowers():
+    """The older gang would borrow what the younger one's queue is entitled to."""
+    quota = tree(leaf("a", 2), leaf("b", 2))
+    queue = [of("a", "a1", 3), of("b", "b1", 2), of("a", "a2", 2)]
+    assert decide(queue, quota=quota, cpus=("64",)) == {"b1": "chosen", "a2": "chosen", "a1": "quota"}
+
+
+def test_of_borrowers_the_one_with_the_least_share_goes_first():
+    quota = tree(leaf("a", 0), leaf("b", 0, weight=3), leaf("idle", 4))
+    queue = [of("a", f"a{number}") for number in range(4)] + [of("b", f"b{number}") for number in range(4)]
+    chosen = {name for name, word in decide(queue, quota=quota, cpus=("64",)).items() if word == "chosen"}
+    assert chosen == {"a0", "b0", "b1", "b2"}
+
+
+def test_strict_stops_only_its_own_queue():
+    quota = tree(leaf("a", 2, hard=True), leaf("b", 2, hard=True))
+    running = record("running", 2, phase="running", queue="a")
+    queue = [running, of("a", "a1", 2), of("a", "a2", 0), of("b", "b1", 2)]
+    found = decide(queue, quota=quota, cpus=("64",), policy="strict")
+    assert found == {"a1": "quota", "b1": "chosen", "a2": "behind"}
+
+
+@pytest.mark.parametrize("phase", ["dispatching", "dispatched", "running", "undoing", "evicting", "unknown"])
+def test_started_gangs_are_charged_where_they_were_started(phase):
+    """Its label names another queue by now."""
+    quota = tree(leaf("a", 2, hard=True), leaf("b", 2, hard=True))
+    there = record("there", 2, phase=phase, queue="b", changes={"charged": (Charge("default", "a"),)})
+    queue = [there, of("a", "a1"), of("b", "b1", 2)]
+    assert decide(queue, quota=quota, cpus=("64",)) == {"a1": "quota", "b1": "chosen"}
+
+
+def test_gangs_of_before_the_tree_and_of_other_namespaces_are_charged():
+    quota = tree(leaf("a", 2, hard=True, namespaces=["default"]), leaf("b", 2, hard=True, namespaces=["other"]))
+    here = record("here", 1, phase="running")
+    there = record("there", 2, phase="running", namespace="other")
+    elsewhere = [there, record("theirs", 1, namespace="other")]
+    queue = [here, record("fits"), record("waits")]
+    found = decide(queue, elsewhere=elsewhere, quota=quota, cpus=("64",))
+    assert found == {"fits": "chosen", "waits": "quota"}
+
+
+def test_an_open_entry_is_charged_although_its_record_does_not_tell():
+    quota = tree(leaf("a", 2, hard=True))
+    wanted = {"name": "w", "count": 2, "requests": {"cpu": "1"}}
+    known = Gang("started", "default", tuple(declared_podsets([wanted], namespace="default")))
+    promises = {"started": Outstanding(known, {"w": 2})}
+    queue = [of("a", "started", 2), of("a", "a1")]
+    assert decide(queue, promises=promises, quota=quota, cpus=("64",)) == {"a1": "quota"}
+
+
+def test_a_start_says_whom_it_is_charged_to():
+    (choice,) = choose([of("a", "a1")], quota=tree(leaf("a", 2)))
+    assert choice.charged == (Charge("default", "a"),)
+
+
+def test_room_is_asked_for_only_where_quota_is_left_and_the_other_way_round():
+    quota = tree(leaf("a", 9), leaf("b", 9))
+    queue = [of("a", "large", 8), of("a", "small", 2), of("b", "other", 2)]
+    assert decide(queue, quota=quota, cpus=("4",)) == {"large": "insufficient", "small": "chosen", "other": "chosen"}
+
+
+def test_a_gang_that_nodes_refused_is_told_when_its_queue_runs_out_of_quota():
+    quota = tree(leaf("a", 4, hard=True))
+    queue = [of("a", "wide1", 4, cpu="1"), of("a", "narrow", 2), of("a", "wide2", 4, cpu="1")]
+    assert decide(queue, quota=quota, cpus=("3",)) == {"wide1": "insufficient", "narrow": "chosen", "wide2": "quota"}
+
+
+@pytest.mark.parametrize(
+    ("quota", "queue", "reason"),
+    [
+        (QuotaTrees(unreadable={"default": "it is no JSON"}), "a", "quota_unreadable"),
+        (tree(leaf("a", 2), hidden="not allowed"), "a", "quota_not_visible"),
+        (tree(leaf("a", 2)), "b", "queue_unknown"),
+        (tree(leaf("a", 2)), None, "queue_unknown"),
+        (tree(leaf("a", 2, namespaces=["other"])), "a", "queue_forbidden"),
+        (tree(leaf("a", 2, stop="hold")), "a", "queue_held"),
+    ],
+)
+def test_gangs_that_no_queue_is_open_for_wait_and_say_why(quota, queue, reason):
+    assert decide([of(queue, "one")], quota=quota) == {"one": reason}
+
+
+def test_every_tree_has_to_let_a_gang_start():
+    both = QuotaTrees((*tree(leaf("a", 4, default=True)).trees, *tree(leaf("x", 1, default=True), name="gpus").trees))
+    assert decide([of("a", "one"), of("a", "two")], quota=both) == {"one": "chosen", "two": "quota"}

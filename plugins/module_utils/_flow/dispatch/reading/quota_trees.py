@@ -1,0 +1,87 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reads the quota trees that a cycle keeps to; they lie beside the Lease."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Lists
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import (
+    TREE_KEY,
+    TREE_LABEL,
+    TREE_PREFIX,
+    tree_from_text,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+
+Object = dict[str, t.Any]
+
+_HIDDEN = "the records of other namespaces may not be read"
+
+
+class StoredTree(t.NamedTuple):
+    """A tree as one ConfigMap holds it, or what is wrong with it."""
+
+    name: str
+    tree: QuotaTree | None
+    problem: str = ""
+
+
+def read_trees(lists: Lists, namespace: str, *, sees_all: bool) -> QuotaTrees:
+    """The trees in the Lease's namespace; who may not read them knows of none, and starts objects by its own rights.
+
+    sees_all says whether the records of all namespaces are read: else nobody can tell what is used.
+    """
+    path = resource_path("v1", "configmaps", namespace)
+    try:
+        stored = lists.list(path, keep=stored_tree, essence=_itself, label_selector=TREE_LABEL).items
+    except (Forbidden, NotFound):
+        return NO_TREES
+    if not stored:
+        return NO_TREES
+    trees = sorted((item.tree for item in stored if item.tree is not None), key=lambda tree: tree.name)
+    return QuotaTrees(
+        trees=tuple(trees),
+        unreadable={item.name: item.problem for item in stored if item.tree is None},
+        namespaces=_read_namespaces(lists) if any(_has_selectors(tree) for tree in trees) else {},
+        hidden=None if sees_all else _HIDDEN,
+    )
+
+
+def stored_tree(raw: Object) -> StoredTree:
+    """The tree in a ConfigMap, read once for each version of it."""
+    name = str(raw["metadata"]["name"]).removeprefix(TREE_PREFIX)
+    try:
+        return StoredTree(name, tree_from_text(name, (raw.get("data") or {}).get(TREE_KEY)))
+    except BadInput as error:
+        return StoredTree(name, None, str(error))
+
+
+def _itself(stored: StoredTree) -> object:
+    return stored
+
+
+def _read_namespaces(lists: Lists) -> dict[str, dict[str, str]]:
+    """The labels of all namespaces."""
+    return dict(lists.list(resource_path("v1", "namespaces"), keep=_name_and_labels, essence=_labels).items)
+
+
+def _name_and_labels(raw: Object) -> tuple[str, dict[str, str]]:
+    metadata = raw["metadata"]
+    return str(metadata["name"]), dict(metadata.get("labels") or {})
+
+
+def _labels(namespace: tuple[str, dict[str, str]]) -> object:
+    return namespace
+
+
+def _has_selectors(tree: QuotaTree) -> bool:
+    return any(queue.selector is not None for queue in tree.queues)

@@ -1,0 +1,35 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The quota trees of a cluster, as one cycle reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QuotaTrees:
+    """The trees that are in force, in the order of their names.
+
+    unreadable tells what is wrong with trees that nobody can keep to. namespaces are the labels of namespaces, as far
+    as selectors of queues ask for them. hidden says why not all that is used can be seen; None when it can.
+    """
+
+    trees: tuple[QuotaTree, ...] = ()
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    namespaces: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    hidden: str | None = None
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there is any tree."""
+        return bool(self.trees or self.unreadable)
+
+
+NO_TREES = QuotaTrees()

@@ -1,0 +1,179 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What quota trees say in one cycle: whose gang it is, what is used, whether it fits, and which queue is asked next."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import typing as t
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QuotaAnswer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts, QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import (
+    assign_flavors,
+    charged_amounts,
+    podset_demands,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
+
+T = t.TypeVar("T")
+Demands = Mapping[str, Mapping[str, int]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TreeFit:
+    """What one tree says of a gang: where it is charged, with which amounts, and whether they fit."""
+
+    charge: Charge
+    amounts: QuotaAmounts
+    answer: QuotaAnswer
+
+
+class Quotas:
+    """All trees and what is used of them while a queue is walked; a tree that is unreadable starts nothing."""
+
+    def __init__(self, reading: QuotaTrees, entitlements: Mapping[str, Entitlements] | None = None) -> None:
+        """Begin with nothing used; entitlements may be known from earlier cycles, by the names of trees."""
+        known = entitlements or {}
+        self._reading = reading
+        self._usages = {tree.name: TreeUsage(tree, known.get(tree.name)) for tree in reading.trees}
+        self._leaves: dict[tuple[str, str | None, str], LeafChoice] = {}
+        self._refused: dict[Hashable, tuple[TreeFit, ...]] = {}
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there is any tree."""
+        return self._reading.in_force
+
+    @property
+    def entitlements(self) -> dict[str, Entitlements]:
+        """What trees say whatever is used, for later cycles with the same trees."""
+        return {name: usage.entitlements for name, usage in self._usages.items()}
+
+    def stop(self, record: Record) -> tuple[str, str] | None:
+        """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it."""
+        for name, problem in self._reading.unreadable.items():
+            return "quota_unreadable", f"nothing starts while the quota tree {name} cannot be read: {problem}"
+        if self._usages and self._reading.hidden is not None:
+            return "quota_not_visible", f"what is used of quota cannot be counted: {self._reading.hidden}"
+        for usage in self._usages.values():
+            choice = self._leaf(usage.tree, record)
+            if choice.reason is not None:
+                return choice.reason, choice.detail
+        return None
+
+    def lane(self, record: Record) -> Hashable:
+        """Equal for gangs of one queue: those behind each other in its order."""
+        return tuple(self._leaf_name(usage.tree, record) for usage in self._usages.values())
+
+    def charge_started(self, record: Record, gang: Gang) -> None:
+        """Count a gang that was started: where its state says, else where it would belong now."""
+        charged = {item.tree: item for item in record.state.charged} if record.state is not None else {}
+        for name, usage in self._usages.items():
+            known = charged.get(name)
+            leaf = known.queue if known is not None else self._leaf_name(usage.tree, record)
+            self._charge(usage, leaf, gang, known.flavors if known is not None else {})
+
+    def charge_promised(self, gang: Gang, queue: str | None) -> None:
+        """Count a gang of which only an open entry of the batch tells."""
+        for usage in self._usages.values():
+            named = named_queue(usage.tree, {}, queue)
+            leaf = find_leaf(usage.tree, named, gang.namespace, self._reading.namespaces.get(gang.namespace)).leaf
+            self._charge(usage, leaf.name if leaf is not None else None, gang, {})
+
+    def ask(self, record: Record, gang: Gang) -> tuple[TreeFit, ...]:
+        """What each tree says of a gang; what was said of one that does not fit is said of all that ask for the same.
+
+        What is used only grows while a queue is walked, so nobody fits who did not before.
+        """
+        demands = podset_demands(gang.podsets)
+        same = self.lane(record), _fingerprint(demands)
+        known = self._refused.get(same)
+        if known is not None:
+            return known
+        fits = tuple(self._ask(usage, record, demands) for usage in self._usages.values())
+        if any(item.answer.answer != "fits" for item in fits):
+            self._refused[same] = fits
+        return fits
+
+    def start(self, fits: Iterable[TreeFit]) -> None:
+        """Count a gang that starts with what was asked for."""
+        for item in fits:
+            self._usages[item.charge.tree].charge(item.charge.queue, item.amounts)
+
+    def in_turn(self, queue: Sequence[T], look: Callable[[T], tuple[Record, Gang]]) -> Iterator[T]:
+        """The gangs of a queue that is in order, one queue's next gang after the other; look tells whose an item is.
+
+        The first tree decides between queues. Whoever takes the items counts what starts before the next one is taken.
+        """
+        if not self._usages:
+            yield from queue
+            return
+        usage = next(iter(self._usages.values()))
+        lines: dict[str, collections.deque[tuple[int, T]]] = {}
+        for place, item in enumerate(queue):
+            lines.setdefault(self._leaf_name(usage.tree, look(item)[0]) or "", collections.deque()).append(
+                (place, item)
+            )
+
+        def head(leaf: str) -> QueueHead | None:
+            """What a queue offers next."""
+            if not lines[leaf]:
+                return None
+            place, item = lines[leaf][0]
+            record, gang = look(item)
+            demands = podset_demands(gang.podsets)
+            return QueueHead(leaf, record.uid, assign_flavors(usage, leaf, demands).amounts, (place,))
+
+        heads = (head(leaf) for leaf in lines)
+        order = FairOrder(usage, [item for item in heads if item is not None])
+        while (best := order.next()) is not None:
+            _place, item = lines[best.leaf].popleft()
+            yield item
+            order.offer(best.leaf, head(best.leaf))
+
+    def _ask(self, usage: TreeUsage, record: Record, demands: Demands) -> TreeFit:
+        """What one tree says; gangs without a leaf in it were stopped before."""
+        leaf = self._leaf_name(usage.tree, record)
+        if leaf is None:
+            raise ValueError(f"{record.key} has no queue in the tree {usage.tree.name}")
+        found = assign_flavors(usage, leaf, demands)
+        charge = Charge(usage.tree.name, leaf, dict(found.flavors) if usage.tree.flavors else {})
+        return TreeFit(charge, found.amounts, found.answer)
+
+    def _charge(self, usage: TreeUsage, leaf: str | None, gang: Gang, flavors: Mapping[str, str]) -> None:
+        """Count a gang; one whose queue is gone has nobody to be charged to."""
+        if leaf is None or leaf not in usage.tree.by_name or usage.tree.children[leaf]:
+            return
+        known = {name: flavor for name, flavor in flavors.items() if flavor in usage.tree.flavor_names}
+        usage.charge(leaf, charged_amounts(usage.tree, podset_demands(gang.podsets), known))
+
+    def _leaf_name(self, tree: QuotaTree, record: Record) -> str | None:
+        """The name of a gang's leaf; None when it has none."""
+        leaf = self._leaf(tree, record).leaf
+        return leaf.name if leaf is not None else None
+
+    def _leaf(self, tree: QuotaTree, record: Record) -> LeafChoice:
+        """The leaf of a gang in a tree, found once for all gangs that name the same from the same namespace."""
+        named = named_queue(tree, record.labels, record.spec.queue if record.spec is not None else None)
+        asked = tree.name, named, record.namespace
+        if asked not in self._leaves:
+            self._leaves[asked] = find_leaf(tree, named, record.namespace, self._reading.namespaces.get(asked[2]))
+        return self._leaves[asked]
+
+
+def _fingerprint(demands: Demands) -> Hashable:
+    """Equal for podsets that ask for the same, whatever they are called."""
+    return tuple(tuple(sorted(demand.items())) for demand in demands.values())
