@@ -60,17 +60,16 @@ def choose_victims(
         return usage.fits(asker.leaf, asker.amounts) and (nodes_after is None or nodes_after(tuple(chosen)))
 
     try:
-        if fits():
-            return ()
-        for victim in order:
-            if not _allowed(usage, asker, victim):
-                continue
+        while not fits():
+            # From the start again: with each that goes, the asker's side may come back within its own.
+            victim = next((item for item in order if _allowed(usage, asker, item)), None)
+            if victim is None:
+                return None
+            order.remove(victim)
             usage.release(victim.leaf, victim.amounts)
             chosen.append(victim)
-            if fits():
-                _put_back(usage, chosen, fits)
-                return tuple(chosen)
-        return None
+        _put_back(usage, chosen, fits)
+        return tuple(chosen)
     finally:
         for victim in chosen:
             usage.charge(victim.leaf, victim.amounts)
