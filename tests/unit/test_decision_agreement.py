@@ -363,6 +363,8 @@ def draw_tree(chance: random.Random, name: str) -> QuotaTree:
             declared["borrowing_limit"] = {"cpu": chance.randint(0, 4)}
         if chance.random() < 0.1:
             declared["stop"] = "hold"
+        if chance.random() < 0.1:
+            declared["priority_cap"] = chance.randrange(3)
         queues.append(declared)
     queues[2]["default"] = True
     queues[3]["namespaces"] = ["b"]

@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.live impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Node, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
@@ -36,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.kept
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.slot_tables import Board, NodeClass
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
 
 # So many kinds of gangs that wait no more are remembered for each that waits.
 _MOST_FORGOTTEN = 4
@@ -106,6 +108,9 @@ class Kept:
         self._by_nodes: dict[NodeClass, tuple[t.Any, Verdict]] = {}
         # The history that estimates were last compared with.
         self.history: Mapping[tuple[str | None, str], float] = {}
+        # The quota trees that places in the order were worked out with, and what follows from them alone.
+        self.trees: QuotaTrees = NO_TREES
+        self.entitlements: dict[str, Entitlements] = {}
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
         # Numbers of classes of demand, and of kinds of gangs.

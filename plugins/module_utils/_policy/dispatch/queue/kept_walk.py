@@ -29,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
@@ -44,7 +45,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import TreeFit
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
     Endings,
@@ -260,7 +261,7 @@ class KeptQueue(Queue):
         kept, uid = self._kept, record.uid
         spec, state = spec_of(record), record.state
         demand = self._demand(record)
-        item = queued_gang(uid, spec, record.submitted)
+        item = queued_gang(uid, spec, record.submitted, cap=self._quotas.priority_cap(record))
         alike = kept.kinds.setdefault(self._memory.demand_class(record, demand, self._label_keys), len(kept.kinds))
         history = (spec.queue, name_prefix(spec.name))
         estimate = super()._estimate(record)
@@ -287,11 +288,11 @@ class KeptQueue(Queue):
         strict = self._terms.policy == "strict"
         now, after = self._now, self._reserver.terms.reserve_after
         first: dict[Hashable, Record] = {}
-        told: dict[tuple[str, str], Verdict] = {}
+        left: list[tuple[WaitingNotes, Record]] = []
         for notes in self._quotas.in_turn(queue, _record_and_gang):
             lane = self._lane(notes.item) if self._quotas.in_force else None
             if lane in first:
-                self._leave_behind(notes, first[lane], told)
+                left.append((notes, first[lane]))
                 continue
             said = self._known(notes, lane, long=now - notes.item.submitted > after)
             if said is None:
@@ -304,6 +305,7 @@ class KeptQueue(Queue):
                 self._choices.append(choice)
             if strict and not fits and (said is None or said.answer != "never") and not self._is_hopeless(notes.item):
                 first[lane] = notes.record
+        self._leave_behind(left)
 
     def _known(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> Verdict | None:
         """What was said of a gang like this one in this walk; None when nothing was."""
@@ -321,20 +323,37 @@ class KeptQueue(Queue):
         if self._reserver.holds != holds:
             self._settled, self._settled_long = {}, {}
         elif self._refusal is not None:
-            (self._settled_long if long else self._settled)[notes.kind, lane] = discreet(self._refusal)
+            # With trees in force a verdict also tells what they say, which is the same until a gang starts.
+            said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
+            (self._settled_long if long else self._settled)[notes.kind, lane] = said
         return fits
 
-    def _leave_behind(self, notes: WaitingNotes, first: Record, told: dict[tuple[str, str], Verdict]) -> None:
-        """A gang that is not asked because of one before it; in each namespace they are told the same."""
-        record = notes.record
-        words = (first.uid, record.namespace)
-        if words not in told:
-            told[words] = self._waits(record, "behind", behind(first.key, record))
-        self._choices.append(Choice(record, notes.gang, told[words], False))
+    def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
+        """Gangs that are not asked because of one before them; in each namespace they are told the same."""
+        told: dict[tuple[str, str], Verdict] = {}
+        for notes, first in left:
+            record = notes.record
+            words = (first.uid, record.namespace)
+            if words not in told:
+                told[words] = self._waits(record, "behind", behind(first.key, record))
+            self._choices.append(Choice(record, notes.gang, told[words], False))
 
-    def _short_of_quota(self, record: Record, trees: t.Sequence[TreeFit]) -> Verdict | None:
+    def _open_quotas(self) -> Quotas:
+        """The same; with other trees no gang has the place that it had."""
+        kept, trees = self._kept, self._world.quota
+        if kept.trees != trees:
+            kept.trees, kept.waiting, kept.entitlements = trees, {}, {}
+        quotas = super()._open_quotas()
+        kept.entitlements = quotas.entitlements
+        return quotas
+
+    def _new_quotas(self) -> Quotas:
+        """The same, with what follows from the trees alone."""
+        return Quotas(self._world.quota, self._kept.entitlements)
+
+    def _short_of_quota(self, record: Record, quota: QuotaLayer | None) -> Verdict | None:
         """The same; it is noted."""
-        verdict = super()._short_of_quota(record, trees)
+        verdict = super()._short_of_quota(record, quota)
         if verdict is not None:
             self._refusal = verdict
         return verdict

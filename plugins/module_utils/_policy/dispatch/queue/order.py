@@ -32,9 +32,12 @@ class QueuedGang:
     eligible_at: float = 0.0
 
 
-def queued_gang(uid: str, spec: GangSpec, submitted: float, eligible_at: float = 0.0) -> QueuedGang:
-    """What the order needs to know of a gang with this specification."""
-    return QueuedGang(uid, spec.priority, spec.priority_slope, submitted, spec.queue, eligible_at)
+def queued_gang(
+    uid: str, spec: GangSpec, submitted: float, eligible_at: float = 0.0, cap: int | None = None
+) -> QueuedGang:
+    """What the order needs to know of a gang with this specification; cap is the highest priority that counts."""
+    priority = spec.priority if cap is None else min(spec.priority, cap)
+    return QueuedGang(uid, priority, spec.priority_slope, submitted, spec.queue, eligible_at)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import typing as t
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QuotaAnswer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts, QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import (
@@ -24,21 +24,13 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors 
     charged_amounts,
     podset_demands,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
 T = t.TypeVar("T")
 Demands = Mapping[str, Mapping[str, int]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TreeFit:
-    """What one tree says of a gang: where it is charged, with which amounts, and whether they fit."""
-
-    charge: Charge
-    amounts: QuotaAmounts
-    answer: QuotaAnswer
 
 
 class Quotas:
@@ -50,7 +42,7 @@ class Quotas:
         self._reading = reading
         self._usages = {tree.name: TreeUsage(tree, known.get(tree.name)) for tree in reading.trees}
         self._leaves: dict[tuple[str, str | None, str], LeafChoice] = {}
-        self._refused: dict[Hashable, tuple[TreeFit, ...]] = {}
+        self._refused: dict[Hashable, QuotaLayer] = {}
 
     @property
     def in_force(self) -> bool:
@@ -72,7 +64,15 @@ class Quotas:
             choice = self._leaf(usage.tree, record)
             if choice.reason is not None:
                 return choice.reason, choice.detail
+            if usage.tree.flavors:
+                return "quota_unreadable", f"this version does not know flavors, which tree {usage.tree.name} has"
         return None
+
+    def priority_cap(self, record: Record) -> int | None:
+        """The highest priority that counts for a gang in its queues; None without a limit."""
+        names = [(usage.tree, self._leaf_name(usage.tree, record)) for usage in self._usages.values()]
+        lines = [tree.by_name[queue].priority_cap for tree, leaf in names if leaf for queue in tree.ancestry(leaf)]
+        return min((cap for cap in lines if cap is not None), default=None)
 
     def lane(self, record: Record) -> Hashable:
         """Equal for gangs of one queue: those behind each other in its order."""
@@ -93,7 +93,7 @@ class Quotas:
             leaf = find_leaf(usage.tree, named, gang.namespace, self._reading.namespaces.get(gang.namespace)).leaf
             self._charge(usage, leaf.name if leaf is not None else None, gang, {})
 
-    def ask(self, record: Record, gang: Gang) -> tuple[TreeFit, ...]:
+    def ask(self, record: Record, gang: Gang) -> QuotaLayer:
         """What each tree says of a gang; what was said of one that does not fit is said of all that ask for the same.
 
         What is used only grows while a queue is walked, so nobody fits who did not before.
@@ -103,15 +103,16 @@ class Quotas:
         known = self._refused.get(same)
         if known is not None:
             return known
-        fits = tuple(self._ask(usage, record, demands) for usage in self._usages.values())
-        if any(item.answer.answer != "fits" for item in fits):
-            self._refused[same] = fits
-        return fits
+        layer = QuotaLayer(tuple(self._ask(usage, record, demands) for usage in self._usages.values()))
+        if not layer.passed:
+            self._refused[same] = layer
+        return layer
 
-    def start(self, fits: Iterable[TreeFit]) -> None:
+    def start(self, layer: QuotaLayer) -> None:
         """Count a gang that starts with what was asked for."""
-        for item in fits:
-            self._usages[item.charge.tree].charge(item.charge.queue, item.amounts)
+        for item in layer.standings:
+            if item.leaf is not None:
+                self._usages[item.tree].charge(item.leaf, item.amounts)
 
     def in_turn(self, queue: Sequence[T], look: Callable[[T], tuple[Record, Gang]]) -> Iterator[T]:
         """The gangs of a queue that is in order, one queue's next gang after the other; look tells whose an item is.
@@ -144,14 +145,12 @@ class Quotas:
             yield item
             order.offer(best.leaf, head(best.leaf))
 
-    def _ask(self, usage: TreeUsage, record: Record, demands: Demands) -> TreeFit:
-        """What one tree says; gangs without a leaf in it were stopped before."""
-        leaf = self._leaf_name(usage.tree, record)
-        if leaf is None:
-            raise ValueError(f"{record.key} has no queue in the tree {usage.tree.name}")
-        found = assign_flavors(usage, leaf, demands)
-        charge = Charge(usage.tree.name, leaf, dict(found.flavors) if usage.tree.flavors else {})
-        return TreeFit(charge, found.amounts, found.answer)
+    def _ask(self, usage: TreeUsage, record: Record, demands: Demands) -> QuotaStanding:
+        """What one tree says."""
+        labels = self._reading.namespaces.get(record.namespace)
+        found = judge_quota(usage, _named(usage.tree, record), record.namespace, demands, namespace_labels=labels)
+        # Without flavors nothing in it is about this gang's podsets.
+        return found if usage.tree.flavors else dataclasses.replace(found, flavors={})
 
     def _charge(self, usage: TreeUsage, leaf: str | None, gang: Gang, flavors: Mapping[str, str]) -> None:
         """Count a gang; one whose queue is gone has nobody to be charged to."""
@@ -167,11 +166,22 @@ class Quotas:
 
     def _leaf(self, tree: QuotaTree, record: Record) -> LeafChoice:
         """The leaf of a gang in a tree, found once for all gangs that name the same from the same namespace."""
-        named = named_queue(tree, record.labels, record.spec.queue if record.spec is not None else None)
+        named = _named(tree, record)
         asked = tree.name, named, record.namespace
         if asked not in self._leaves:
             self._leaves[asked] = find_leaf(tree, named, record.namespace, self._reading.namespaces.get(asked[2]))
         return self._leaves[asked]
+
+
+def charges_of(layer: QuotaLayer) -> tuple[Charge, ...]:
+    """Whose quota a start is charged to."""
+    found = ((item.tree, item.leaf, item.flavors) for item in layer.standings)
+    return tuple(Charge(tree, leaf, dict(flavors)) for tree, leaf, flavors in found if leaf is not None)
+
+
+def _named(tree: QuotaTree, record: Record) -> str | None:
+    """The queue that a record names in a tree."""
+    return named_queue(tree, record.labels, record.spec.queue if record.spec is not None else None)
 
 
 def _fingerprint(demands: Demands) -> Hashable:

@@ -30,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
@@ -56,7 +57,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
     pods_to_make,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas, TreeFit
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas, charges_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Endings,
     Estimate,
@@ -175,7 +176,7 @@ class Queue:
 
     def _open_quotas(self) -> Quotas:
         """The quota trees with everything taken off that is charged to their queues."""
-        quotas = Quotas(self._world.quota)
+        quotas = self._new_quotas()
         if quotas.in_force:
             for record in self._records.values():
                 gang = self._world.gangs.get(record.uid)
@@ -184,6 +185,10 @@ class Queue:
             for uid, item in self._promises.items():
                 quotas.charge_promised(item.gang, self._queue_of(uid))
         return quotas
+
+    def _new_quotas(self) -> Quotas:
+        """The quota trees with nothing used."""
+        return Quotas(self._world.quota)
 
     def _charge_started(self, quotas: Quotas, record: Record) -> None:
         """Count what a started gang takes of its queue's quota."""
@@ -366,7 +371,7 @@ class Queue:
         """A gang's place in the queue; None for one that room has nothing to do with."""
         stopped = self._stopped_beforehand(record)
         if stopped is None:
-            return queued_gang(record.uid, spec_of(record), record.submitted)
+            return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._quotas.priority_cap(record))
         self._choices.append(Choice(record, self._demand(record), stopped, False))
         return None
 
@@ -400,8 +405,8 @@ class Queue:
         gang, estimate = self._demand(record), self._estimate(record)
         alike = self._alike(record, gang)
         mine = self._may_start(record)
-        trees = self._quotas.ask(record, gang) if self._quotas.in_force else ()
-        verdict = self._short_of_quota(record, trees)
+        quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
+        verdict = self._short_of_quota(record, quota)
         if verdict is None:
             known = self._held_back.get(alike) if mine else None
             verdict = known or self._ask(item, gang, estimate, alike)
@@ -411,21 +416,23 @@ class Queue:
             if verdict.reason in _HELD_BACK:
                 self._held_back[alike] = verdict
         fits = verdict.answer == "fits"
-        self._choices.append(Choice(record, gang, verdict, fits and mine, tuple(item.charge for item in trees)))
+        if quota is not None and verdict.quota is None:
+            verdict = verdict.with_quota(quota)
+        charged = charges_of(quota) if quota is not None and fits and mine else ()
+        self._choices.append(Choice(record, gang, verdict, fits and mine, charged))
         if verdict.answer == "never":
             self._hopeless.add(record.uid)
         if fits and mine:
             self._start(gang, verdict, estimate)
-            self._quotas.start(trees)
+            if quota is not None:
+                self._quotas.start(quota)
         return fits
 
-    def _short_of_quota(self, record: Record, trees: Sequence[TreeFit]) -> Verdict | None:
+    def _short_of_quota(self, record: Record, quota: QuotaLayer | None) -> Verdict | None:
         """The verdict of a gang that its queue has no quota for; None when all trees let it start."""
-        failed = next((item for item in trees if item.answer.answer != "fits"), None)
-        if failed is None:
+        if quota is None or quota.passed:
             return None
-        verdict = self._waits(record, "quota", "")
-        return dataclasses.replace(verdict, answer=failed.answer.answer)
+        return self._waits(record, "quota", "").with_quota(quota)
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs that get the same answer from the same room."""

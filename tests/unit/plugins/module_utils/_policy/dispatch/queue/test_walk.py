@@ -781,3 +781,28 @@ def test_gangs_that_no_queue_is_open_for_wait_and_say_why(quota, queue, reason):
 def test_every_tree_has_to_let_a_gang_start():
     both = QuotaTrees((*tree(leaf("a", 4, default=True)).trees, *tree(leaf("x", 1, default=True), name="gpus").trees))
     assert decide([of("a", "one"), of("a", "two")], quota=both) == {"one": "chosen", "two": "quota"}
+
+
+def test_a_verdict_tells_what_the_trees_say_first():
+    quota = tree(leaf("a", 2, hard=True), leaf("b", 9))
+    queue = [of("a", "a1", 3), of("b", "b1", 8), of("b", "b2", 2)]
+    said = {item.record.name: item.told["layers"][0] for item in choose(queue, quota=quota, cpus=("4",))}
+    assert {name: (layer["layer"], layer["passed"]) for name, layer in said.items()} == {
+        "a1": ("quota", False),
+        "b1": ("quota", True),
+        "b2": ("quota", True),
+    }
+    (own, above) = said["a1"]["trees"][0]["levels"]
+    assert (own["queue"], own["nominal"], own["short"], above["queue"]) == ("all/a", "2", "1", "all")
+
+
+def test_no_priority_counts_beyond_the_cap_of_its_queue():
+    quota = tree(leaf("a", 9, priority_cap=5))
+    queue = [of("a", "old", 3, priority=5), of("a", "bold", 3, priority=1000)]
+    assert decide(queue, quota=quota) == {"old": "chosen", "bold": "insufficient"}
+
+
+def test_nothing_starts_in_a_tree_with_flavors():
+    declared = [{"name": "all"}, {"name": "a", "parent": "all", "nominal": {"big": {"cpu": 4}}}]
+    quota = QuotaTrees((read_tree("default", {"queues": declared, "flavors": [{"name": "big"}]}),))
+    assert decide([of("a", "one")], quota=quota) == {"one": "quota_unreadable"}
