@@ -14,8 +14,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import batch as batches
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry, batch_text, pack, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_KEY
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set import packing
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text, read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_ANNOTATION
@@ -51,7 +54,7 @@ def leave_batch(stage: Stage, *records: Record) -> str:
     """A Lease whose last holder committed starts of these gangs and did nothing more; the batch's id."""
     entries = [
         (
-            Entry("start", item.namespace, item.name, item.uid, item.attempt, digest(item.spec)),
+            Entry("start", item.namespace, item.name, item.uid, item.attempt),
             promise_of(sized_gang(item, Snapshot()), {}, None),
         )
         for item in records
@@ -234,7 +237,7 @@ def test_what_one_batch_cannot_hold_follows_in_the_next(stage: Stage, monkeypatc
     alone = len(batch_text(last_batch(stage)))
     stage.submit("second", stage.job("second"), priority=2)
     stage.submit("third", stage.job("third"), priority=1)
-    monkeypatch.setattr(batches, "START_BYTES", alone * 2)
+    monkeypatch.setattr(packing, "START_BYTES", alone * 2)
     result = stage.run()
     assert told(result, "second").action == "start"
     assert [stage.phase(name) for name in ("first", "second", "third")] == ["dispatched", "dispatched", "queued"]
