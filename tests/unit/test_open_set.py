@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The batch on the Lease over a cluster in memory: read whoever wrote it, emptied when all is over, with room for many."""
+"""The batch on the Lease in memory: read whoever wrote it, emptied when all is over, with room for many."""
 
 from __future__ import annotations
 

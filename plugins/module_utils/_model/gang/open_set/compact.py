@@ -142,7 +142,10 @@ def _names_text(podsets: tuple[str, ...], gang: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _terms_text(batch_id: str, commit: str, what: tuple[Op, int], when: tuple[int, int], queue: str | None) -> str:
-    """What was decided, by which commit, told by where its id differs from the batch's, and when; few kinds in a batch."""
+    """What was decided, by which commit and when; many entries of a batch have the same.
+
+    Of the commit's id only that is written in which it differs from the batch's.
+    """
     shared = _shared_length(batch_id, commit)
     return canonical_json([*what, shared, commit[shared:], *when, *([] if queue is None else [queue])])
 
@@ -275,13 +278,13 @@ def _entry(fields: Fields, where: str, item: t.Any, tables: _Tables) -> Entry:
     if not name:
         raise fields.fail(where, "the name is missing")
     try:
-        places = [
+        first, second, third, last = (
             _VALUES[high] * 64 + _VALUES[low] for high, low in zip(references[::2], references[1::2], strict=True)
-        ]
-        namespace, terms, demand, names = (table[place] for table, place in zip(tables, places, strict=True))
+        )
+        namespace, terms, names = tables.namespaces[first], tables.terms[second], tables.podsets[last]
+        digest, podsets = tables.demands[third]
     except (KeyError, IndexError) as error:
         raise fields.fail(where, f"{references!r} are no rows of the tables") from error
-    digest, podsets = demand
     if names and len(names) != len(podsets):
         raise fields.fail(where, "it has not as many names as podsets")
     return Entry(

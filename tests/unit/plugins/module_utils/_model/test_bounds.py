@@ -25,9 +25,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.amun
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import read_security
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.tests.support.batch_texts import plain_data, plain_entry
 
 Reader = t.Callable[[int], object]
-from ansible_collections.muster.kube.tests.support.batch_texts import plain_data, plain_entry
 
 MOST = 2**31 - 1
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}

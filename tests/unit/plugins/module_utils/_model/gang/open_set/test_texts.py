@@ -105,7 +105,7 @@ def test_commits_of_other_holders_come_back():
     first = read_batch(text_of(entry(), batch_id="lease.1/22")).batch
     for own, rest in (("lease.12/3", [7, "/22"]), ("other", [0, "lease.1/22"]), ("lease.1/22", [10, ""])):
         text = text_of(entry("2"), batch_id=own, carried=first)
-        assert [row[2:4] for row in json.loads(text)["terms"]][0] == rest
+        assert json.loads(text)["terms"][0][2:4] == rest
         assert [item.batch for item in read_batch(text).batch.entries] == ["lease.1/22", own]
 
 
