@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -29,10 +28,11 @@ import typing as t
 from urllib.parse import urlencode
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import Transport, TransportFault, open_transport
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 JOB_LABEL = "batch.kubernetes.io/job-name"
-UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 WATCH_SECONDS = 3600
 TIMEOUT = (10.0, WATCH_SECONDS + 60.0)
 PODS, JOBS = "/api/v1/namespaces/{}/pods", "/apis/batch/v1/namespaces/{}/jobs"
@@ -65,9 +65,9 @@ def note_workload(metadata: dict) -> Noted:
 
 def note_lease(metadata: dict) -> Noted:
     """What the event of the Lease says."""
-    batch = (metadata.get("annotations") or {}).get("muster.kube/batch") or ""
-    for uid in UID.findall(batch):
-        yield "committed", uid, ""
+    batch = read_batch((metadata.get("annotations") or {}).get(BATCH_ANNOTATION)).batch
+    for entry in batch.entries if batch is not None else ():
+        yield "committed", entry.uid, ""
 
 
 # By name: the collection, the selector of its fields, and what to note of each object.

@@ -16,13 +16,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import No
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch, replace
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import (
-    BATCH_ANNOTATION,
-    Batch,
-    LeaseOptions,
-    batch_text,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, Batch, LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_KEY, RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (

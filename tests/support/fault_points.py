@@ -21,7 +21,8 @@ import re
 import threading
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, Cut, Recorded, Rule, _Handler
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess
 

@@ -14,7 +14,9 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._engine.embedded import Embedded
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Journal
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ServerFault
-from ansible_collections.muster.kube.plugins.module_utils._model.gang import batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set import packing
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
@@ -859,11 +861,13 @@ def test_error_of_ours_about_the_plan_of_a_start_that_waits_keeps_no_room(
     assert not stage.cluster.all("jobs", "a")
 
 
-def kept_batch(stage: MemoryStage) -> dict[str, t.Any]:
+def kept_batch(stage: MemoryStage) -> Batch:
     """What the Lease says."""
     lease = stage.cluster.get("leases", "muster-system", "dispatch")
     assert lease is not None
-    return dict(json.loads(lease["metadata"]["annotations"][BATCH_ANNOTATION]))
+    found = read_batch(lease["metadata"]["annotations"][BATCH_ANNOTATION]).batch
+    assert found is not None
+    return found
 
 
 def test_lease_says_while_it_cannot_list_all_that_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -874,12 +878,12 @@ def test_lease_says_while_it_cannot_list_all_that_was_promised(monkeypatch: pyte
         first.cycle()
         first.release()
         stage.cluster.remove("leases", "muster-system", "dispatch")
-        monkeypatch.setattr(batch, "START_BYTES", 2_000)
+        monkeypatch.setattr(packing, "START_BYTES", 600)
         second = stage.dispatcher("second")
         second.cycle()
         second.cycle()
-        assert 0 < len(kept_batch(stage)["entries"]) < 8
-        assert kept_batch(stage)["unlisted_since"]
+        assert 0 < len(kept_batch(stage).entries) < 8
+        assert kept_batch(stage).unlisted_since
         submit(stage, "h", "b", cases.job("h-j", "p", 8))
         blind = confined(stage, "third", "b")
         second.release()
@@ -888,5 +892,5 @@ def test_lease_says_while_it_cannot_list_all_that_was_promised(monkeypatch: pyte
         blind.release()
         monkeypatch.undo()
         second.cycle()
-        assert len(kept_batch(stage)["entries"]) == 8
-        assert "unlisted_since" not in kept_batch(stage)
+        assert len(kept_batch(stage).entries) == 8
+        assert not kept_batch(stage).unlisted_since

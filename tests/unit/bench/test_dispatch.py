@@ -19,6 +19,9 @@ from ansible_collections.muster.kube.bench.dispatching.accounts import (
 )
 from ansible_collections.muster.kube.bench.dispatching.loads import NOBODY, BenchGang, Load, build_load
 from ansible_collections.muster.kube.bench.dispatching.systems import Run
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, Entry
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text
 
 UID = "0b1c2d3e-0000-4000-8000-00000000000{}"
 
@@ -132,8 +135,9 @@ def test_a_process_that_works_is_waited_for(monkeypatch):
 
 
 def test_each_gang_on_the_lease_is_a_start():
-    batch = f'{{"entries": [{{"uid": "{UID.format(1)}"}}, ["{UID.format(2)}", 1]]}}'
-    noted = observer.note_lease({"annotations": {"muster.kube/batch": batch}})
+    entries = [(Entry("start", "team", "g", UID.format(number), 1), ()) for number in (1, 2)]
+    text = batch_text(pack(entries, "e", "b")[0])
+    noted = observer.note_lease({"annotations": {BATCH_ANNOTATION: text}})
     assert [name for _kind, name, _gang in noted] == [UID.format(1), UID.format(2)]
     assert not list(observer.note_lease({}))
 

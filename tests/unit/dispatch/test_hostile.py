@@ -16,6 +16,8 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL
@@ -264,6 +266,13 @@ def test_room_of_pods_that_nobody_has_made_yet(cluster: VirtualCluster, sight: s
     two.run_until({"waits": "running"})
 
 
+def lists(body: bytes, record: Record) -> bool:
+    """Whether a Lease has an entry about a gang."""
+    annotations = json.loads(body)["metadata"].get("annotations") or {}
+    batch = read_batch(annotations.get(BATCH_ANNOTATION)).batch
+    return batch is not None and any(entry.uid == record.uid for entry in batch.entries)
+
+
 def kill_after_commit(proxy: VirtualProxy, record: Record, point: str) -> None:
     """Kill a dispatcher when it has committed the start of a gang, or when it is about to write its record."""
     committed: list[str] = []
@@ -271,7 +280,7 @@ def kill_after_commit(proxy: VirtualProxy, record: Record, point: str) -> None:
     def look() -> None:
         """At the request that is under way."""
         request = proxy.requests[-1]
-        if record.uid.encode() in request.body and request.path.endswith(f"/leases/dispatch-{record.namespace}"):
+        if request.path.endswith(f"/leases/dispatch-{record.namespace}") and lists(request.body, record):
             committed.append(request.path)
             if point == "commit":
                 proxy.kill(when="after")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 
@@ -14,8 +15,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import batch as batches
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry, batch_text, pack, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_KEY
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set import packing
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text, read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_ANNOTATION
@@ -47,17 +51,21 @@ def uid_of(stage: Stage, obj: Object) -> str | None:
     return None if found is None else str(found["metadata"]["uid"])
 
 
-def leave_batch(stage: Stage, *records: Record) -> str:
-    """A Lease whose last holder committed starts of these gangs and did nothing more; the batch's id."""
-    entries = [
+def promised(*records: Record, **more: t.Any) -> list[tuple[Entry, batches.Demand]]:
+    """Starts of these gangs, to be committed."""
+    return [
         (
-            Entry("start", item.namespace, item.name, item.uid, item.attempt, digest(item.spec)),
+            Entry("start", item.namespace, item.name, item.uid, item.attempt, **more),
             promise_of(sized_gang(item, Snapshot()), {}, None),
         )
         for item in records
         if item.spec is not None
     ]
-    left, surplus = pack(entries, "old.1", "old/1/1")
+
+
+def leave_batch(stage: Stage, *records: Record) -> str:
+    """A Lease whose last holder committed starts of these gangs and did nothing more; the batch's id."""
+    left, surplus = pack(promised(*records), "old.1", "old/1/1")
     assert not surplus
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
@@ -230,11 +238,16 @@ def test_what_one_batch_cannot_hold_follows_in_the_next(stage: Stage, monkeypatc
     stage.add_nodes(2)
     stage.submit("first", stage.podless_job("first"), priority=3)
     stage.run()
-    # Room for one entry with its demand and its place in the queue, and not for two.
-    alone = len(batch_text(last_batch(stage)))
     stage.submit("second", stage.job("second"), priority=2)
     stage.submit("third", stage.job("third"), priority=1)
-    monkeypatch.setattr(batches, "START_BYTES", alone * 2)
+    # Room for one entry with its demand, and not for two.
+    first = last_batch(stage)
+    terms = {"at": first.entries[0].at, "patience": first.entries[0].patience}
+    lease, _dot, transitions = first.epoch.rpartition(".")
+    epoch = f"{lease}.{int(transitions) + 1}"
+    both, _surplus = pack(promised(stage.record("second"), **terms), epoch, f"{epoch}/3", first)
+    size = len(batch_text(dataclasses.replace(both, unlisted_since=2**53)))
+    monkeypatch.setattr(packing, "START_BYTES", size + 10)
     result = stage.run()
     assert told(result, "second").action == "start"
     assert [stage.phase(name) for name in ("first", "second", "third")] == ["dispatched", "dispatched", "queued"]

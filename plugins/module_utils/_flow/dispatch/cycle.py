@@ -37,10 +37,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.t
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import publish_waiting
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, Op, batch_text, pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, Op
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     REFUSED,
     STARTED_PHASES,
@@ -446,7 +447,6 @@ def _entry(cycle: Cycle, record: Record, op: Op) -> Entry:
         record.name,
         record.uid,
         record.attempt,
-        digest(spec)[:16] if spec is not None else "unreadable",
         spec.queue if spec is not None else None,
         at=int(cycle.session.clock.now()),
         patience=math.ceil(cycle.session.options.start_timeout),

@@ -38,13 +38,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Fo
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import (
-    BATCH_ANNOTATION,
-    BatchRead,
-    Entry,
-    read_batch,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, BatchRead, Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text

@@ -27,12 +27,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import (
-    Batch,
-    BatchRead,
-    batch_text,
-    read_batch,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text, read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, as_stored, with_unsaved
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (

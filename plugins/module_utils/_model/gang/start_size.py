@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry, pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_BYTES
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, digest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STATE_BYTES, new_state, state_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, build_ticket, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
@@ -22,7 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, canonical_json
 
 # As long as those that a dispatcher will use.
-_UID = "-" * 36
+_UID = "00000000-0000-0000-0000-000000000000"
 _WRITE_ID = "-" * 120
 _EPOCH = "-" * 40
 _AT = "2026-01-01T00:00:00.000000Z"
@@ -42,7 +43,7 @@ def require_start_fits(spec: GangSpec, plan: Plan | None = None) -> None:
     where = f"gang {spec.namespace}/{spec.name}"
     reserved = reserved_sizes(spec.demand)
     _require_state(reserved, where)
-    entry = Entry("start", spec.namespace, spec.name, _UID, INT32 - 1, digest(spec), spec.queue)
+    entry = Entry("start", spec.namespace, spec.name, _UID, INT32 - 1, spec.queue)
     if not pack([(entry, reserved)], _EPOCH, _WRITE_ID)[0].entries:
         cause = f"the Lease cannot hold what its {len(reserved)} podsets ask for; {_ADVICE}"
         raise BadInput("queue", where, cause)

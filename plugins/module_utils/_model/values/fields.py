@@ -30,6 +30,8 @@ _DEEPEST = 200
 _INT64 = 2**63
 _LONGEST_SECONDS = 1e12
 
+# Made once: json.dumps would make one for each call.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
@@ -165,7 +167,7 @@ class Fields:
 
 def canonical_json(value: t.Any) -> str:
     """One text for equal values, whatever the order of their keys; plain ASCII, so its length is its size."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def parse_json(text: t.Any, where: str) -> t.Any:

@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import spec_of_wrapper
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry, batch_text, pack, read_batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.inspection.amun
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.hardware import hardware_from_data
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.run_security import read_security
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.tests.support.batch_texts import plain_data, plain_entry
 
 Reader = t.Callable[[int], object]
 
@@ -43,10 +44,7 @@ def state(**changes: t.Any) -> object:
 
 def batch(own: t.Mapping[str, t.Any], entry: t.Mapping[str, t.Any]) -> object:
     """Read a stored batch with some values of its own, and of its entry, replaced."""
-    made, _surplus = pack([(Entry("start", "team", "g", "u", 1, "d"), [{"name": "w", "count": 1}])], "e", "b")
-    data = json.loads(batch_text(made))
-    data["entries"][0].update(entry)
-    found = read_batch(json.dumps({**data, **own}))
+    found = read_batch(json.dumps(plain_data(plain_entry(**entry), **own)))
     if found.batch is None:
         raise BadInput("read", "batch", str(found))
     return found

@@ -14,7 +14,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.r
     evidence_of,
     unknown_until,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry, pack
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, Entry
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import advance, new_state
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     Evidence,
@@ -32,7 +33,7 @@ AT = "2026-01-01T00:00:00Z"
 
 def entry(uid: str = "u", **more: t.Any) -> Entry:
     """A start that was committed some time ago."""
-    return Entry("start", "team", f"gang-{uid}", uid, 1, "d" * 64, at=int(NOW - 100), **more)
+    return Entry("start", "team", f"gang-{uid}", uid, 1, at=int(NOW - 100), **more)
 
 
 def batch(*entries: Entry) -> Batch:
@@ -235,7 +236,7 @@ def test_pods_beyond_those_promised_take_nothing_back() -> None:
 
 
 def test_only_starts_promise_and_records_that_say_so_speak_for_themselves() -> None:
-    stop = Entry("stop", "team", "gang-s", "s", 1, "d" * 64)
+    stop = Entry("stop", "team", "gang-s", "s", 1)
     scene = Scene(entry("a"), entry("b"), entry("c"), stop)
     records = {"a": record("a", phase="dispatched"), "b": record("b", phase="dispatched"), "c": record("c")}
     scene.world.gangs = {"a": None, "c": None}

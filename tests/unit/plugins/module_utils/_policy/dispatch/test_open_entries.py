@@ -25,7 +25,7 @@ AT = "2026-01-01T00:00:00Z"
 
 
 def entry(op="start", attempt=1):
-    return Entry(op, "team", "gang", "1", attempt, "d", batch="b2")
+    return Entry(op, "team", "gang", "1", attempt, batch="b2")
 
 
 def state(phase, batch="b1", attempt=1):
