@@ -17,8 +17,13 @@ description:
     namespaces.
   - A tree that is wrong is refused before anything is written. All that is wrong with it is told at once, each queue by
     its path from the root.
-  - Today the tree is stored and checked, and M(muster.kube.quota_info) reports on it. M(muster.kube.dispatch) does not
-    keep to it yet.
+  - Every dispatcher keeps to the tree. A gang starts only when its queue and all above it have room for it. Between
+    queues, gangs within what is their own go before borrowers, then the queue that borrows least by its weight.
+    A gang that waits for quota is told what is short, by how much, and at which queue.
+  - Two things hold whatever happens. While a tree cannot be read, nothing starts. What was started stays charged to its
+    queue until nothing of it is left, also when the tree or its label changes. A cut takes nothing back.
+  - Stored and checked, but not kept to by dispatchers of this version, are O(queues[].reclaim), O(queues[].user_limits),
+    O(queues[].budget) and O(settings); O(queues[].stop=drain) only holds. In a tree with O(flavors) nothing starts.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes

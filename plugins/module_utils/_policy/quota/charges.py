@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts
@@ -39,10 +40,14 @@ class ChargedTree:
     unplaced: tuple[str, ...]
 
 
-def leaf_of_record(usage: TreeUsage, record: Record, labels: NamespaceLabels) -> LeafChoice:
+def leaf_of_record(tree: QuotaTree, record: Record, labels: NamespaceLabels) -> LeafChoice:
     """The leaf that a gang has in a tree."""
-    named = named_queue(usage.tree, record.labels, record.spec.queue if record.spec is not None else None)
-    return find_leaf(usage.tree, named, record.namespace, labels.get(record.namespace))
+    return find_leaf(tree, queue_named_by(tree, record), record.namespace, labels.get(record.namespace))
+
+
+def queue_named_by(tree: QuotaTree, record: Record) -> str | None:
+    """The queue of a tree that a record names."""
+    return named_queue(tree, record.labels, record.spec.queue if record.spec is not None else None)
 
 
 def reserved_demands(state: GangState) -> dict[str, dict[str, int]]:
@@ -58,6 +63,24 @@ def reserved_demands(state: GangState) -> dict[str, dict[str, int]]:
     return demands
 
 
+def known_flavors(tree: QuotaTree, flavors: Mapping[str, str]) -> dict[str, str]:
+    """The flavors of podsets that a tree still has."""
+    return {podset: flavor for podset, flavor in flavors.items() if flavor in tree.flavor_names}
+
+
+def charged_leaf(usage: TreeUsage, record: Record, labels: NamespaceLabels) -> tuple[str | None, Mapping[str, str]]:
+    """The leaf that a started gang is charged to, with its flavors: the one of its start, else the one it has now.
+
+    A leaf that is gone is nobody's any more.
+    """
+    charged = record.state.charged if record.state is not None else ()
+    known = next((item for item in charged if item.tree == usage.tree.name), None)
+    if known is not None and usage.tree.children.get(known.queue) == ():
+        return known.queue, known.flavors
+    leaf = leaf_of_record(usage.tree, record, labels).leaf
+    return (leaf.name if leaf is not None else None), {}
+
+
 def charge_records(usage: TreeUsage, records: Iterable[Record], labels: NamespaceLabels) -> ChargedTree:
     """Charge every started gang to its leaf, whether it may start there today or not, and count those that wait."""
     counts = {leaf.name: LeafCounts() for leaf in usage.tree.leaves}
@@ -66,13 +89,13 @@ def charge_records(usage: TreeUsage, records: Iterable[Record], labels: Namespac
         if record.finished:
             continue
         started = record.phase in STARTED_PHASES
-        leaf = leaf_of_record(usage, record, labels).leaf
+        leaf, flavors = charged_leaf(usage, record, labels)
         if leaf is None:
             unplaced += [record.key] if started else []
         elif started:
-            counts[leaf.name].started += 1
+            counts[leaf].started += 1
             demands = reserved_demands(record.state) if record.state is not None else {}
-            usage.charge(leaf.name, charged_amounts(usage.tree, demands, {}))
+            usage.charge(leaf, charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors)))
         else:
-            counts[leaf.name].waiting += 1
+            counts[leaf].waiting += 1
     return ChargedTree(usage, counts, tuple(unplaced))

@@ -12,27 +12,14 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Lists
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import (
-    TREE_KEY,
-    TREE_LABEL,
-    TREE_PREFIX,
-    tree_from_text,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import StoredTree, decode_tree
 
 Object = dict[str, t.Any]
 
 _HIDDEN = "the records of other namespaces may not be read"
-
-
-class StoredTree(t.NamedTuple):
-    """A tree as one ConfigMap holds it, or what is wrong with it."""
-
-    name: str
-    tree: QuotaTree | None
-    problem: str = ""
 
 
 def read_trees(lists: Lists, namespace: str, *, sees_all: bool) -> QuotaTrees:
@@ -42,31 +29,23 @@ def read_trees(lists: Lists, namespace: str, *, sees_all: bool) -> QuotaTrees:
     """
     path = resource_path("v1", "configmaps", namespace)
     try:
-        stored = lists.list(path, keep=stored_tree, essence=_itself, label_selector=TREE_LABEL).items
+        found = lists.list(path, keep=decode_tree, essence=_text_of, label_selector=TREE_LABEL).items
     except (Forbidden, NotFound):
         return NO_TREES
+    stored = [item for item in found if not item.foreign]
     if not stored:
         return NO_TREES
     trees = sorted((item.tree for item in stored if item.tree is not None), key=lambda tree: tree.name)
     return QuotaTrees(
         trees=tuple(trees),
-        unreadable={item.name: item.problem for item in stored if item.tree is None},
+        unreadable={item.name: item.unreadable or "" for item in stored if item.tree is None},
         namespaces=_read_namespaces(lists) if any(_has_selectors(tree) for tree in trees) else {},
         hidden=None if sees_all else _HIDDEN,
     )
 
 
-def stored_tree(raw: Object) -> StoredTree:
-    """The tree in a ConfigMap, read once for each version of it."""
-    name = str(raw["metadata"]["name"]).removeprefix(TREE_PREFIX)
-    try:
-        return StoredTree(name, tree_from_text(name, (raw.get("data") or {}).get(TREE_KEY)))
-    except BadInput as error:
-        return StoredTree(name, None, str(error))
-
-
-def _itself(stored: StoredTree) -> object:
-    return stored
+def _text_of(stored: StoredTree) -> object:
+    return (stored.raw.get("data") or {}).get(TREE_KEY)
 
 
 def _read_namespaces(lists: Lists) -> dict[str, dict[str, str]]:

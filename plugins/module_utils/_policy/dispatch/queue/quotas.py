@@ -18,6 +18,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge im
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
+    charged_leaf,
+    known_flavors,
+    queue_named_by,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import (
     assign_flavors,
@@ -80,11 +85,9 @@ class Quotas:
 
     def charge_started(self, record: Record, gang: Gang) -> None:
         """Count a gang that was started: where its state says, else where it would belong now."""
-        charged = {item.tree: item for item in record.state.charged} if record.state is not None else {}
-        for name, usage in self._usages.items():
-            known = charged.get(name)
-            leaf = known.queue if known is not None else self._leaf_name(usage.tree, record)
-            self._charge(usage, leaf, gang, known.flavors if known is not None else {})
+        for usage in self._usages.values():
+            leaf, flavors = charged_leaf(usage, record, self._reading.namespaces)
+            self._charge(usage, leaf, gang, flavors)
 
     def charge_promised(self, gang: Gang, queue: str | None) -> None:
         """Count a gang of which only an open entry of the batch tells."""
@@ -148,16 +151,17 @@ class Quotas:
     def _ask(self, usage: TreeUsage, record: Record, demands: Demands) -> QuotaStanding:
         """What one tree says."""
         labels = self._reading.namespaces.get(record.namespace)
-        found = judge_quota(usage, _named(usage.tree, record), record.namespace, demands, namespace_labels=labels)
+        found = judge_quota(
+            usage, queue_named_by(usage.tree, record), record.namespace, demands, namespace_labels=labels
+        )
         # Without flavors nothing in it is about this gang's podsets.
         return found if usage.tree.flavors else dataclasses.replace(found, flavors={})
 
     def _charge(self, usage: TreeUsage, leaf: str | None, gang: Gang, flavors: Mapping[str, str]) -> None:
-        """Count a gang; one whose queue is gone has nobody to be charged to."""
-        if leaf is None or leaf not in usage.tree.by_name or usage.tree.children[leaf]:
-            return
-        known = {name: flavor for name, flavor in flavors.items() if flavor in usage.tree.flavor_names}
-        usage.charge(leaf, charged_amounts(usage.tree, podset_demands(gang.podsets), known))
+        """Count a gang; one without a queue has nobody to be charged to."""
+        if leaf is not None:
+            known = known_flavors(usage.tree, flavors)
+            usage.charge(leaf, charged_amounts(usage.tree, podset_demands(gang.podsets), known))
 
     def _leaf_name(self, tree: QuotaTree, record: Record) -> str | None:
         """The name of a gang's leaf; None when it has none."""
@@ -166,7 +170,7 @@ class Quotas:
 
     def _leaf(self, tree: QuotaTree, record: Record) -> LeafChoice:
         """The leaf of a gang in a tree, found once for all gangs that name the same from the same namespace."""
-        named = _named(tree, record)
+        named = queue_named_by(tree, record)
         asked = tree.name, named, record.namespace
         if asked not in self._leaves:
             self._leaves[asked] = find_leaf(tree, named, record.namespace, self._reading.namespaces.get(asked[2]))
@@ -177,11 +181,6 @@ def charges_of(layer: QuotaLayer) -> tuple[Charge, ...]:
     """Whose quota a start is charged to."""
     found = ((item.tree, item.leaf, item.flavors) for item in layer.standings)
     return tuple(Charge(tree, leaf, dict(flavors)) for tree, leaf, flavors in found if leaf is not None)
-
-
-def _named(tree: QuotaTree, record: Record) -> str | None:
-    """The queue that a record names in a tree."""
-    return named_queue(tree, record.labels, record.spec.queue if record.spec is not None else None)
 
 
 def _fingerprint(demands: Demands) -> Hashable:
