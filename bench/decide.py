@@ -8,10 +8,11 @@ Nodes of 20 processors hold ten pods each, those of running gangs; gangs of 1 to
 cycle is one of three: nothing changed and nothing fits; one running gang ended since the last cycle; or nodes are empty
 and a thousand gangs of one pod start at once. Gangs have equal pods, or arguments, images and names of their own. What
 did not change is the same object in the next cycle, as a mirror fed by watches gives it; with --listing everything is
-a new object in each cycle. Printed is the middle of some cycles after the first, in milliseconds of this process.
+a new object in each cycle. With --queues a quota tree shares the cluster between namespaces. Printed is the middle of
+some cycles after the first, in milliseconds of this process.
 
 Usage: decide.py [--waiting 3000 10000] [--nodes 200 5000] [--seed 1] [--cycles 5] [--namespaces 10]
-                 [--policy reserve] [--args own equal] [--rows idle ended starts] [--listing] [--profile]
+                 [--policy reserve] [--args own equal] [--rows idle ended starts] [--queues 0] [--listing] [--profile]
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot i
     node_from_api,
     pod_from_api,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import index_pods
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
@@ -77,6 +80,7 @@ class Size:
     waiting: int
     namespaces: int
     own: bool
+    queues: int = 0
 
 
 def build_job(name: str, count: int, cpus: int, own: bool) -> dict:
@@ -96,12 +100,27 @@ def build_job(name: str, count: int, cpus: int, own: bool) -> dict:
     }
 
 
+def build_trees(size: Size) -> QuotaTrees:
+    """No tree, or one of four levels that shares all processors equally between so many leaves, one for a namespace."""
+    if not size.queues:
+        return NO_TREES
+    queues: list[dict] = [{"name": "all"}]
+    queues += [{"name": f"d{number}", "parent": "all"} for number in range(max(1, size.queues // 100))]
+    queues += [{"name": f"e{number}", "parent": f"d{number // 10}"} for number in range(max(1, size.queues // 10))]
+    cpus = size.nodes * CPUS // size.queues
+    for number in range(size.queues):
+        leaf = {"name": f"q{number}", "parent": f"e{number // 10}", "namespaces": [f"t{number}"]}
+        queues.append({**leaf, "nominal": {"cpu": cpus}, "default": number == 0})
+    return QuotaTrees((read_tree("default", {"queues": queues}),))
+
+
 class Cluster:
     """Nodes, running gangs with their pods, and waiting ones; each object is made once and kept while it is true."""
 
     def __init__(self, size: Size, seed: int, *, empty: bool = False) -> None:
         """Full nodes, unless they are to be empty."""
         self.size, self.chance = size, random.Random(seed)
+        self.quota = build_trees(size)
         self.now = NOW
         self.records: dict[str, Record] = {}
         self.pods: dict[str, list[tuple[Pod, GangPod]]] = {}
@@ -204,8 +223,8 @@ class Cluster:
             pods=index_pods([gang_pod for _pod, gang_pod in pods]),
             items=dict(self.items),
             accounts=None,
-            kinds=(),
             scopes={("batch/v1", "Job"): True},
+            quota=self.quota,
         )
         return Situation(world, dict(self.records), (), {}, self.now, self.now, history={})
 
@@ -285,14 +304,16 @@ def rows(args: argparse.Namespace) -> list[tuple[str, Size]]:
     """What is measured."""
     kinds = [kind == "own" for kind in args.args]
     every = [
-        (row, Size(nodes, waiting, args.namespaces, own))
+        (row, Size(nodes, waiting, args.namespaces, own, args.queues))
         for nodes in args.nodes
         for waiting in args.waiting
         for own in kinds
         for row in args.rows
         if row != "starts"
     ]
-    starts = [("starts", Size(nodes, STARTS, args.namespaces, own)) for nodes in args.nodes for own in kinds]
+    starts = [
+        ("starts", Size(nodes, STARTS, args.namespaces, own, args.queues)) for nodes in args.nodes for own in kinds
+    ]
     return every + (starts if "starts" in args.rows else [])
 
 
@@ -307,6 +328,7 @@ def main() -> None:
     parser.add_argument("--policy", default="reserve", choices=["strict", "best_effort", "reserve"])
     parser.add_argument("--args", nargs="+", default=["own", "equal"], choices=["own", "equal"])
     parser.add_argument("--rows", nargs="+", default=["idle", "ended", "starts"], choices=["idle", "ended", "starts"])
+    parser.add_argument("--queues", type=int, default=0)
     parser.add_argument("--listing", action="store_true")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
