@@ -48,6 +48,11 @@ class Entitlements:
         for place, queue in enumerate(tree.queues):
             above = () if queue.parent is None else self.lines[queue.parent]
             self.lines[queue.name] = (place, *above)
+        # How many levels there are below each queue.
+        self.heights = [0] * len(tree.queues)
+        for place, above in reversed(list(enumerate(self.parent))):
+            if above is not None:
+                self.heights[above] = max(self.heights[above], self.heights[place] + 1)
         self.columns = {key: self._column(key) for key in tree.keys}
         self.lendable = [
             {

@@ -160,6 +160,25 @@ class TreeUsage:
         """The share of a queue with a demand of a leaf below it (or of itself) added."""
         return self.share(queue, self._reaching(queue, leaf, amounts))
 
+    def reach(self, leaf: str, amounts: QuotaAmounts) -> int:
+        """How far from a leaf a demand would be borrowed: 0 within its own, else the height of the lender.
+
+        That is the lowest queue above whose own amounts would hold the demand, or the root if none would.
+        """
+        line = self._fixed.lines[leaf]
+        return max((self._lender_height(line, *wanted) for wanted in self._counted(amounts)), default=0)
+
+    def _lender_height(self, line: tuple[int, ...], key: FlavorResource, amount: int) -> int:
+        """The height of the lowest queue of a line that holds an amount on top of what is used."""
+        column, usage = self._fixed.columns[key], self._usage[key]
+        rising = amount
+        for place in line:
+            self.visited += 1
+            if usage[place] + rising <= column.subtree[place]:
+                return self._fixed.heights[place]
+            rising = max(0, rising - max(0, column.local[place] - usage[place]))
+        return self._fixed.heights[line[-1]]
+
     def exceeds_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a queue would use more than its own of what a leaf below it (or itself) asks for."""
         place = self._fixed.place[queue]
