@@ -34,6 +34,8 @@ from ansible_collections.muster.kube.plugins.modules import (
     inspection_info,
     local_cluster,
     local_cluster_info,
+    quota,
+    quota_info,
     report,
 )
 from ansible_collections.muster.kube.plugins.plugin_utils._checked import validated
@@ -47,7 +49,7 @@ SEED = int(os.environ.get("MUSTER_SEED", "1"))
 TASKS = examples(1_000)
 FACES = (
     *(component, dispatch, fit_info, gang, gang_info, image_build, image_build_info),
-    *(inspection, inspection_info, local_cluster, local_cluster_info, report),
+    *(inspection, inspection_info, local_cluster, local_cluster_info, quota, quota_info, report),
 )
 POD = {"containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
 JOB = {
@@ -140,6 +142,15 @@ NODE = {
     **{"labels": {"a": "b"}, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]},
 }
 LEASE = {"namespace": "default", "name": "l", "seconds": 15}
+FLAVORS = [{"name": "f", "node_labels": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]}]
+QUEUES = [
+    {"name": "root", "capacity": {"f": {"cpu": 4}}},
+    {
+        **{"name": "a", "parent": "root", "nominal": {"cpu": "500m"}, "lending_limit": {"cpu": "1m"}, "weight": "0.5"},
+        **{"namespaces": ["n"], "selector": {"matchLabels": {"a": "b"}}, "default": True, "reclaim": "never"},
+        **{"user_limits": {"running": 1, "resources": {"cpu": 1}}, "budget": {"hours": {"cpu": 5}}, "stop": "hold"},
+    },
+]
 
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -223,6 +234,14 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
             ],
         }
     ],
+    "quota": [
+        {
+            **{"queues": QUEUES, "flavors": FLAVORS, "over_capacity": "warn", "lease": LEASE, "tree": "t"},
+            "settings": {"fair": "usage", "half_life": "1d", "max_evictions": 3, "prices": {"cpu": "0.5"}},
+        },
+        {"state": "absent", "tree": "t"},
+    ],
+    "quota_info": [{"tree": "t", "lease": LEASE}],
 }
 KINDS = ("Job", "RayCluster", "AppWrapper", "podset", "completion", "objects[", "none of its objects")
 AUTH = {"host": "https://127.0.0.1:9", "api_key": "sesame", "context": "c", "kubeconfig": {"users": []}, "proxy": "x"}

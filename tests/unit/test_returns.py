@@ -40,6 +40,8 @@ WRITERS: dict[str, list[tuple[str, str]]] = {
         ("_flow/inspect/cancel.py", "cancel_inspections"),
     ],
     "inspection_info": [("_flow/inspect/info.py", "answer_inspections")],
+    "quota": [("_flow/quota/run.py", "as_result"), ("_model/quota/checks.py", "as_result")],
+    "quota_info": [("_flow/quota/info.py", "answer_quota")],
     "report": [("_flow/report/write.py", "write_report")],
 }
 

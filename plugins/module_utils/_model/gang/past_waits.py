@@ -47,14 +47,14 @@ def _shortages(layer: Mapping[str, t.Any]) -> Data | None:
         short = [{key: line.get(key) for key in ("quota", "resource", "short")} for line in lines[:_MOST_RESOURCES]]
         return {"layer": "namespace", "quotas": short} if short else None
     totals = layer.get("totals")
-    if layer.get("layer") != "slots" or not isinstance(totals, Mapping):
+    if layer.get("layer") not in ("quota", "slots") or not isinstance(totals, Mapping):
         return None
     missing = {
         str(name): {"short": total["short"]}
         for name, total in totals.items()
         if isinstance(total, Mapping) and _some(total.get("short"))
     }
-    return {"layer": "slots", "totals": dict(list(missing.items())[:_MOST_RESOURCES])} if missing else None
+    return {"layer": layer["layer"], "totals": dict(list(missing.items())[:_MOST_RESOURCES])} if missing else None
 
 
 def _some(amount: t.Any) -> bool:

@@ -14,6 +14,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import (
+    QUOTA_REASONS,
+    QuotaLayer,
+    quota_lines,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import (
     describe,
     parse_quantity,
@@ -25,6 +30,7 @@ Result = dict[str, t.Any]
 
 # What each reason for waiting means to a reader, before the numbers.
 REASONS = {
+    **QUOTA_REASONS,
     "insufficient": "not enough free resources",
     "fragmentation": "enough is free in all, but not on single nodes",
     "no_matching_node": "no node passes the filters",
@@ -255,6 +261,8 @@ class Verdict:
     advice: tuple[Advice, ...] = ()
     may_preempt: tuple[str, ...] = ()
     nodes_visible: bool = True
+    # None where no quota tree has a say.
+    quota: QuotaLayer | None = None
 
     def as_dict(self) -> Result:
         """The dictionary that results, records and reports carry."""
@@ -281,6 +289,25 @@ class Verdict:
             self, answer="waits", how=None, reason=reason, detail=detail, steering={}, placement=None
         )
 
+    def with_quota(self, quota: QuotaLayer) -> Verdict:
+        """The verdict with what the quota trees say: a tree that refuses comes before reasons to wait for nodes."""
+        told = dataclasses.replace(self, quota=quota)
+        refusal = quota.refusal
+        if refusal is None:
+            borrowing = self.answer == "fits" and self.how == "now" and quota.borrows
+            return dataclasses.replace(told, how="borrowing") if borrowing else told
+        if self.answer == "never" and refusal.answer != "never":
+            return told
+        return dataclasses.replace(
+            told,
+            answer=refusal.answer,
+            how=None,
+            reason=refusal.reason,
+            detail=refusal.detail or None,
+            steering={},
+            placement=None,
+        )
+
     def _has_slots(self) -> bool:
         """Whether a gang that is refused for other reasons would find its slots, as far as counting tells."""
         if self.reason in NODE_REASONS or any(total.short for total in self.totals.values()):
@@ -289,12 +316,14 @@ class Verdict:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """What was asked, one after the other; without the right to see nodes only the namespace."""
+        """What was asked, one after the other; without the right to see nodes only quota and namespace."""
+        first: tuple[Layer, ...] = () if self.quota is None else (self.quota,)
         namespace = NamespaceLayer(self.space)
         if not self.nodes_visible:
-            return (namespace,)
+            return (*first, namespace)
         fits = self.answer == "fits" or self._has_slots()
-        return namespace, NodesLayer(self.total_nodes, self.podsets), SlotsLayer(fits, self.podsets, self.totals)
+        nodes = NodesLayer(self.total_nodes, self.podsets)
+        return *first, namespace, nodes, SlotsLayer(fits, self.podsets, self.totals)
 
 
 def texts(amounts: Resources) -> dict[str, str]:
@@ -345,6 +374,8 @@ def _headline(verdict: t.Mapping[str, t.Any]) -> str:
         words = {
             "now": "fits now",
             "steered": "fits when steered to the named nodes",
+            "borrowing": "fits by borrowing quota",
+            "after_reclaim": "fits after quota is taken back from borrowers",
             "unproven": "seems to fit; not everything could be checked",
         }
         return words.get(str(verdict["how"]), f"fits ({verdict['how']})")
@@ -390,6 +421,7 @@ def _slots_lines(layers: _Layers) -> list[str]:
 
 
 _LAYER_LINES: dict[str, t.Callable[[_Layers], list[str]]] = {
+    "quota": quota_lines,
     "namespace": _namespace_lines,
     "slots": _slots_lines,
 }

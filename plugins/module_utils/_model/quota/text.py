@@ -77,6 +77,23 @@ def tree_digest(tree: QuotaTree) -> str:
     return hashlib.sha256(canonical_json({"tree": tree.name, **tree_data(tree)}).encode()).hexdigest()
 
 
+def with_unknown(tree: QuotaTree, stored: QuotaTree) -> QuotaTree:
+    """A declared tree with what a later version of the collection has stored in it, part by part."""
+    flavors = {flavor.name: flavor.unknown for flavor in stored.flavors}
+    return dataclasses.replace(
+        tree,
+        queues=tuple(
+            dataclasses.replace(queue, unknown=stored.by_name[queue.name].unknown)
+            if queue.name in stored.by_name
+            else queue
+            for queue in tree.queues
+        ),
+        flavors=tuple(dataclasses.replace(item, unknown=flavors.get(item.name, {})) for item in tree.flavors),
+        settings=dataclasses.replace(tree.settings, unknown=stored.settings.unknown),
+        unknown=stored.unknown,
+    )
+
+
 def amounts_data(amounts: QuotaAmounts) -> Data:
     """Amounts as quantities: by resource without flavors, else by flavor and resource."""
     data: Data = {}

@@ -119,7 +119,7 @@ class QuotaQueue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """What holds for the whole tree; times are seconds, prices are per hour of one unit (a core, a byte, a GPU)."""
+    """What holds for the whole tree; times are seconds, prices are per hour of one unit (a core, a GPU, a GiB)."""
 
     fair: Fair = "borrowed"
     half_life: float = 7 * 86_400.0

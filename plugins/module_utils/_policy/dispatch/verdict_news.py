@@ -45,4 +45,5 @@ def _short(totals: t.Any) -> list[str]:
 def gist_of_verdict(verdict: Verdict) -> tuple[t.Any, ...]:
     """The same of a verdict that was not written out yet, which takes longer than most verdicts themselves."""
     short = tuple(sorted(name for name, total in verdict.totals.items() if total.short))
-    return verdict.answer, verdict.reason, verdict.detail, verdict.space.passed, short
+    quota = None if verdict.quota is None else (verdict.quota.passed, tuple(sorted(verdict.quota.short)))
+    return verdict.answer, verdict.reason, verdict.detail, verdict.space.passed, short, quota

@@ -15,6 +15,7 @@ TASKS = {
     "image_build_info": {"muster.kube.image_build_info": {"spec_hsh": "a"}},
     "inspection_info": {"muster.kube.inspection_info": {"identifer": "a"}},
     "local_cluster_info": {"muster.kube.local_cluster_info": {"nam": "a"}},
+    "quota_info": {"muster.kube.quota_info": {"tre": "a"}},
     "missing": {"muster.kube.gang_info": {"kubeconfig": "nowhere"}},
 }
 MEANT = {
@@ -23,6 +24,7 @@ MEANT = {
     "image_build_info": "spec_hsh (did you mean spec_hash?)",
     "inspection_info": "identifer (did you mean identifier?)",
     "local_cluster_info": "nam (did you mean name?)",
+    "quota_info": "tre (did you mean tree?)",
 }
 
 

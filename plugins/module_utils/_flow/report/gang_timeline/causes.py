@@ -40,8 +40,10 @@ def reason_words(reason: str) -> str:
 
 
 def _short(verdict: Mapping[str, t.Any]) -> Iterator[str]:
-    """Amounts that are missing: under a quota, in all, or, if only single nodes are too small, on the nearest."""
+    """Amounts that are missing: in a tree, under a quota, in all, or, if single nodes are too small, on the nearest."""
     layers = {str(layer.get("layer")): layer for layer in _mappings(verdict.get("layers"))}
+    for name, total in _part(_part(layers, "quota"), "totals").items():
+        yield from _amount(str(name), total.get("short") if isinstance(total, Mapping) else None, "of the quota tree")
     for line in _mappings(_part(layers, "namespace").get("quotas")):
         resource = str(line.get("resource"))
         yield from _amount(base_resource(resource), line.get("short"), f"of quota {line.get('quota')}")

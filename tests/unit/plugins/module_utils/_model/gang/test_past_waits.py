@@ -23,6 +23,7 @@ def test_what_was_short_is_kept() -> None:
         {"layer": "namespace", "passed": False, "quotas": [quota(1), quota(2, "0"), quota(3, None), "odd"]},
         {"layer": "slots", "totals": {"cpu": {"short": "2", "free": "1"}, "memory": {"short": "0"}, "x": 1}},
         {"layer": "pods", "totals": {"cpu": {"short": "9"}}},
+        {"layer": "quota", "totals": {"cpu": {"short": "3"}}, "trees": []},
         "odd",
     ]
     verdict = {"answer": "waits", "reason": "insufficient", "detail": "a" * 300, "layers": layers}
@@ -34,6 +35,7 @@ def test_what_was_short_is_kept() -> None:
         "layers": [
             {"layer": "namespace", "quotas": [{"quota": "q1", "resource": "pods", "short": "1"}]},
             {"layer": "slots", "totals": {"cpu": {"short": "2"}}},
+            {"layer": "quota", "totals": {"cpu": {"short": "3"}}},
         ],
     }
 

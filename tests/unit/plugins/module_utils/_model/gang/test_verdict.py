@@ -23,6 +23,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
     gang_for_reader,
     verdict_text,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
+from ansible_collections.muster.kube.tests.support.quota_trees import GPU
 
 
 def podset(**changes):
@@ -250,3 +253,51 @@ def test_slots_are_told_only_where_they_are_what_is_missing():
             "  LimitRange l: too large",
             "  ResourceQuota q: short 2 of pods (hard 1, used 1, requested 2)",
         ]
+
+
+def refusing(answer="waits", reason="quota", detail=""):
+    """A layer of one tree that lets nothing start."""
+    level = QueueLevel("a", "root/a", GPU, 4, 4, 0, 0, 0, short=2)
+    standing = QuotaStanding("t", answer, "a", "root/a", False, reason, detail, short={GPU: 2}, levels=(level,))
+    return QuotaLayer((standing,))
+
+
+def borrowing(borrows=True):
+    return QuotaLayer((QuotaStanding("t", "fits", "a", "root/a", borrows),))
+
+
+def test_quota_is_the_first_layer_where_there_is_a_tree():
+    names = [found["layer"] for found in verdict().with_quota(borrowing()).as_dict()["layers"]]
+    assert names == ["quota", "namespace", "nodes", "slots"]
+    unseen = verdict(nodes_visible=False).with_quota(borrowing())
+    assert [found["layer"] for found in unseen.as_dict()["layers"]] == ["quota", "namespace"]
+    assert verdict().as_dict()["layers"][0]["layer"] == "namespace"
+
+
+def test_tree_that_refuses_comes_before_other_reasons_to_wait():
+    found = verdict("fits", None, how="steered", steering={"w": ("n1",)}).with_quota(refusing(detail="busy"))
+    assert (found.answer, found.how, found.reason, found.detail, found.steering) == ("waits", None, "quota", "busy", {})
+    assert verdict().with_quota(refusing("never")).answer == "never"
+    assert verdict().with_quota(refusing(reason="queue_held")).reason == "queue_held"
+
+
+def test_gang_that_never_finds_nodes_keeps_that_reason():
+    found = verdict("never").with_quota(refusing())
+    assert (found.answer, found.reason) == ("never", "insufficient")
+    assert verdict("never").with_quota(refusing("never")).reason == "quota"
+
+
+def test_gang_that_borrows_is_told_so():
+    assert verdict("fits", None, how="now").with_quota(borrowing()).how == "borrowing"
+    assert verdict("fits", None, how="now").with_quota(borrowing(False)).how == "now"
+    assert verdict("fits", None, how="unproven").with_quota(borrowing()).how == "unproven"
+    text = verdict_text(verdict("fits", None, how="now").with_quota(borrowing()).as_dict())
+    assert text.startswith("train: fits by borrowing quota")
+
+
+def test_text_tells_at_which_queue_quota_is_short():
+    lines = verdict_text(verdict("fits", None, how="now").with_quota(refusing()).as_dict()).splitlines()
+    assert lines[:2] == [
+        "train: waits: the quota tree has too little left",
+        "  queue root/a: short 2 nvidia.com/gpu (nominal 4, used 4, borrowed 0, lent 0, headroom 0)",
+    ]

@@ -20,6 +20,14 @@ def test_amounts_that_are_short_in_all_come_with_readable_sizes():
     assert cause == Cause("not enough free resources", ("1050m cpu", "2.8Gi memory"), "text")
 
 
+def test_quota_tree_comes_before_everything_else():
+    verdict = waiting_verdict("quota", cpu="1")
+    verdict["layers"].insert(0, {"layer": "quota", "totals": {"cpu": {"short": "250m"}, "memory": 3}})
+    cause = cause_of(verdict, "")
+    assert cause is not None
+    assert cause.short == ("250m cpu of the quota tree", "1 cpu")
+
+
 def test_quotas_come_first_and_are_named():
     verdict = waiting_verdict("namespace_quota", cpu="1")
     verdict["layers"][0]["quotas"] = [

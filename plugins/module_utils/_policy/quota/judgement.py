@@ -1,0 +1,63 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a tree says to one gang: its leaf, the flavors of its podsets, and whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaStanding
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import NodesOf, assign_flavors
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import find_leaf
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
+
+Demands = Mapping[str, Mapping[str, int]]
+
+
+def judge_quota(
+    usage: TreeUsage,
+    named: str | None,
+    namespace: str,
+    demands: Demands,
+    *,
+    namespace_labels: Mapping[str, str] | None = None,
+    has_nodes: NodesOf | None = None,
+) -> QuotaStanding:
+    """Whether a gang of a namespace, which may name a queue, could start now as far as this tree is concerned."""
+    tree = usage.tree
+    choice = find_leaf(tree, named, namespace, namespace_labels)
+    if choice.leaf is None:
+        return QuotaStanding(tree.name, "waits", reason=choice.reason, detail=choice.detail)
+    leaf, path = choice.leaf.name, tree.path(choice.leaf.name)
+    assigned = assign_flavors(usage, leaf, demands, has_nodes)
+    found = assigned.answer
+    reason = choice.reason or (None if found.answer == "fits" else "quota")
+    return QuotaStanding(
+        tree=tree.name,
+        # Who may not start here waits even if there is room: another queue or another time may do.
+        answer="waits" if choice.reason and found.answer == "fits" else found.answer,
+        leaf=leaf,
+        path=path,
+        borrows=found.borrows,
+        reason=reason,
+        detail=choice.detail,
+        flavors=assigned.flavors,
+        amounts=assigned.amounts,
+        short=found.short,
+        levels=found.levels,
+        borrowers=borrowers(usage, leaf, found.short),
+    )
+
+
+def borrowers(usage: TreeUsage, leaf: str, short: QuotaAmounts) -> tuple[QueueLevel, ...]:
+    """The other leaves that use more than their own of what is short, most first."""
+    if not short:
+        return ()
+    levels = [level for other in usage.tree.leaves if other.name != leaf for level in usage.standing(other.name)]
+    holding = [level for level in levels if level.key in short and level.borrowed]
+    return tuple(sorted(holding, key=lambda level: (level.key, -level.borrowed, level.path)))

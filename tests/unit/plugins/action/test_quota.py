@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin of quota, in a real run of ansible-playbook without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.kube.tests.support.play import play_tasks
+
+TASKS = {
+    "wrong": {"muster.kube.quota": {"queues": [{"name": "a", "parent": "gone"}]}},
+    "misspelled": {"muster.kube.quota": {"queus": []}},
+    "nested": {"muster.kube.quota": {"queues": [{"name": "a", "nominl": {}}]}},
+    "empty": {"muster.kube.quota": {}},
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of one playbook."""
+    return play_tasks(tmp_path_factory.mktemp("play"), TASKS)
+
+
+def test_the_work_is_done_in_place(results):
+    assert results["wrong"]["ran"] == "in_process"
+    assert results["wrong"]["msg"] == "Cannot read quota tree default: gone/a: parent: there is no queue 'gone'"
+    assert results["wrong"]["problems"][0]["where"] == "gone/a"
+
+
+def test_rules_between_options_hold_in_place_too(results):
+    assert "queues" in results["empty"]["msg"]
+
+
+def test_an_option_that_does_not_exist_is_answered_with_the_nearest(results):
+    assert "queus (did you mean queues?)" in results["misspelled"]["msg"]
+    assert "nominl" in results["nested"]["msg"]

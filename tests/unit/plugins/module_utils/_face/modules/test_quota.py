@@ -1,0 +1,66 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of quota and quota_info."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.module_utils.common.arg_spec import ModuleArgumentSpecValidator
+from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth_argument_spec
+from ansible_collections.muster.kube.plugins.module_utils._face.modules import quota, quota_info
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.options import QuotaInfoOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import (
+    FLAVOR_KEYS,
+    NESTED_KEYS,
+    QUEUE_KEYS,
+    SETTING_KEYS,
+    read_tree,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaQueue, QuotaSettings
+
+
+def read(face, **options):
+    """The flow's options behind those of a task."""
+    checked = ModuleArgumentSpecValidator(face.FACE.spec).validate(options)
+    assert checked.error_messages == []
+    return face.FACE.options(checked.validated_parameters, True)
+
+
+def test_a_task_becomes_a_declaration():
+    found = read(quota, queues=[{"name": "a", "nominal": {"cpu": 1}, "weight": 0.5}], settings={})
+    assert (found.tree, found.namespace, found.state, found.check_mode) == ("default", "muster-system", "present", True)
+    tree = read_tree(found.tree, found.declaration)
+    assert tree.by_name["a"].nominal[tree.keys[0]] == 1000
+    assert tree.settings == QuotaSettings()
+
+
+def test_defaults_of_options_are_those_of_queues():
+    found = read(quota, queues=[{"name": "a"}])
+    assert read_tree("default", found.declaration).by_name["a"] == QuotaQueue("a")
+
+
+def test_the_lease_says_where_trees_are():
+    lease = {"namespace": "other"}
+    assert read(quota, state="absent", lease=lease).namespace == "other"
+    assert read(quota_info, lease=lease, tree="t") == QuotaInfoOptions("other", "t")
+    assert read(quota_info) == QuotaInfoOptions("muster-system")
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (quota.FACE.spec["queues"]["options"], QUEUE_KEYS),
+        (quota.FACE.spec["flavors"]["options"], FLAVOR_KEYS),
+        (quota.FACE.spec["settings"]["options"], SETTING_KEYS),
+        *((quota.FACE.spec["queues"]["options"][name]["options"], keys) for name, keys in NESTED_KEYS.items()),
+    ],
+)
+def test_every_key_that_is_read_is_an_option(options, keys):
+    assert set(options) == set(keys)
+
+
+def test_the_connection_options_are_all_there():
+    for face in (quota, quota_info):
+        assert auth_argument_spec().items() <= face.FACE.spec.items()

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a tree says to a gang, from its leaf and its podsets to the numbers of each queue."""
+
+from __future__ import annotations
+
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import borrowers, judge_quota
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
+from ansible_collections.muster.kube.tests.support.quota_trees import GPU, gpus, queue, small_tree
+
+NAME = GPU.resource
+
+
+def usage(**charges):
+    tree = small_tree(
+        queue("a", nominal={NAME: 4}, namespaces=["mine"]),
+        queue("b", nominal={NAME: 4}),
+        queue("c", nominal={NAME: 4}),
+        queue("held", stop="hold"),
+    )
+    found = TreeUsage(tree)
+    for leaf, count in charges.items():
+        found.charge(leaf, gpus(count))
+    return found
+
+
+def test_gang_that_fits_is_told_what_it_would_be_charged():
+    found = judge_quota(usage(), None, "mine", {"w": {NAME: 5, "cpu": 9}})
+    assert (found.answer, found.reason, found.borrows) == ("fits", None, True)
+    assert (found.leaf, found.path, found.amounts, found.flavors) == ("a", "root/a", gpus(5), {"w": ""})
+    assert found.borrowers == ()
+
+
+def test_gang_that_waits_is_told_who_borrows_what_is_short():
+    found = judge_quota(usage(b=7, c=5), None, "mine", {"w": {NAME: 1}, "v": {NAME: 1}})
+    assert (found.answer, found.reason, found.short) == ("waits", "quota", gpus(2))
+    assert [(level.path, level.borrowed) for level in found.borrowers] == [("root/b", 3), ("root/c", 1)]
+
+
+def test_own_queue_is_not_among_its_borrowers():
+    assert borrowers(usage(b=12), "b", gpus(1)) == ()
+    assert borrowers(usage(b=12), "a", {}) == ()
+
+
+def test_gang_without_a_queue_waits_for_one():
+    found = judge_quota(usage(), "gone", "mine", {"w": {NAME: 1}})
+    assert (found.answer, found.reason, found.leaf) == ("waits", "queue_unknown", None)
+
+
+def test_held_queue_keeps_back_what_would_fit_and_tells_what_never_does():
+    assert judge_quota(usage(), "held", "x", {"w": {NAME: 1}}).reason == "queue_held"
+    assert judge_quota(usage(), "held", "x", {"w": {NAME: 1}}).answer == "waits"
+    assert judge_quota(usage(), "held", "x", {"w": {NAME: 13}}).answer == "never"
+    assert judge_quota(usage(), "a", "x", {"w": {NAME: 1}}).reason == "queue_forbidden"
