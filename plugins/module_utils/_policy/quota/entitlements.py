@@ -50,9 +50,9 @@ class Entitlements:
             self.lines[queue.name] = (place, *above)
         # How many levels there are below each queue.
         self.heights = [0] * len(tree.queues)
-        for place, above in reversed(list(enumerate(self.parent))):
-            if above is not None:
-                self.heights[above] = max(self.heights[above], self.heights[place] + 1)
+        for place, parent in reversed(list(enumerate(self.parent))):
+            if parent is not None:
+                self.heights[parent] = max(self.heights[parent], self.heights[place] + 1)
         self.columns = {key: self._column(key) for key in tree.keys}
         self.lendable = [
             {
