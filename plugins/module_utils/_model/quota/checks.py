@@ -65,7 +65,7 @@ def key_text(key: FlavorResource) -> str:
 def shape_problems(parents: Sequence[tuple[str, str | None]]) -> Iterator[TreeProblem]:
     """What is wrong with names and parents alone: duplicates, unknown parents, several roots or none, cycles."""
     known = dict(parents)
-    for name, count in collections.Counter(name for name, _ in parents).items():
+    for name, count in collections.Counter(name for name, _parent in parents).items():
         if count > 1:
             yield TreeProblem(
                 written_path(name, known), "name", f"{count} queues have this name; a name stands for one"

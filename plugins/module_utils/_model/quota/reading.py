@@ -120,7 +120,7 @@ class _TreeReading:
         known = dict(parents)
         flavor_names = tuple(flavor.name for flavor in flavors) or (NO_FLAVOR,)
         queues = [self._queue(entry, written_path(entry.data["name"], known), flavor_names) for entry in entries]
-        inner = {parent for _, parent in parents}
+        inner = {parent for _name, parent in parents}
         for queue in queues:
             path = written_path(queue.name, known)
             self._problems += queue_problems(queue, path, queue.name in inner, flavor_names)

@@ -48,6 +48,12 @@ class Entitlements:
         for place, queue in enumerate(tree.queues):
             above = () if queue.parent is None else self.lines[queue.parent]
             self.lines[queue.name] = (place, *above)
+        self.paths = [tree.path(queue.name) for queue in tree.queues]
+        # How many levels there are below each queue.
+        self.heights = [0] * len(tree.queues)
+        for place, parent in reversed(list(enumerate(self.parent))):
+            if parent is not None:
+                self.heights[parent] = max(self.heights[parent], self.heights[place] + 1)
         self.columns = {key: self._column(key) for key in tree.keys}
         self.lendable = [
             {

@@ -59,7 +59,7 @@ def charged_amounts(
 def assign_flavors(
     usage: TreeUsage, leaf: str, demands: Mapping[str, Mapping[str, int]], has_nodes: NodesOf | None = None
 ) -> FlavorAssignment:
-    """Give each podset the first flavor that fits within nominal and has nodes, else the first that fits by borrowing.
+    """Give each podset the first flavor that fits within nominal and has nodes, else the one that is borrowed nearest.
 
     Podsets are taken in their order, each with what those before it take. Where none fits, the flavor that is waited
     for is the first that could fit one day and has nodes.
@@ -84,12 +84,12 @@ def _rank(
     has_nodes: NodesOf | None,
     flavor: str,
     podset: str,
-) -> tuple[bool, bool, bool, bool]:
-    """How bad a flavor is for a podset: never, without nodes, full, borrowing."""
+) -> tuple[bool, bool, bool, int]:
+    """How bad a flavor is for a podset: never, without nodes, full, how far away it is borrowed."""
     together = {key: amount + taken.get(key, 0) for key, amount in wanted.items()}
     fits = usage.fits(leaf, together)
     nodes = has_nodes is None or has_nodes(flavor, podset)
-    return usage.never_fits(leaf, together), not nodes, not fits, fits and usage.borrows_with(leaf, together)
+    return usage.never_fits(leaf, together), not nodes, not fits, usage.reach(leaf, together) if fits else 0
 
 
 def _add(amounts: dict[FlavorResource, int], more: QuotaAmounts) -> None:

@@ -18,6 +18,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 
 Demands = Mapping[str, Mapping[str, int]]
 
+# A verdict names no more queues than anybody reads, of each resource.
+_MOST_BORROWERS = 5
+
 
 def judge_quota(
     usage: TreeUsage,
@@ -55,9 +58,10 @@ def judge_quota(
 
 
 def borrowers(usage: TreeUsage, leaf: str, short: QuotaAmounts) -> tuple[QueueLevel, ...]:
-    """The other leaves that use more than their own of what is short, most first."""
-    if not short:
-        return ()
-    levels = [level for other in usage.tree.leaves if other.name != leaf for level in usage.standing(other.name)]
-    holding = [level for level in levels if level.key in short and level.borrowed]
-    return tuple(sorted(holding, key=lambda level: (level.key, -level.borrowed, level.path)))
+    """The other leaves that use more than their own of what is short, those that do most of it."""
+    found: list[QueueLevel] = []
+    for key in sorted(short):
+        holding = [(usage.borrowed(other.name, key), other.name) for other in usage.tree.leaves if other.name != leaf]
+        most = sorted((item for item in holding if item[0]), key=lambda item: (-item[0], item[1]))[:_MOST_BORROWERS]
+        found += [usage.level(name, key) for _borrowed, name in most]
+    return tuple(found)

@@ -28,8 +28,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements, QuotaColumn
 
-_NOTHING: QuotaAmounts = {}
-
 
 class TreeUsage:
     """A tree and what is used of it now.
@@ -92,6 +90,10 @@ class TreeUsage:
         """What is used of one resource by a queue and all below it."""
         return self._total[key][self._fixed.place[queue]] if key in self._total else 0
 
+    def borrowed(self, queue: str, key: FlavorResource) -> int:
+        """What a queue and all below it use of one resource beyond their own."""
+        return max(0, self._borrowed(self._fixed.place[queue], key, 0)) if key in self._usage else 0
+
     def headroom(self, queue: str, key: FlavorResource) -> int | None:
         """What a queue can still start of one resource; None when the tree does not count it."""
         if key not in self._usage:
@@ -129,18 +131,23 @@ class TreeUsage:
 
     def standing(self, queue: str) -> tuple[QueueLevel, ...]:
         """The numbers of one queue, resource by resource, without any demand."""
-        return tuple(next(self._levels(queue, key, 0)) for key in self._usage)
+        return tuple(self.level(queue, key) for key in self._usage)
 
-    def share(self, queue: str, added: QuotaAmounts = _NOTHING) -> WeightedShare:
+    def level(self, queue: str, key: FlavorResource) -> QueueLevel:
+        """The numbers of one queue and resource, without any demand."""
+        return next(self._levels(queue, key, 0))
+
+    def share(self, queue: str, added: QuotaAmounts | None = None) -> WeightedShare:
         """How much a queue borrows by its weight, with amounts added that reach it; a root borrows from nobody."""
         place = self._fixed.place[queue]
         parent = self._fixed.parent[place]
         if parent is None:
             return NO_SHARE
+        more = added or {}
         borrowed: dict[str, int] = {}
         for key in self._usage:
             self.visited += 1
-            over = self._borrowed(place, key, added.get(key, 0))
+            over = self._borrowed(place, key, more.get(key, 0))
             if over > 0:
                 borrowed[key.resource] = borrowed.get(key.resource, 0) + over
         lendable = self._fixed.lendable[parent]
@@ -151,7 +158,7 @@ class TreeUsage:
         ]
         if not ratios:
             return NO_SHARE
-        ratio = max(value for value, _ in ratios)
+        ratio = max(value for value, _resource in ratios)
         dominant = min(resource for value, resource in ratios if value == ratio)
         weight = self.tree.queues[place].weight
         return WeightedShare(not weight, ratio / weight if weight else ratio, dominant)
@@ -159,6 +166,25 @@ class TreeUsage:
     def share_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> WeightedShare:
         """The share of a queue with a demand of a leaf below it (or of itself) added."""
         return self.share(queue, self._reaching(queue, leaf, amounts))
+
+    def reach(self, leaf: str, amounts: QuotaAmounts) -> int:
+        """How far from a leaf a demand would be borrowed: 0 within its own, else the height of the lender.
+
+        That is the lowest queue above whose own amounts would hold the demand, or the root if none would.
+        """
+        line = self._fixed.lines[leaf]
+        return max((self._lender_height(line, *wanted) for wanted in self._counted(amounts)), default=0)
+
+    def _lender_height(self, line: tuple[int, ...], key: FlavorResource, amount: int) -> int:
+        """The height of the lowest queue of a line that holds an amount on top of what is used."""
+        column, usage = self._fixed.columns[key], self._usage[key]
+        rising = amount
+        for place in line:
+            self.visited += 1
+            if usage[place] + rising <= column.subtree[place]:
+                return self._fixed.heights[place]
+            rising = max(0, rising - max(0, column.local[place] - usage[place]))
+        return self._fixed.heights[line[-1]]
 
     def exceeds_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a queue would use more than its own of what a leaf below it (or itself) asks for."""
@@ -169,7 +195,7 @@ class TreeUsage:
     def borrows_of(self, queue: str, amounts: QuotaAmounts) -> bool:
         """Whether a queue uses more than its own now of any resource that is asked for."""
         place = self._fixed.place[queue]
-        return any(self._borrowed(place, key, 0) > 0 for key, _ in self._counted(amounts))
+        return any(self._borrowed(place, key, 0) > 0 for key, _amount in self._counted(amounts))
 
     def _reaching(self, queue: str, leaf: str, amounts: QuotaAmounts) -> dict[FlavorResource, int]:
         """What of a leaf's demand reaches a queue above it; the rest is what queues below keep for themselves."""
@@ -231,7 +257,7 @@ class TreeUsage:
             idle = max(0, column.subtree[place] - usage[place])
             yield QueueLevel(
                 queue=queue.name,
-                path=self.tree.path(queue.name),
+                path=self._fixed.paths[place],
                 key=key,
                 nominal=column.entitled[place],
                 used=total[place],

@@ -48,6 +48,24 @@ def test_first_flavor_that_borrows_is_taken_when_all_do():
     assert chosen(two_flavors(), 6) == (["spot"], "fits", True)
 
 
+def test_flavor_that_is_borrowed_nearest_is_taken_as_by_kueue():
+    flavors = [{"name": "spot"}, {"name": "reserved"}]
+    near, far = {"reserved": {NAME: 4}}, {"spot": {NAME: 8}, "reserved": {NAME: 8}}
+    usage = TreeUsage(
+        small_tree(
+            queue("team"),
+            queue("a", parent="team"),
+            queue("b", parent="team", nominal=near),
+            queue("c", nominal=far),
+            flavors=flavors,
+        )
+    )
+    assert chosen(usage, 4) == (["reserved"], "fits", True)
+    # Both come from the root now.
+    assert chosen(usage, 5) == (["spot"], "fits", True)
+    assert chosen(usage, 4, 4)[0] == ["reserved", "spot"]
+
+
 def test_podsets_count_what_those_before_them_take():
     assert chosen(two_flavors(), 3, 3) == (["spot", "reserved"], "fits", False)
     assert chosen(two_flavors(), 3, 3, 3) == (["spot", "reserved", "spot"], "fits", True)

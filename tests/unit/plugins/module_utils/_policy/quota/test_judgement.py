@@ -54,3 +54,11 @@ def test_held_queue_keeps_back_what_would_fit_and_tells_what_never_does():
     assert judge_quota(usage(), "held", "x", {"w": {NAME: 1}}).answer == "waits"
     assert judge_quota(usage(), "held", "x", {"w": {NAME: 13}}).answer == "never"
     assert judge_quota(usage(), "a", "x", {"w": {NAME: 1}}).reason == "queue_forbidden"
+
+
+def test_of_many_borrowers_those_that_hold_most_are_named():
+    leaves = [queue(f"q{number}") for number in range(9)]
+    found = TreeUsage(small_tree(queue("lender", nominal={NAME: 100}), *leaves))
+    for number in range(9):
+        found.charge(f"q{number}", gpus(number))
+    assert [level.queue for level in borrowers(found, "lender", gpus(1))] == ["q8", "q7", "q6", "q5", "q4"]

@@ -133,6 +133,26 @@ def test_who_fits_takes_nothing():
     assert taken(pair(), Asker("a", gpus(8), 0), gang("x", "b", 9)) == set()
 
 
+def test_what_only_the_root_could_hold_is_borrowed_and_evicts_nobody_as_with_kueue():
+    tree = small_tree(queue("team"), queue("a", "team", nominal={NAME: 2}), queue("b", nominal={NAME: 2}))
+    own = gang("x", "a", 3, priority=0)
+    assert taken(tree, Asker("a", gpus(2), 1), own) == {"x"}
+    assert taken(tree, Asker("a", gpus(3), 1), own) is None
+    pooled = small_tree(
+        queue("team", extra={NAME: 1}), queue("a", "team", nominal={NAME: 2}), queue("b", nominal={NAME: 2})
+    )
+    full = gang("y", "b", 5, priority=0)
+    assert taken(pooled, Asker("a", gpus(3), 1), full) == {"y"}
+
+
+def test_nobody_borrows_at_a_borrowers_cost_because_its_own_queue_could_have_given():
+    cpu = FlavorResource("", "cpu")
+    tree = small_tree(queue("a", nominal={NAME: 6, "cpu": "6m"}), queue("b", nominal={NAME: 8}))
+    own, other = gang("own", "a", 8, 1, 1.0), Evictable("other", "b", {GPU: 3, cpu: 6}, 1, 0.0)
+    # With the first gone it would be an owner, but the second is enough, and then it would borrow.
+    assert choose_victims(charged(tree, own, other), Asker("a", {GPU: 6, cpu: 4}, 2), [own, other]) is None
+
+
 def test_inner_queue_takes_back_its_own_for_a_leaf_that_borrows_within_it():
     tree = small_tree(
         queue("team"), queue("a", "team"), queue("spare", "team", nominal={NAME: 8}), queue("c", nominal={NAME: 4})
