@@ -28,7 +28,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
     Verdict,
     gang_for_reader,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.made_objects import MadeObjects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
@@ -264,8 +265,9 @@ class Queue:
         to_come = gang.resized({part.name: part.count - item.existing.get(part.name, 0) for part in gang.podsets})
         if (gang.namespace, gang.name) not in self._running:
             self._pace.expect(pods_to_make(to_come))
-        rules = self._world.snapshot.rules.get(gang.namespace, NamespaceRules())
-        space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), rules, {})
+        # Objects and claims are created at the start itself, and counted by the server since.
+        to_come = dataclasses.replace(to_come, made=MadeObjects())
+        space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), self._world.snapshot, {})
         self._count_quota(to_come, space)
 
     def _count_quota(self, gang: Gang, space: NamespaceFit) -> None:

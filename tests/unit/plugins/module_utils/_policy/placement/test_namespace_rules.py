@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import read_constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
     judge_namespace,
     quota_use,
@@ -32,7 +33,8 @@ def limit_range(**item):
 def ask(wanted, quotas=(), limit_ranges=(), taken=None):
     """The namespace's answer."""
     pairs = [(podset, read_constraints(podset.template, wanted.namespace)) for podset in wanted.podsets]
-    return judge_namespace(wanted, pairs, NamespaceRules(tuple(quotas), tuple(limit_ranges)), taken or {})
+    rules = {wanted.namespace: NamespaceRules(tuple(quotas), tuple(limit_ranges))}
+    return judge_namespace(wanted, pairs, Snapshot(rules=rules), taken or {})
 
 
 def sized(requests, limits=None, count=2, **spec):
@@ -45,17 +47,29 @@ def sized(requests, limits=None, count=2, **spec):
     ("resource", "hard", "used", "short"),
     [
         ("cpu", "4", "2", 0),
-        ("requests.cpu", "4", "2500m", 500),
-        ("limits.cpu", "8", "5", 1000),
-        ("memory", "2Gi", "1Gi", 2**30),
-        ("pods", "3", "2", 1),
+        ("requests.cpu", "4", "2500m", NANO // 2),
+        ("limits.cpu", "8", "5", NANO),
+        ("memory", "2Gi", "1Gi", 2**30 * NANO),
+        ("pods", "3", "2", NANO),
         ("count/pods", "3", "1", 0),
-        ("requests.nvidia.com/gpu", "3", "2", 1),
+        ("requests.nvidia.com/gpu", "3", "2", NANO),
+        ("ephemeral-storage", "1G", "0", NANO),
+        ("requests.ephemeral-storage", "1000000001", "0", 0),
+        ("limits.ephemeral-storage", "4G", "1", NANO),
+        ("hugepages-2Mi", "7Mi", "0", 2**20 * NANO),
+        ("requests.hugepages-2Mi", "8Mi", "0", 0),
     ],
 )
 def test_amounts_against_a_quota(resource, hard, used, short):
     wanted = sized(
-        {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}, {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
+        {
+            "cpu": "1",
+            "memory": "1Gi",
+            "nvidia.com/gpu": "1",
+            "hugepages-2Mi": "4Mi",
+            "ephemeral-storage": "500000000500m",
+        },
+        {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1", "hugepages-2Mi": "4Mi", "ephemeral-storage": "2G"},
     )
     space, _hopeful = ask(wanted, [quota({resource: hard}, {resource: used})])
     assert [line.short for line in space.quotas] == [short]
@@ -63,10 +77,19 @@ def test_amounts_against_a_quota(resource, hard, used, short):
 
 
 @pytest.mark.parametrize(
-    "resource", ["nvidia.com/gpu", "limits.nvidia.com/gpu", "requests.storage", "count/jobs.batch"]
+    "resource",
+    [
+        "nvidia.com/gpu",
+        "limits.nvidia.com/gpu",
+        "limits.hugepages-2Mi",
+        "requests.storage",
+        "services",
+        "count/services",
+    ],
 )
 def test_names_that_count_no_amount_of_a_pod(resource):
-    wanted = sized({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"})
+    both = {"nvidia.com/gpu": "1", "hugepages-2Mi": "2Mi"}
+    wanted = sized(both, both)
     assert ask(wanted, [quota({resource: "0"})])[0].quotas == ()
 
 
@@ -80,13 +103,13 @@ def test_gangs_before_this_one_count():
     wanted = sized({"cpu": "1"})
     space, _hopeful = ask(wanted, [quota({"cpu": "3"})])
     used = quota_use(wanted, space)
-    assert used == {("default", "q", "cpu"): 2000}
+    assert used == {("default", "q", "cpu"): 2 * NANO}
     assert not ask(wanted, [quota({"cpu": "3"})], taken=used)[0].passed
 
 
 def test_a_quota_without_status_counts_from_its_specification():
     bare = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "1"}}, "status": None}
-    assert ask(sized({"cpu": "1"}), [bare])[0].quotas[0].short == 1000
+    assert ask(sized({"cpu": "1"}), [bare])[0].quotas[0].short == NANO
 
 
 @pytest.mark.parametrize(("resource", "refused"), [("cpu", True), ("limits.memory", True), ("pods", False)])
