@@ -69,12 +69,15 @@ class Trial:
 
 def gang_of_objects(objects, snapshot, namespace, *, ticket):
     """The gang of these objects, or one object alone, for which nobody makes a ticket."""
-    made = made_of(objects)
+    # Pods are not counted among what is made, so that of one only the ticket is.
+    a_pod = {"apiVersion": "v1", "kind": "Pod"}
+    made = made_of(objects or [a_pod])
     if not ticket:
-        ours = collections.Counter(dict(made_of([{"apiVersion": "v1", "kind": "Pod"}]).counts))
+        ours = collections.Counter(dict(made_of([a_pod]).counts))
         made = dataclasses.replace(made, counts=tuple((collections.Counter(dict(made.counts)) - ours).items()))
     request = GangRequest("g", namespace, tuple(objects), None)
-    return Gang("g", namespace, sized_podsets(request, snapshot), own_claims(objects), made)
+    podsets = sized_podsets(request, snapshot) if objects else ()
+    return Gang("g", namespace, podsets, own_claims(objects), made)
 
 
 def ask(obj, snapshot, namespace, taken):

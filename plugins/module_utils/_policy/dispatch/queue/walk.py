@@ -233,10 +233,10 @@ class Queue:
         yield from self._promises.values()
 
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
-        """Pods of one started gang that have no node yet."""
+        """Pods of one started gang that have no node yet; its objects exist, and the server counts them since."""
         pods, items = pods_of(record, self._world), self._world.items.get(record.uid, {})
         return outstanding_of(
-            self._demand(record),
+            dataclasses.replace(self._demand(record), made=MadeObjects()),
             spec_of(record),
             state,
             pods,
@@ -265,8 +265,6 @@ class Queue:
         to_come = gang.resized({part.name: part.count - item.existing.get(part.name, 0) for part in gang.podsets})
         if (gang.namespace, gang.name) not in self._running:
             self._pace.expect(pods_to_make(to_come))
-        # Objects and claims are created at the start itself, and counted by the server since.
-        to_come = dataclasses.replace(to_come, made=MadeObjects())
         space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), self._world.snapshot, {})
         self._count_quota(to_come, space)
 
