@@ -27,11 +27,10 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.writes import cr
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import (
     GangRequest,
     made_of,
-    own_claims,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, sized_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import base_resource
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.made_objects import MadeObjects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import (
     amount_text,
     parse_quantity,
@@ -77,7 +76,7 @@ def gang_of_objects(objects, snapshot, namespace, *, ticket):
         made = dataclasses.replace(made, counts=tuple((collections.Counter(dict(made.counts)) - ours).items()))
     request = GangRequest("g", namespace, tuple(objects), None)
     podsets = sized_podsets(request, snapshot) if objects else ()
-    return Gang("g", namespace, podsets, own_claims(objects), made)
+    return Gang("g", namespace, podsets, made.claim_names, made)
 
 
 def ask(obj, snapshot, namespace, taken):

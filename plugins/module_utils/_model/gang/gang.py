@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.made_objects import MadeObjects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
     infer_podsets,

@@ -3,14 +3,16 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pods and claims as the admission plugins for ResourceQuota and LimitRange see them when they are created."""
+"""What a gang creates, as the admission plugins for ResourceQuota and LimitRange see it: pods, claims and the rest."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
+import json
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import (
     Amounts,
@@ -25,11 +27,24 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand imp
     whole_amounts,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    group_and_kind,
+    resource_of,
+    value_at,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import unscaled
 
 Raw = Mapping[str, t.Any]
+# Amounts by the name a quota has for them.
+Counts = tuple[tuple[str, int], ...]
 
+POD = ("", "Pod")
+CLAIM = ("", "PersistentVolumeClaim")
+_SERVICE = ("", "Service")
+# Kinds that had a name in quotas before all kinds had one; a Service also counts its ports.
+_OLD_NAMES = ("ConfigMap", "ReplicationController", "ResourceQuota", "Secret", "Service")
+# What the ticket, the ConfigMap that owns the objects of a start, is counted as.
+_TICKET = ("configmaps", "count/configmaps")
 # What decides whether a pod is of the class BestEffort.
 _QOS_RESOURCES = ("cpu", "memory")
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -100,16 +115,18 @@ def admitted_pod(template: Raw, requests: Resources, limits: Resources) -> Admit
     )
 
 
-def admitted_fields(template: Raw) -> list[t.Any]:
-    """All that admitted_pod reads of a template, as plain data without the names of containers."""
+def stated_text(template: Raw, limits: Resources) -> str:
+    """All that admitted_pod reads of a template and its limits as one text, without the names of containers."""
     spec: Raw = template.get("spec") or {}
     containers = [
         [[item.get("resources"), item.get("restartPolicy")] for item in spec.get(field) or ()]
         for field in ("containers", "initContainers")
     ]
     ends = spec.get("activeDeadlineSeconds") is not None
-    claims = [dataclasses.astuple(item) for item in _ephemeral_claims(spec)]
-    return [containers, spec.get("resources"), spec.get("overhead"), ends, _crosses_namespaces(spec), claims]
+    claims = [dataclasses.astuple(item) for item in _ephemeral_claims(spec)] if spec.get("volumes") else []
+    crosses = bool(spec.get("affinity")) and _crosses_namespaces(spec)
+    stated = [limits, containers, spec.get("resources"), spec.get("overhead"), ends, crosses, claims]
+    return json.dumps(stated, sort_keys=True, default=str)
 
 
 def claim_size(name: str, claim: Raw) -> ClaimSize:
@@ -181,3 +198,72 @@ def _ephemeral_claims(spec: Raw) -> Iterator[ClaimSize]:
         template = value_at(volume, ("ephemeral", "volumeClaimTemplate"))
         if isinstance(template, Mapping):
             yield claim_size(str(volume.get("name")), template)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MadeObjects:
+    """What a start creates besides pods; kept objects and claims survive it, so that the next start finds them."""
+
+    counts: Counts = ()
+    kept: Counts = ()
+    claims: tuple[ClaimSize, ...] = ()
+    # Whether the gang was started before.
+    tried: bool = False
+
+    @property
+    def claim_names(self) -> frozenset[str]:
+        """The names of the claims."""
+        return frozenset([claim.name for claim in self.claims])
+
+    def once_more(self) -> MadeObjects:
+        """What another start creates: what was kept is there already, claims too unless somebody deleted them."""
+        return dataclasses.replace(self, kept=(), tried=True)
+
+    def amounts(self) -> dict[str, int]:
+        """All that is counted by number."""
+        return dict(collections.Counter(dict(self.counts)) + collections.Counter(dict(self.kept)))
+
+
+def made_objects(objects: Iterable[Raw], name_of: Callable[[t.Any], str], keep: str | None = None) -> MadeObjects:
+    """What is created for these objects, and for the ticket; nothing for no objects.
+
+    Pods are counted by podset. keep is the annotation of those that the user wants to keep.
+    """
+    counted: dict[bool, collections.Counter[str]] = {True: collections.Counter(), False: collections.Counter()}
+    claims = []
+    items = list(objects)
+    for item in items:
+        kind = group_and_kind(item)
+        if kind == CLAIM:
+            claims.append(claim_size(name_of(item), item))
+        elif kind != POD and kind[1]:
+            kept = keep is not None and value_at(item, ("metadata", "annotations", keep)) == "true"
+            counted[kept].update(dict(_counted_as(item, *kind)))
+    if items:
+        counted[False].update(_TICKET)
+    return MadeObjects(tuple(sorted(counted[False].items())), tuple(sorted(counted[True].items())), tuple(claims))
+
+
+def _counted_as(item: Raw, group: str, kind: str) -> Iterator[tuple[str, int]]:
+    """The names under which quotas count an object, and how much of each it is."""
+    plural = resource_of(kind)
+    yield f"count/{plural}.{group}" if group else f"count/{plural}", 1
+    if not group and kind in _OLD_NAMES:
+        yield plural, 1
+    if (group, kind) == _SERVICE:
+        type_ = value_at(item, ("spec", "type"))
+        if type_ == "LoadBalancer":
+            yield "services.loadbalancers", 1
+        ports = _node_ports(item) if type_ in ("NodePort", "LoadBalancer") else 0
+        if ports:
+            yield "services.nodeports", ports
+
+
+def _node_ports(item: Raw) -> int:
+    """How many ports of the nodes a Service takes; one that need not have any takes those it names."""
+    found = value_at(item, ("spec", "ports"))
+    ports = [port for port in found if isinstance(port, Mapping)] if isinstance(found, list | tuple) else []
+    spared = value_at(item, ("spec", "type")) == "LoadBalancer"
+    if spared and value_at(item, ("spec", "allocateLoadBalancerNodePorts")) is False:
+        return sum(1 for port in ports if port.get("nodePort"))
+    return len(ports)

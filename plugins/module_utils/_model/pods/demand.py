@@ -49,7 +49,7 @@ def pod_limits(spec: Spec) -> Resources:
 def exact_limits(spec: Spec) -> Amounts:
     """The same in nano-units, as ResourceQuota counts them."""
     total = summed_amounts(spec, "limits")
-    for name, amount in whole_amounts(spec, "limits").items():
+    for name, amount in read_amounts(_pod_level(spec, "limits"), "resources.limits").items():
         if _pod_level_supports(name):
             total[name] = amount
     for name, amount in read_amounts(spec.get("overhead"), "overhead").items():

@@ -14,11 +14,7 @@ import json
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import (
-    AdmittedPod,
-    admitted_fields,
-    admitted_pod,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import AdmittedPod, admitted_pod
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
     Constraints,
     placement_fields,
@@ -70,11 +66,6 @@ class PodSet:
     def admitted(self) -> AdmittedPod:
         """One of its pods as quotas and LimitRanges see it."""
         return admitted_pod(self.template, self.requests, self.limits)
-
-    @property
-    def stated(self) -> str:
-        """All that quotas and LimitRanges see of its pods, requests aside, as one text."""
-        return json.dumps([self.limits, admitted_fields(self.template)], sort_keys=True, default=str)
 
     @functools.cached_property
     def placement(self) -> Mapping[str, t.Any]:

@@ -97,17 +97,19 @@ def unscaled(resource: str, amount: int) -> int:
     return amount * (MILLI_IN_NANO if resource == "cpu" else NANO)
 
 
-def quantity_text(resource: str, amount: int) -> str:
-    """The canonical quantity of a scaled amount."""
-    return amount_text(resource, unscaled(resource, amount))
-
-
 @functools.lru_cache(maxsize=65536)
-def amount_text(resource: str, nanos: int) -> str:
-    """The canonical quantity of nano-units; bytes get a binary suffix unless a decimal one is shorter (2G)."""
+def quantity_text(resource: str, amount: int) -> str:
+    """The canonical quantity of a scaled amount; bytes get a binary suffix unless a decimal one is shorter (2G)."""
+    nanos = unscaled(resource, amount)
     decimal = format_quantity(nanos)
     binary = format_quantity(nanos, "binary") if counts_bytes(resource) else decimal
     return binary if len(binary) <= len(decimal) else decimal
+
+
+def amount_text(resource: str, nanos: int) -> str:
+    """The same of nano-units, which may be a fraction of what is counted."""
+    amount, fraction = divmod(nanos, unscaled(resource, 1))
+    return format_quantity(nanos) if fraction else quantity_text(resource, amount)
 
 
 def describe(resource: str, amount: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of, own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
     Gang,
     confined,
@@ -30,7 +30,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset imp
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import raised
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import LabelKeys
 
@@ -52,13 +51,8 @@ def spec_of(record: Record) -> GangSpec:
 def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
     """The gang as its specification and the cluster make it."""
     spec = spec_of(record)
-    podsets, made = sized_podsets(spec, snapshot), made_of(spec.objects, _is_marked)
-    return Gang(record.name, spec.namespace, podsets, own_claims(spec.objects), made)
-
-
-def _is_marked(obj: t.Mapping[str, t.Any]) -> bool:
-    """Whether the user wants to keep an object when a start is undone."""
-    return bool(value_at(obj, ("metadata", "annotations", KEEP_ANNOTATION)) == "true")
+    podsets, made = sized_podsets(spec, snapshot), made_of(spec.objects, KEEP_ANNOTATION)
+    return Gang(record.name, spec.namespace, podsets, made.claim_names if made.claims else frozenset(), made)
 
 
 def demand_of(record: Record, gang: Gang) -> Gang:

@@ -22,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     GangState,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket, podset_label
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.made_objects import MadeObjects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text

@@ -17,6 +17,7 @@ import json
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, confined
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import stated_text
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
@@ -92,7 +93,10 @@ def demand_class(gang: Gang, keys: LabelKeys) -> t.Hashable:
     """
     return (
         gang.namespace,
-        tuple((pod_class(gang.namespace, item, keys), item.count, item.stated) for item in gang.podsets),
+        tuple(
+            (pod_class(gang.namespace, item, keys), item.count, stated_text(item.template, item.limits))
+            for item in gang.podsets
+        ),
         gang.own_claims.intersection(name for item in gang.podsets for name in item.constraints.claims),
         gang.made,
     )

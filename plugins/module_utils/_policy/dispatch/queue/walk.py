@@ -28,7 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
     Verdict,
     gang_for_reader,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.made_objects import MadeObjects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
@@ -270,7 +270,7 @@ class Queue:
 
     def _count_quota(self, gang: Gang, space: NamespaceFit) -> None:
         """Remember what a gang will use of its namespace's quotas."""
-        for key, amount in quota_use(gang, space).items():
+        for key, amount in quota_use(gang, space).items() if space.quotas else ():
             self._taken[key] = self._taken.get(key, 0) + amount
 
     def _made_per_second(self) -> float:

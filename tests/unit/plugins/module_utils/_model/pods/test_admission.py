@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import (
     ClaimSize,
-    admitted_fields,
     admitted_pod,
     claim_size,
+    stated_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import pod_limits, pod_requests
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO
@@ -168,5 +168,6 @@ def test_claims(claim, size):
 def test_whatever_is_read_tells_templates_apart(changes):
     spec = {"containers": [container()], "initContainers": [container("i")]}
     same = {**spec, "containers": [container("other")], "nodeName": "n", "volumes": [{"name": "v", "emptyDir": {}}]}
-    assert admitted_fields({"spec": spec}) == admitted_fields({"spec": same})
-    assert admitted_fields({"spec": spec}) != admitted_fields({"spec": {**spec, **changes}})
+    assert stated_text({"spec": spec}, {}) == stated_text({"spec": same}, {})
+    assert stated_text({"spec": spec}, {}) != stated_text({"spec": spec}, {"cpu": 1})
+    assert stated_text({"spec": spec}, {}) != stated_text({"spec": {**spec, **changes}}, {})

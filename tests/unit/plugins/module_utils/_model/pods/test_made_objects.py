@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.made_objects import MadeObjects, made_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects, made_objects
 
 TICKET = {"configmaps": 1, "count/configmaps": 1}
 
@@ -19,7 +19,7 @@ def thing(api_version, kind, **spec):
 
 def counted(*objects):
     """What quotas count of objects, the ticket aside."""
-    amounts = made_objects(("x", item) for item in objects).amounts()
+    amounts = made_objects(objects, str).amounts()
     left = {name: amount - TICKET.get(name, 0) for name, amount in amounts.items()}
     return {name: amount for name, amount in left.items() if amount}
 
@@ -63,24 +63,36 @@ def test_services(spec, ports, balancers):
 
 
 def test_the_ticket_counts_and_nothing_is_made_of_nothing():
-    assert made_objects([("p", thing("v1", "Pod"))]).amounts() == TICKET
-    assert made_objects([]) == MadeObjects()
+    assert made_objects([thing("v1", "Pod")], str).amounts() == TICKET
+    assert made_objects([], str) == MadeObjects()
 
 
 def test_equal_objects_add_up():
     assert counted(thing("v1", "Secret"), thing("v1", "Secret"))["secrets"] == 2
 
 
+def named(kind, name, **annotations):
+    """An object of the core API with a name."""
+    return {**thing("v1", kind), "metadata": {"name": name, "annotations": annotations}}
+
+
+def name_of(item):
+    """The name of an object."""
+    return item["metadata"]["name"]
+
+
 def test_claims_are_kept_with_their_names():
-    made = made_objects([("a", thing("v1", "PersistentVolumeClaim")), ("b", thing("v1", "PersistentVolumeClaim"))])
+    made = made_objects([named("PersistentVolumeClaim", name) for name in "ab"], name_of)
     assert [item.name for item in made.claims] == ["a", "b"]
+    assert made.claim_names == {"a", "b"}
     assert made.amounts() == TICKET
 
 
 def test_what_was_kept_is_not_made_once_more():
-    items = [("a", thing("v1", "Secret")), ("b", thing("v1", "Service")), ("c", thing("v1", "PersistentVolumeClaim"))]
-    made = made_objects(items, lambda item: item["kind"] == "Secret")
+    items = [named("Secret", "a", keep="true"), named("Service", "b", keep="no"), named("PersistentVolumeClaim", "c")]
+    made = made_objects(items, name_of, "keep")
     assert made.amounts() == {"secrets": 1, "count/secrets": 1, "services": 1, "count/services": 1, **TICKET}
+    assert made_objects(items, name_of).kept == ()
     again = made.once_more()
     assert again.amounts() == {"services": 1, "count/services": 1, **TICKET}
     assert (again.tried, made.tried, again.claims) == (True, False, made.claims)

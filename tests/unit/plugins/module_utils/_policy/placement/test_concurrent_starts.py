@@ -278,7 +278,8 @@ def test_objects_that_a_gang_makes_tell_it_apart():
     secret, service = ({"apiVersion": "v1", "kind": kind} for kind in ("Secret", "Service"))
     made = [dataclasses.replace(one, made=made_of(objects)) for objects in ([], [secret], [secret] * 2, [service])]
     assert [[alike(item, other) for other in made] for item in made] == [[i == j for j in range(4)] for i in range(4)]
-    marked = dataclasses.replace(one, made=made_of([secret], lambda item: True))
+    kept = {**secret, "metadata": {"annotations": {"keep": "true"}}}
+    marked = dataclasses.replace(one, made=made_of([kept], "keep"))
     assert not alike(made[1], marked)
 
 
