@@ -340,5 +340,5 @@ def test_verdict_and_admission_agree(cluster, classes, scale, seed):
         parallel([lambda trial=trial: cluster.drop_namespace(trial.space.name) for trial in trials])
     print(f"{count} namespaces: {refusals} refusals for one unit, {problems} objects refused for their own sake")
     # Otherwise the cases tell nothing.
-    assert refusals > count / 2
-    assert problems > count / 2
+    assert refusals >= count
+    assert problems > count / 4

@@ -149,9 +149,12 @@ def _claim(chance: random.Random) -> Object:
 
 
 def _quota(chance: random.Random, name: str, namespace: str, *, wide: bool) -> Object:
-    """A quota of any scope with a few of the names that go with it; a wide one counts whatever it is."""
+    """A quota of any scope with a few of the names that go with it; a wide one counts something of any gang."""
     scoped, names = ({}, ALL_NAMES) if wide else _scope(chance)
-    hard = dict.fromkeys(chance.sample(names, min(len(names), chance.randint(1, 8 if wide else 4))), PLENTY)
+    hard = dict.fromkeys(chance.sample(names, min(len(names), chance.randint(1, 9 if wide else 4))), PLENTY)
+    if wide:
+        # The ticket of each gang is one.
+        hard["configmaps"] = PLENTY
     hard = {resource: f"{PLENTY}Gi" if _is_bytes(resource) else value for resource, value in hard.items()}
     return _thing("v1", "ResourceQuota", name, namespace, spec={"hard": hard, **scoped})
 
