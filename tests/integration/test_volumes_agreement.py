@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import decide, gang_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of, read_snapshot
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.tests.support.live_cluster import is_bound, wait_until
 
@@ -282,7 +282,7 @@ def tenants():
 def judged(cluster):
     """The verdict of each case, each judged alone."""
     requests = [GangRequest(name, NAMESPACE, tuple(asked_pods(name, case)), None) for name, case in CASES.items()]
-    assert all(not own_claims(request.objects) for request in requests)
+    assert all(not made_of(request.objects).claims for request in requests)
     rough = [gang_of(request, Snapshot()) for request in requests]
     snapshot = read_snapshot(cluster.client, needs_of(rough)).snapshot
     gangs = [gang_of(request, snapshot) for request in requests]

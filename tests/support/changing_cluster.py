@@ -154,7 +154,9 @@ class ChangingCluster:
     def change_quota(self) -> None:
         """A namespace gets a quota, another one, or none."""
         hard = {"pods": self.chance.choice("259"), "requests.cpu": self.chance.choice("49")}
-        used = {"pods": self.chance.choice("01"), "requests.cpu": "0"}
+        used = {"pods": self.chance.choice("01"), "requests.cpu": "0", "configmaps": "1"}
+        if self.chance.random() < 0.5:
+            hard["configmaps"] = self.chance.choice("2359")
         quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}}
         quotas = (quota,) if self.chance.random() < 0.6 else ()
         self.namespaces = {**self.namespaces, self.chance.choice("ab"): NamespaceRules(quotas)}

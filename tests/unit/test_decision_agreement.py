@@ -36,6 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     podset_label,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
@@ -51,7 +52,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan 
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
-from ansible_collections.muster.kube.tests.support.changing_cluster import ChangingCluster, draw_job, draw_shape
+from ansible_collections.muster.kube.tests.support.changing_cluster import (
+    ChangingCluster,
+    Shape,
+    draw_job,
+    draw_shape,
+)
 from ansible_collections.muster.kube.tests.support.cluster_model import pod
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
@@ -139,7 +145,8 @@ class Course:
             "suspended": chance.random() < 0.05 or None,
         }
         given = {key: value for key, value in options.items() if value is not None}
-        raw = build_record(read_spec({"name": name, "namespace": namespace, "objects": jobs, **given}, "gang"))
+        maps = [config_map(f"{name}-{turn}") for turn in range(chance.choice((0, 0, 1, 3)))]
+        raw = build_record(read_spec({"name": name, "namespace": namespace, "objects": jobs + maps, **given}, "gang"))
         created = time_text(self.now - chance.choice((0, 1, 60, 1000)))
         raw["metadata"].update(uid=name, resourceVersion="1", creationTimestamp=created)
         where = self.elsewhere if namespace == "c" else self.records
@@ -341,7 +348,7 @@ class Course:
             pods=index_pods([item for pods in self.gang_pods.values() for item in pods.values()]),
             items=dict(self.items),
             accounts=self.accounts,
-            scopes={("batch/v1", "Job"): True},
+            scopes={("batch/v1", "Job"): True, ("v1", "ConfigMap"): True},
             quota=self.quota,
         )
         elsewhere = tuple(self.elsewhere.values())
@@ -369,6 +376,11 @@ def draw_tree(chance: random.Random, name: str) -> QuotaTree:
     queues[2]["default"] = True
     queues[3]["namespaces"] = ["b"]
     return read_tree(name, {"queues": queues})
+
+
+def config_map(name: str) -> Object:
+    """An object that quotas count and nodes do not."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
 
 def chance_name(chance: random.Random) -> str:
@@ -413,6 +425,30 @@ def compare(course: Course, memory: Memory, trace: str) -> CyclePlan:
         anew = walk_queue(present, course.options, Memory(), plan.after, walker=Queue)
         assert (said(again[0]), again[1]) == (said(anew[0]), anew[1]), f"{trace}: again"
     return plan
+
+
+def test_gangs_that_differ_only_in_their_objects_are_not_told_the_same() -> None:
+    """Whoever keeps verdicts by class must not tell one of the other's objects, in the first cycle or later."""
+    course, memory = Course(f"{SEED}/objects"), Memory()
+    course.records, course.elsewhere = {}, {}
+    course.accounts, course.options = None, DispatchOptions(policy="best_effort")
+    hard = {"configmaps": "4"}
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"configmaps": "3"}}}
+    course.cluster.namespaces = {"a": NamespaceRules((quota,))}
+    job = draw_job(course.chance, "same", [Shape({"cpu": "1m"}, {}, {"app": "x"})], 1)
+    job["spec"].update(parallelism=1, completions=1)
+    for number in (5, 3, 1, 0):
+        name = f"with-{number}"
+        objects = [{**job, "metadata": {"name": name}}, *(config_map(f"{name}-{turn}") for turn in range(number))]
+        raw = build_record(read_spec({"name": name, "namespace": "a", "objects": objects}, "gang"))
+        raw["metadata"].update(uid=name, resourceVersion="1", creationTimestamp=time_text(START - number))
+        course.records[name] = record_from_api(raw)
+    for cycle in range(3):
+        plan = compare(course, memory, f"cycle {cycle}")
+        answers = {choice.record.uid: choice.verdict.answer for choice in plan.choices}
+        asked = {choice.record.uid: choice.verdict.space.quotas[0].as_dict()["requested"] for choice in plan.choices}
+        assert answers == {"with-5": "never", "with-3": "waits", "with-1": "waits", "with-0": "fits"}
+        assert asked == {"with-5": "6", "with-3": "4", "with-1": "2", "with-0": "1"}
 
 
 @pytest.mark.parametrize("first", range(0, COURSES, AT_ONCE))

@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import without_gc
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, sized_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
@@ -97,4 +97,5 @@ def gang_of(request: GangRequest, snapshot: Snapshot) -> Gang:
     podsets = sized_podsets(request, snapshot)
     if not any(podset.count for podset in podsets):
         raise BadInput("judge", f"gang {request.namespace}/{request.name}", "none of its objects runs a pod")
-    return Gang(request.name, request.namespace, podsets, own_claims(request.objects))
+    made = made_of(request.objects)
+    return Gang(request.name, request.namespace, podsets, made.claim_names, made)

@@ -50,6 +50,8 @@ LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 ABSENT_SECONDS = 30.0
 NOTHING: Listing[t.Any] = Listing([], "", 0.0)
 _NO_ITEMS: list[t.Any] = NOTHING.items
+# The annotation of the default StorageClass, now and once.
+_MARKS = ("", "beta.")
 _STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes")
 
 
@@ -65,6 +67,8 @@ class Needs:
 
     namespaces: tuple[str, ...]
     claims: bool
+    # Whether claims are made for single pods, which may be of the default class.
+    new_claims: bool
     runtime_classes: bool
     labels: tuple[Raw, ...]
 
@@ -83,7 +87,8 @@ def needs_of(gangs: t.Sequence[Gang]) -> Needs:
     wishes = [podset.constraints for gang in gangs for podset in gang.podsets]
     return Needs(
         namespaces=tuple(dict.fromkeys(gang.namespace for gang in gangs)),
-        claims=any(wish.claims for wish in wishes),
+        claims=any(wish.claims for wish in wishes) or any(gang.made.claims for gang in gangs),
+        new_claims=any(wish.new_claims for wish in wishes),
         runtime_classes=any(wish.runtime_class for wish in wishes),
         labels=tuple(wish.labels for wish in wishes),
     )
@@ -107,8 +112,9 @@ def _wanted(needs: Needs) -> dict[str, tuple[str, Keep]]:
     if needs.claims:
         wanted["persistentvolumeclaims"] = (resource_path("v1", "persistentvolumeclaims"), claim_from_api)
         wanted["persistentvolumes"] = (resource_path("v1", "persistentvolumes"), volume_from_api)
-        wanted["storageclasses"] = (resource_path("storage.k8s.io/v1", "storageclasses"), _whole)
         wanted["csinodes"] = (resource_path("storage.k8s.io/v1", "csinodes"), attach_limits_from_api)
+    if needs.claims or needs.new_claims:
+        wanted["storageclasses"] = (resource_path("storage.k8s.io/v1", "storageclasses"), _whole)
     if needs.runtime_classes:
         wanted["runtimeclasses"] = (resource_path("node.k8s.io/v1", "runtimeclasses"), runtime_class_from_api)
     return wanted
@@ -242,6 +248,7 @@ def _assemble(
 
     namespaces = made("namespaces", dict)
     classes = made("priorityclasses", lambda items: {item["metadata"]["name"]: item for item in items})
+    default: Raw | None = next((item for item in classes.values() if item.get("globalDefault")), None)
     hooks, policies = (read.get(name, _NO_ITEMS) for name in ("webhooks", "policies"))
     return Snapshot(
         nodes=made("nodes", _by_name) if visible else (),
@@ -251,7 +258,8 @@ def _assemble(
         storage=derived.of("storage", tuple(read.get(name, _NO_ITEMS) for name in _STORAGE), lambda: _storage(read)),
         runtime_classes=made("runtimeclasses", dict),
         priorities=derived.of("priorities", (classes,), lambda: _priorities(classes)),
-        default_priority=next((int(item["value"]) for item in classes.values() if item.get("globalDefault")), 0),
+        default_priority=int(default["value"]) if default else 0,
+        default_priority_class=default["metadata"]["name"] if default else None,
         webhooks=_pod_changers(hooks, policies, needs, namespaces),
         nodes_visible=visible,
         unread=frozenset(_per_namespace(missing, needs)),
@@ -300,8 +308,20 @@ def _storage(read: t.Mapping[str, list[t.Any]]) -> Storage:
         claims=dict(claims),
         volumes=dict(volumes),
         late_binding=frozenset(item["metadata"]["name"] for item in late),
+        default_class=_default_class(classes),
         attach_limits=dict(limits),
     )
+
+
+def _default_class(classes: t.Iterable[Raw]) -> str | None:
+    """The StorageClass that claims without one get: of several the newest, then the first by name."""
+    defaults = []
+    for item in classes:
+        annotations = item["metadata"].get("annotations") or {}
+        if any(annotations.get(f"storageclass.{mark}kubernetes.io/is-default-class") == "true" for mark in _MARKS):
+            defaults.append(item["metadata"])
+    defaults.sort(key=lambda meta: str(meta["name"]))
+    return str(max(defaults, key=lambda meta: str(meta.get("creationTimestamp")))["name"]) if defaults else None
 
 
 def _per_namespace(missing: t.Iterable[str], needs: Needs) -> t.Iterator[str]:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects, made_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
     declared_podsets,
@@ -72,6 +73,6 @@ def flat_objects(objects: t.Iterable[Object]) -> t.Iterator[Object]:
             yield item
 
 
-def own_claims(objects: t.Iterable[Object]) -> frozenset[str]:
-    """Names of the PersistentVolumeClaims among a gang's own objects."""
-    return frozenset(object_name(item) for item in flat_objects(objects) if item.get("kind") == "PersistentVolumeClaim")
+def made_of(objects: t.Iterable[Object], keep: str | None = None) -> MadeObjects:
+    """What a start creates besides pods, as quotas count it; keep is the annotation of objects that survive an undo."""
+    return made_objects(flat_objects(objects), object_name, keep)

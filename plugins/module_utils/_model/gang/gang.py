@@ -12,6 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
     infer_podsets,
@@ -23,12 +24,16 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gang:
-    """What is to start together; own_claims are PersistentVolumeClaims that the gang itself creates."""
+    """What is to start together; own_claims are PersistentVolumeClaims that the gang itself creates.
+
+    made is all that is created besides pods.
+    """
 
     name: str
     namespace: str
     podsets: tuple[PodSet, ...]
     own_claims: frozenset[str] = frozenset()
+    made: MadeObjects = dataclasses.field(default_factory=MadeObjects)
 
     def resized(self, counts: t.Mapping[str, int]) -> Gang:
         """The same gang with other numbers of pods."""

@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer imp
     quota_lines,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import (
+    amount_text,
     describe,
     parse_quantity,
     quantity_text,
@@ -36,8 +37,8 @@ REASONS = {
     "no_matching_node": "no node passes the filters",
     "constraints": "the pods' own placement rules leave too few places",
     "order_dependent": "a placement exists, but the scheduler may miss it",
-    "namespace_quota": "the namespace's ResourceQuota refuses the pods",
-    "limit_range": "the namespace's LimitRange refuses the pods",
+    "namespace_quota": "the namespace's ResourceQuota refuses its pods or objects",
+    "limit_range": "the namespace's LimitRange refuses its pods or claims",
     "claim_missing": "a PersistentVolumeClaim does not exist",
     "claim_unbound": "a PersistentVolumeClaim is not bound yet",
     "claim_in_use": "a ReadWriteOncePod claim can serve one pod only",
@@ -56,6 +57,8 @@ REASONS = {
     "declared_too_small": "its pods turned out larger than declared",
     "QuotaRefused": "the namespace's quota refuses its objects",
 }
+# Quotas count claims by their StorageClass under its name with this behind it.
+CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
 ANOTHER_GANG = "a gang of another namespace"
 # Reasons that lie with the nodes; the others stop pods before any node is looked at.
 NODE_REASONS = ("insufficient", "fragmentation", "no_matching_node", "constraints", "order_dependent")
@@ -118,7 +121,7 @@ class Total:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaLine:
-    """One resource of one ResourceQuota."""
+    """One resource of one ResourceQuota, in nano-units: quotas add up fractions of bytes before they compare."""
 
     quota: str
     resource: str
@@ -138,7 +141,7 @@ class QuotaLine:
         return {
             "quota": self.quota,
             "resource": self.resource,
-            **{k: quantity_text(base, v) for k, v in amounts.items()},
+            **{k: amount_text(base, v) for k, v in amounts.items()},
         }
 
 
@@ -332,7 +335,8 @@ def texts(amounts: Resources) -> dict[str, str]:
 
 
 def base_resource(name: str) -> str:
-    """The resource behind a quota's name: requests.cpu and limits.cpu count cpu."""
+    """The resource behind a quota's name: requests.cpu and limits.cpu count cpu, storage of a class is storage."""
+    name = name.rpartition(CLASS_SUFFIX)[2]
     for prefix in ("requests.", "limits."):
         if name.startswith(prefix):
             return name.removeprefix(prefix)

@@ -29,22 +29,26 @@ def pod_requests(spec: Spec, overhead: Mapping[str, str] | None = None) -> Resou
 
     overhead is the RuntimeClass's, used when the spec carries none itself.
     """
+    return _as_demand(exact_requests(spec, overhead))
+
+
+def exact_requests(spec: Spec, overhead: Mapping[str, str] | None = None) -> Amounts:
+    """The same in nano-units, as ResourceQuota counts it."""
     defaulted = default_pod_spec(spec)
     total = _with_pod_level(_container_requests(defaulted, {}, False), defaulted, {})
     extra = defaulted.get("overhead") or overhead or {}
     _add(total, read_amounts(extra, "overhead"))
-    return _as_demand(total)
+    return total
 
 
 def pod_limits(spec: Spec) -> Resources:
-    """The limits ResourceQuota counts for one pod; resources without any limit are absent."""
-    total = _aggregate(
-        [_own(container, "limits", path) for path, container in _containers(spec, "containers")],
-        [
-            (_own(container, "limits", path), _restartable(container))
-            for path, container in _containers(spec, "initContainers")
-        ],
-    )
+    """The limits of one pod; resources without any limit are absent."""
+    return {name: scaled(name, amount) for name, amount in exact_limits(spec).items()}
+
+
+def exact_limits(spec: Spec) -> Amounts:
+    """The same in nano-units, as ResourceQuota counts them."""
+    total = summed_amounts(spec, "limits")
     for name, amount in read_amounts(_pod_level(spec, "limits"), "resources.limits").items():
         if _pod_level_supports(name):
             total[name] = amount
@@ -52,7 +56,35 @@ def pod_limits(spec: Spec) -> Resources:
         # Overhead widens limits that exist; it does not create one.
         if total.get(name):
             total[name] += amount
-    return {name: scaled(name, amount) for name, amount in total.items()}
+    return total
+
+
+def summed_amounts(spec: Spec, field: str) -> Amounts:
+    """Requests or limits of all containers together, in nano-units, whatever the pod itself states."""
+    return _aggregate(
+        [_own(container, field, path) for path, container in _containers(spec, "containers")],
+        [
+            (_own(container, field, path), _restartable(container))
+            for path, container in _containers(spec, "initContainers")
+        ],
+    )
+
+
+def whole_amounts(spec: Spec, field: str) -> Amounts:
+    """Requests or limits that the pod itself states, in nano-units."""
+    return read_amounts(_pod_level(spec, field), f"resources.{field}")
+
+
+def container_amounts(spec: Spec) -> Iterable[tuple[str, Amounts, Amounts]]:
+    """Name, requests and limits of each container, those that initialize last, in nano-units."""
+    for field in ("containers", "initContainers"):
+        for path, container in _containers(spec, field):
+            yield str(container.get("name")), _own(container, "requests", path), _own(container, "limits", path)
+
+
+def sized_as_a_whole(spec: Spec) -> bool:
+    """Whether the pod itself states amounts, so that its containers need not."""
+    return any(_pod_level_supports(str(name)) for field in ("requests", "limits") for name in _pod_level(spec, field))
 
 
 def running_pod_requests(pod: Mapping[str, t.Any]) -> Resources:

@@ -14,6 +14,7 @@ import json
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import AdmittedPod, admitted_pod
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import (
     Constraints,
     placement_fields,
@@ -60,6 +61,11 @@ class PodSet:
     def constraints(self) -> Constraints:
         """What its pods demand of a node besides room."""
         return read_constraints(self.template, self.namespace)
+
+    @functools.cached_property
+    def admitted(self) -> AdmittedPod:
+        """One of its pods as quotas and LimitRanges see it."""
+        return admitted_pod(self.template, self.requests, self.limits)
 
     @functools.cached_property
     def placement(self) -> Mapping[str, t.Any]:

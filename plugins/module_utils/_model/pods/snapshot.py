@@ -101,12 +101,14 @@ class RuntimeClass:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Storage:
-    """Volumes and claims; read only when a gang mounts claims."""
+    """Volumes and claims; read only when a gang mounts claims or makes some."""
 
     claims: t.Mapping[tuple[str, str], VolumeClaim] = dataclasses.field(default_factory=dict)
     volumes: t.Mapping[str, Volume] = dataclasses.field(default_factory=dict)
     late_binding: frozenset[str] = frozenset()
     attach_limits: t.Mapping[str, t.Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    # The StorageClass of claims that name none.
+    default_class: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ class Snapshot:
     runtime_classes: t.Mapping[str, RuntimeClass] = dataclasses.field(default_factory=dict)
     priorities: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     default_priority: int = 0
+    # The PriorityClass of pods that name none.
+    default_priority_class: str | None = None
     webhooks: tuple[str, ...] = ()
     nodes_visible: bool = True
     # Names of the lists this account may not read.

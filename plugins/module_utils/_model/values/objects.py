@@ -51,6 +51,16 @@ def group_and_kind(obj: Mapping[str, t.Any]) -> tuple[str, str]:
     return api_group(str(obj.get("apiVersion") or "")), str(obj.get("kind") or "")
 
 
+def resource_of(kind: str) -> str:
+    """The name of a kind in paths and quotas, as Kubernetes itself guesses it; all kinds of its own are called so."""
+    name = kind.lower()
+    if name == "endpoints":
+        return name
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
 def value_at(obj: t.Any, path: tuple[str | int, ...]) -> t.Any:
     """The value that keys lead to; None when any part of the way is missing or no mapping."""
     for key in path:

@@ -106,6 +106,12 @@ def quantity_text(resource: str, amount: int) -> str:
     return binary if len(binary) <= len(decimal) else decimal
 
 
+def amount_text(resource: str, nanos: int) -> str:
+    """The same of nano-units, which may be a fraction of what is counted."""
+    amount, fraction = divmod(nanos, unscaled(resource, 1))
+    return format_quantity(nanos) if fraction else quantity_text(resource, amount)
+
+
 def describe(resource: str, amount: int) -> str:
     """A scaled amount for people: '1050m', '2', or for bytes the exact number with a readable size beside it."""
     if resource == "cpu":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
     Gang,
     confined,
@@ -20,7 +20,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.start_size import reserved_sizes
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, named_templates
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    KEEP_ANNOTATION,
+    Plan,
+    named_templates,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
@@ -47,13 +51,18 @@ def spec_of(record: Record) -> GangSpec:
 def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
     """The gang as its specification and the cluster make it."""
     spec = spec_of(record)
-    return Gang(record.name, spec.namespace, sized_podsets(spec, snapshot), own_claims(spec.objects))
+    podsets, made = sized_podsets(spec, snapshot), made_of(spec.objects, KEEP_ANNOTATION)
+    return Gang(record.name, spec.namespace, podsets, made.claim_names if made.claims else frozenset(), made)
 
 
 def demand_of(record: Record, gang: Gang) -> Gang:
-    """The gang no smaller than earlier attempts turned out to be."""
+    """The gang no smaller than earlier attempts turned out to be, without the objects that they left behind."""
     observed = record.state.observed if record.state is not None else ()
-    return dataclasses.replace(gang, podsets=raised(gang.podsets, observed)) if observed else gang
+    if observed:
+        gang = dataclasses.replace(gang, podsets=raised(gang.podsets, observed))
+    if record.attempt > 1 and (gang.made.kept or gang.made.claims):
+        gang = dataclasses.replace(gang, made=gang.made.once_more())
+    return gang
 
 
 def reserved_of(gang: Gang) -> tuple[Data, ...]:

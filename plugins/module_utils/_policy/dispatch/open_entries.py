@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     GangState,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket, podset_label
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
@@ -208,14 +209,14 @@ def _podsets(batch: Batch, entry: Entry, world: World) -> tuple[PodSet, ...]:
 
 
 def _outstanding(entry: Entry, podsets: tuple[PodSet, ...], world: World) -> Outstanding:
-    """The pods an entry promises, less those that have a node."""
-    pods = world.pods.by_gang.get((entry.namespace, entry.uid), ())
+    """The pods an entry promises, less those that have a node, and the objects of its record, if that can be read."""
+    pods, known = world.pods.by_gang.get((entry.namespace, entry.uid), ()), world.gangs.get(entry.uid)
     bound = collections.Counter(pod.podset for pod in pods if pod.bound or pod.finished)
     unbound = [pod for pod in pods if pod.live and not pod.bound]
     exist = collections.Counter(pod.podset for pod in unbound)
     counts = {item.name: max(0, item.count - bound[podset_label(item.name)]) for item in podsets}
     return Outstanding(
-        Gang(entry.name, entry.namespace, podsets),
+        Gang(entry.name, entry.namespace, podsets, made=known.made if known is not None else MadeObjects()),
         {name: count for name, count in counts.items() if count},
         existing={name: min(count, exist[podset_label(name)]) for name, count in counts.items()},
         waiting=frozenset((pod.namespace, pod.name) for pod in unbound),

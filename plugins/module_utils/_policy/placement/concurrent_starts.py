@@ -17,6 +17,7 @@ import json
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang, confined
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import stated_text
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Constraints
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
@@ -88,23 +89,17 @@ def pod_class(namespace: str, podset: PodSet, keys: LabelKeys) -> PodClass:
 def demand_class(gang: Gang, keys: LabelKeys) -> t.Hashable:
     """What makes gangs alike to a verdict; gangs of one class get the same answer from the same room.
 
-    Besides their pods' classes that is all that the rules of their namespace look at.
+    Besides their pods' classes that is all that the rules of their namespace look at: also the objects they make.
     """
     return (
         gang.namespace,
-        tuple((pod_class(gang.namespace, item, keys), item.count, _stated(item)) for item in gang.podsets),
+        tuple(
+            (pod_class(gang.namespace, item, keys), item.count, stated_text(item.template, item.limits))
+            for item in gang.podsets
+        ),
         gang.own_claims.intersection(name for item in gang.podsets for name in item.constraints.claims),
+        gang.made,
     )
-
-
-def _stated(podset: PodSet) -> str:
-    """What quotas and LimitRanges read of a podset: limits, amounts container by container, whether it is limited."""
-    spec = podset.template.get("spec") or {}
-    containers = [
-        [item.get("resources") for item in spec.get(field) or ()] for field in ("containers", "initContainers")
-    ]
-    ends = spec.get("activeDeadlineSeconds") is not None
-    return json.dumps([podset.limits, containers, spec.get("resources"), ends], sort_keys=True, default=str)
 
 
 def steered(gang: Gang, steering: Steering) -> Gang:

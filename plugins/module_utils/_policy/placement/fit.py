@@ -24,7 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraint
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes, rival_volumes
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
     QuotaUse,
@@ -211,9 +211,7 @@ def judge(
     assess sets the gang against the room; a caller that asks often may have a faster way to tell the same.
     """
     pairs = read_wishes(gang, room)
-    space, hopeful = judge_namespace(
-        gang, pairs, room.snapshot.rules.get(gang.namespace, NamespaceRules()), taken or {}
-    )
+    space, hopeful = judge_namespace(gang, pairs, room.snapshot, taken or {})
     open_points = _not_modelled(gang, pairs, room)
     if not room.snapshot.nodes_visible:
         return _namespace_only(gang, space, hopeful, open_points)

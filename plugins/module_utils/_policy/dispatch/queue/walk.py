@@ -28,7 +28,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
     Verdict,
     gang_for_reader,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
@@ -273,10 +274,10 @@ class Queue:
         yield from self._promises.values()
 
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
-        """Pods of one started gang that have no node yet."""
+        """Pods of one started gang that have no node yet; its objects exist, and the server counts them since."""
         pods, items = pods_of(record, self._world), self._world.items.get(record.uid, {})
         return outstanding_of(
-            self._demand(record),
+            dataclasses.replace(self._demand(record), made=MadeObjects()),
             spec_of(record),
             state,
             pods,
@@ -305,13 +306,12 @@ class Queue:
         to_come = gang.resized({part.name: part.count - item.existing.get(part.name, 0) for part in gang.podsets})
         if (gang.namespace, gang.name) not in self._running:
             self._pace.expect(pods_to_make(to_come))
-        rules = self._world.snapshot.rules.get(gang.namespace, NamespaceRules())
-        space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), rules, {})
+        space, _hopeful = judge_namespace(to_come, read_wishes(to_come, self._room), self._world.snapshot, {})
         self._count_quota(to_come, space)
 
     def _count_quota(self, gang: Gang, space: NamespaceFit) -> None:
         """Remember what a gang will use of its namespace's quotas."""
-        for key, amount in quota_use(gang, space).items():
+        for key, amount in quota_use(gang, space).items() if space.quotas else ():
             self._taken[key] = self._taken.get(key, 0) + amount
 
     def _made_per_second(self) -> float:

@@ -11,7 +11,7 @@ import json
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource, read_gang, read_objects
 from ansible_collections.muster.kube.plugins.module_utils._host import yaml_text
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import own_claims
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MissingLibrary
 
 ONE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}}
@@ -122,7 +122,7 @@ def test_podsets_are_kept_beside_objects():
 def test_own_claims_are_found_in_lists_too():
     claims = [{"kind": "PersistentVolumeClaim", "metadata": {"name": name}} for name in ("a", "b")]
     nested = {"kind": "List", "items": [claims[1], {"kind": "List", "items": None}]}
-    assert own_claims([claims[0], ONE, nested]) == {"a", "b"}
+    assert made_of([claims[0], ONE, nested]).claim_names == {"a", "b"}
 
 
 @pytest.mark.parametrize("items", [5, "text", {"a": 1}])

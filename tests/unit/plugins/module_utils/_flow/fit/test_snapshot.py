@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import (
     MANY_NAMESPACES,
@@ -14,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot imp
     require_namespace,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, node, pod
 from ansible_collections.muster.kube.tests.support.small_api import SmallApi
@@ -55,6 +58,7 @@ def test_only_what_is_needed_is_read():
     assert [item.name for item in snapshot.pods] == ["runs"]
     assert snapshot.namespaces == {"default": {"kind": "ai"}}
     assert (snapshot.priorities, snapshot.default_priority) == ({"high": 1000, "usual": 7}, 7)
+    assert snapshot.default_priority_class == "usual"
     rules = snapshot.rules["default"]
     assert [item["metadata"]["name"] for item in (*rules.quotas, *rules.limit_ranges)] == ["q", "l"]
     assert (snapshot.nodes_visible, snapshot.notes, snapshot.unread, snapshot.webhooks) == (True, (), frozenset(), ())
@@ -86,6 +90,38 @@ def test_claims_bring_volumes_classes_and_limits():
     assert storage.claims[("default", "data")].volume == "pv"
     assert (set(storage.volumes), storage.late_binding) == ({"pv"}, {"late"})
     assert storage.attach_limits == {"a": {"d": 2}}
+
+
+def storage_class(name, created, **annotations):
+    """A StorageClass."""
+    meta = {"name": name, "creationTimestamp": f"2026-01-0{created}T00:00:00Z", "annotations": annotations or None}
+    return {"metadata": meta, "volumeBindingMode": "Immediate"}
+
+
+NEW, OLD = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
+
+
+@pytest.mark.parametrize(
+    ("classes", "default"),
+    [
+        ([storage_class("a", 1), storage_class("b", 1, **{NEW: "false"})], None),
+        ([storage_class("a", 1), storage_class("b", 1, **{OLD: "true"})], "b"),
+        ([storage_class("a", 1, **{NEW: "true"}), storage_class("b", 2, **{NEW: "true"})], "b"),
+        ([storage_class("b", 1, **{NEW: "true"}), storage_class("a", 1, **{NEW: "true"})], "a"),
+    ],
+)
+def test_the_default_class_is_read_for_claims_that_are_made(classes, default):
+    lists = cluster(**{"/apis/storage.k8s.io/v1/storageclasses": classes})
+    for path in ("/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/csinodes"):
+        lists[path] = []
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+    reading, paths = read(lists, gang(job("j", 1, volumes=volumes)))
+    assert reading.snapshot.storage.default_class == default
+    assert not [path for path in paths if "volume" in path or "csinodes" in path]
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}}
+    reading, paths = read(lists, dataclasses.replace(gang(job("j", 1)), made=made_of([claim])))
+    assert reading.snapshot.storage.default_class == default
+    assert [path for path in paths if path.startswith("/api/v1/persistentvolumeclaims")]
 
 
 def test_runtime_classes_are_read_when_one_is_named():

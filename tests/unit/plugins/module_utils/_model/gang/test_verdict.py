@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO
 from ansible_collections.muster.kube.tests.support.quota_trees import GPU
 
 
@@ -114,12 +115,12 @@ def test_a_shortage_of_one_podset_is_named_even_if_the_gang_as_a_whole_is_not_sh
 
 
 def test_a_quota_line_says_what_is_hard_used_and_asked():
-    line = QuotaLine("team", "requests.cpu", 4000, 3000, 2000)
+    line = QuotaLine("team", "requests.cpu", 4 * NANO, 3 * NANO, 2 * NANO)
     item = verdict(reason="namespace_quota", space=NamespaceFit(False, (line,), ("LimitRange x: no",)))
     text = verdict_text(item.as_dict())
     assert "ResourceQuota team: short 1 of requests.cpu (hard 4, used 3, requested 2)" in text
     assert "LimitRange x: no" in text
-    assert QuotaLine("team", "pods", 4, 1, 2).short == 0
+    assert QuotaLine("team", "pods", 4 * NANO, NANO, 2 * NANO).short == 0
 
 
 @pytest.mark.parametrize("reason", sorted(REASONS))
@@ -243,7 +244,7 @@ def test_what_nodes_lack_together_is_said_unless_the_nearest_one_says_it(changes
 
 
 def test_slots_are_told_only_where_they_are_what_is_missing():
-    line = QuotaLine("q", "pods", 1, 1, 2)
+    line = QuotaLine("q", "pods", NANO, NANO, 2 * NANO)
     space = NamespaceFit(False, (line,), ("LimitRange l: too large",))
     blind = verdict_text(verdict(reason="namespace_quota", space=space, nodes_visible=False, podsets=()).as_dict())
     enough = {"podsets": (podset(found=2),), "totals": {}}

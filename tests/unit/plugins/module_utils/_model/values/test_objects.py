@@ -12,6 +12,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
     condition_contains,
     condition_met,
     group_and_kind,
+    resource_of,
     value_at,
 )
 from ansible_collections.muster.kube.tests.support.cluster_model import job
@@ -50,3 +51,17 @@ def test_a_key_names_an_object_in_all_versions_of_its_api() -> None:
     assert key.versioned_kind == ("batch/v1", "Job")
     assert key.identity == key._replace(api_version="batch/v1beta1").identity == ("batch", "Job", "a", "j")
     assert ObjectKey("v1", "Pod", "a", "p").identity == ("", "Pod", "a", "p")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("Pod", "pods"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Ingress", "ingresses"),
+        ("Endpoints", "endpoints"),
+        ("LeaderWorkerSet", "leaderworkersets"),
+    ],
+)
+def test_the_name_of_a_kind_in_paths(kind, name):
+    assert resource_of(kind) == name

@@ -121,6 +121,22 @@ def test_a_gang_is_no_smaller_than_it_turned_out_to_be() -> None:
     assert (grown.count, grown.requests["cpu"]) == (3, 2000)
 
 
+def test_what_an_earlier_attempt_left_behind_is_not_made_again() -> None:
+    objects = [cases.job("j", None, 1), cases.service("s"), cases.service("kept"), cases.claim("c")]
+    objects[2]["metadata"]["annotations"] = {"muster.kube/keep": "true"}
+    known = record_of(*objects)
+    gang = sized_gang(known, Snapshot())
+    assert demand_of(known, gang) is gang
+    assert (gang.made.amounts()["services"], gang.made.tried) == (2, False)
+    later = dataclasses.replace(known, state=dataclasses.replace(new_state("", ""), attempt=2))
+    again = demand_of(later, gang).made
+    assert (again.amounts()["services"], again.tried) == (1, True)
+    assert [claim.name for claim in again.claims] == ["c"]
+    plain = record_of(cases.job("j", None, 1))
+    gang = sized_gang(plain, Snapshot())
+    assert demand_of(dataclasses.replace(plain, state=later.state), gang) is gang
+
+
 def test_of_very_long_rules_a_batch_keeps_the_sizes_only() -> None:
     (podset,) = infer_podsets(
         [job("j", 1, requests={"cpu": "1"}, nodeSelector={"k": "x" * PROMISE_BYTES})], namespace="a"

@@ -11,6 +11,7 @@ import json
 import random
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import placement_fields
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement import concurrent_starts
@@ -33,6 +34,7 @@ steady = settings(max_examples=examples(150))
 SMALL = {"cpu": "1"}
 LARGE = {"cpu": "3"}
 ALL_LABELS = frozenset({"app"})
+PREFERRED = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaces": ["a"]}}
 
 
 def test_the_first_gang_always_joins():
@@ -257,6 +259,9 @@ def test_gangs_are_alike_whatever_they_run(changes):
         {"priorityClassName": "high"},
         {"schedulerName": "another"},
         {"activeDeadlineSeconds": 5},
+        {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [PREFERRED]}}},
+        {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "a"}}}}]},
+        {"initContainers": [{"name": "i", "image": "none", "restartPolicy": "Always"}]},
         {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
         {"containers": container(ports=[{"containerPort": 80, "hostPort": 80}])},
         {"containers": container(resources={"requests": SMALL, "limits": {"cpu": "2"}})},
@@ -266,6 +271,16 @@ def test_gangs_are_alike_whatever_they_run(changes):
 def test_what_a_verdict_depends_on_tells_gangs_apart(changes):
     one = gang(job("a", 2, containers=container()))
     assert not alike(one, gang(job("a", 2, **{"containers": container(), **changes})))
+
+
+def test_objects_that_a_gang_makes_tell_it_apart():
+    one = gang(job("a", 1, requests=SMALL))
+    secret, service = ({"apiVersion": "v1", "kind": kind} for kind in ("Secret", "Service"))
+    made = [dataclasses.replace(one, made=made_of(objects)) for objects in ([], [secret], [secret] * 2, [service])]
+    assert [[alike(item, other) for other in made] for item in made] == [[i == j for j in range(4)] for i in range(4)]
+    kept = {**secret, "metadata": {"annotations": {"keep": "true"}}}
+    marked = dataclasses.replace(one, made=made_of([kept], "keep"))
+    assert not alike(made[1], marked)
 
 
 def test_claims_that_a_gang_makes_itself_tell_it_apart():

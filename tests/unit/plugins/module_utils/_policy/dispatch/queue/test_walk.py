@@ -507,6 +507,46 @@ def test_names_of_started_gangs_and_of_those_chosen_before_are_taken():
     assert decide(twins) == {"one": "chosen", "two": "name_taken"}
 
 
+def secrets(name, number):
+    """A Job and so many Secrets."""
+    made = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-{i}"}} for i in range(number)]
+    return [job(name, 1, requests={"cpu": "1"}), *made]
+
+
+def test_quotas_on_objects_count_what_is_to_be_created():
+    """Objects of a gang that was started exist; those of one that is only promised its start do not."""
+    hard = {"secrets": "5", "count/configmaps": "9"}
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"secrets": "2"}}}
+    rules = {"default": NamespaceRules(quotas=(quota,))}
+    started = record("started", objects=secrets("started", 2), phase="dispatched")
+    queue = [started, *(record(name, objects=secrets(name, number)) for name, number in (("a", 2), ("b", 2), ("c", 1)))]
+    reasons = {"a": "chosen", "b": "namespace_quota", "c": "chosen"}
+    assert decide(queue, rules=rules, cpus=("9",)) == reasons
+    lines = {item.record.name: item.verdict.space.quotas for item in choose(queue, rules=rules, cpus=("9",))}
+    told = {line.resource: line.as_dict() for line in lines["b"]}
+    assert told["secrets"] == {
+        **{"quota": "q", "resource": "secrets"},
+        **{"hard": "5", "used": "4", "requested": "2", "short": "1"},
+    }
+    assert (told["count/configmaps"]["used"], told["count/configmaps"]["requested"]) == ("1", "1")
+
+
+def test_gangs_that_differ_only_in_their_objects_get_their_own_verdicts():
+    hard = {"count/secrets": "3"}
+    quota = {
+        "metadata": {"name": "q"},
+        "spec": {"hard": hard},
+        "status": {"hard": hard, "used": {"count/secrets": "1"}},
+    }
+    rules = {"default": NamespaceRules(quotas=(quota,))}
+    queue = [record(name, objects=secrets(name, number)) for name, number in (("a", 4), ("b", 3), ("c", 2), ("d", 1))]
+    said = {item.record.name: item.verdict for item in choose(queue, rules=rules, cpus=("9",))}
+    assert {name: verdict.answer for name, verdict in said.items()} == {
+        **{"a": "never", "b": "waits", "c": "fits", "d": "waits"}
+    }
+    assert [said[name].space.quotas[0].as_dict()["requested"] for name in "abcd"] == ["4", "3", "2", "1"]
+
+
 def test_quotas_count_what_is_promised_and_what_was_chosen():
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}, "status": {"hard": {"pods": "3"}, "used": {}}}
     rules = {"default": NamespaceRules(quotas=(quota,))}
