@@ -22,8 +22,9 @@ description:
     A gang that waits for quota is told what is short, by how much, and at which queue.
   - Two things hold whatever happens. While a tree cannot be read, nothing starts. What was started stays charged to its
     queue until nothing of it is left, also when the tree or its label changes. A cut takes nothing back.
-  - Stored and checked, but not kept to by dispatchers of this version, are O(queues[].reclaim), O(queues[].user_limits),
-    O(queues[].budget) and O(settings); O(queues[].stop=drain) only holds. In a tree with O(flavors) nothing starts.
+  - Stored and checked, but not kept to by dispatchers of this version, are O(queues[].reclaim),
+    O(queues[].user_limits), O(queues[].budget) and O(settings). O(queues[].stop=drain) only holds. In a tree with
+    O(flavors) nothing starts.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes

@@ -23,7 +23,7 @@ TREE = "muster-quota-default"
 def stage() -> t.Iterator[MemoryStage]:
     """Room for eight pods, and the namespaces a and b."""
     with MemoryStage(1) as made:
-        for name in ("a", "b", "muster-system"):
+        for name in ("a", "b"):
             made.add_namespace(name)
         made.add_nodes(*cases.node_pool("p", 2))
         yield made
@@ -85,7 +85,7 @@ def test_a_tree_that_is_cut_takes_nothing_back_and_starts_nothing_more(stage: Me
     assert stage.run_until(lambda: state(stage, "one")["phase"] == "running")
     declare(stage, leaf("x", 2, hard=True), leaf("y", 4, hard=True))
     submit(stage, "small", 1, queue="x")
-    submit(stage, "other", 4, queue="y")
+    submit(stage, "other", 3, queue="y")
     assert stage.run_until(lambda: state(stage, "other")["phase"] == "running")
     stage.run_for(30)
     assert phases(stage, one="a", small="a") == {"one": "running", "small": "queued"}

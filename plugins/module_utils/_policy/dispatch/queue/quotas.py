@@ -24,11 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges 
     queue_named_by,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import (
-    assign_flavors,
-    charged_amounts,
-    podset_demands,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts, podset_demands
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
@@ -138,8 +134,9 @@ class Quotas:
                 return None
             place, item = lines[leaf][0]
             record, gang = look(item)
-            demands = podset_demands(gang.podsets)
-            return QueueHead(leaf, record.uid, assign_flavors(usage, leaf, demands).amounts, (place,))
+            # Trees with flavors start nothing, so each podset has the only one.
+            amounts = charged_amounts(usage.tree, podset_demands(gang.podsets), {})
+            return QueueHead(leaf, record.uid, amounts, (place,))
 
         heads = (head(leaf) for leaf in lines)
         order = FairOrder(usage, [item for item in heads if item is not None])
