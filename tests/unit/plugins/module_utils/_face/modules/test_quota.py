@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from ansible.module_utils.common.arg_spec import ModuleArgumentSpecValidator
 from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth_argument_spec
@@ -18,7 +20,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading i
     SETTING_KEYS,
     read_tree,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import tree_data
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaQueue, QuotaSettings
+from ansible_collections.muster.kube.tests.support.quota_trees import random_tree
+from ansible_collections.muster.kube.tests.support.random_size import examples
 
 
 def read(face, **options):
@@ -64,3 +69,10 @@ def test_every_key_that_is_read_is_an_option(options, keys):
 def test_the_connection_options_are_all_there():
     for face in (quota, quota_info):
         assert auth_argument_spec().items() <= face.FACE.spec.items()
+
+
+def test_what_quota_info_tells_as_definition_is_accepted_as_a_task():
+    chance = random.Random(15)
+    for _number in range(examples(20)):
+        tree = random_tree(chance)
+        assert read_tree("default", read(quota, **tree_data(tree)).declaration) == tree
