@@ -51,7 +51,7 @@ from ansible_collections.muster.kube.tests.support.shared_cluster import (
 TREES = 300
 EVENTS = 14
 CLASSIC_TREES = 200
-CLASSIC_EVENTS = 12
+CLASSIC_EVENTS = 14
 # So many trees are fed at once.
 WIDTH = 50
 NAMESPACE = "agreement"
@@ -173,7 +173,7 @@ class Classic:
         self._seed = f"{seed}/classic/{number}"
         maker = TreeMaker(random.Random(self._seed), "any", (1,))
         self._tree = read_tree(f"c{number}", maker.declaration())
-        self._events = maker.events([leaf.name for leaf in self._tree.leaves], CLASSIC_EVENTS, 0.1)
+        self._events = maker.events([leaf.name for leaf in self._tree.leaves], CLASSIC_EVENTS, 0.0, (1, 1, 2))
         self._usage = TreeUsage(self._tree)
         self._started: dict[str, Evictable] = {}
         objects = build_kueue_objects(self._tree, {NAMESPACE: {}}).objects

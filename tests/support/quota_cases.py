@@ -109,17 +109,21 @@ class TreeMaker:
             made.setdefault(flavor, {})[name] = quantity(name, steps * STEPS[name])
         return made
 
-    def events(self, leaves: t.Sequence[str], count: int, endings: float = 0.25) -> list[Submission | Ending]:
-        """What happens one after the other."""
+    def events(
+        self, leaves: t.Sequence[str], count: int, endings: float = 0.25, sizes: t.Sequence[int] = (1, 1, 2, 2, 3, 12)
+    ) -> list[Submission | Ending]:
+        """What happens one after the other; a workload has so many steps of a resource at most."""
         chance = self._chance
         return [
-            Ending(chance.randrange(1000)) if chance.random() < endings else self._submission(f"w{number}", leaves)
+            Ending(chance.randrange(1000))
+            if chance.random() < endings
+            else self._submission(f"w{number}", leaves, sizes)
             for number in range(count)
         ]
 
-    def _submission(self, name: str, leaves: t.Sequence[str]) -> Submission:
-        """A workload of one to three podsets, now and then too large for anybody."""
-        most = self._chance.choice((1, 1, 2, 2, 3, 12))
+    def _submission(self, name: str, leaves: t.Sequence[str], sizes: t.Sequence[int]) -> Submission:
+        """A workload of one to three podsets."""
+        most = self._chance.choice(sizes)
         podsets = tuple(self._podset(most) for _ in range(self._chance.choice((1, 1, 1, 2, 3))))
         return Submission(name, self._chance.choice(leaves), podsets, self._chance.randint(0, 3))
 
