@@ -177,7 +177,8 @@ class DispatchLease:
 
     def batch_text(self) -> str | None:
         """The batch as it was found at acquisition, or as this process committed it since."""
-        return _annotations(self._lease).get(BATCH_ANNOTATION)
+        annotations: dict[str, str] = (self._lease.get("metadata") or {}).get("annotations") or {}
+        return annotations.get(BATCH_ANNOTATION)
 
     def created(self) -> float:
         """When the Lease was made, in seconds on the server's clock; long ago when that cannot be read."""

@@ -31,7 +31,8 @@ _INT64 = 2**63
 _LONGEST_SECONDS = 1e12
 
 # Made once: json.dumps would make one for each call.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+# One text for equal values, whatever the order of their keys; plain ASCII, so its length is its size.
+canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
@@ -165,11 +166,6 @@ class Fields:
         return tuple(sorted(set(values)))
 
 
-def canonical_json(value: t.Any) -> str:
-    """One text for equal values, whatever the order of their keys; plain ASCII, so its length is its size."""
-    return _CANONICAL.encode(value)
-
-
 def parse_json(text: t.Any, where: str) -> t.Any:
     """The value of a JSON text that others may have damaged; whatever is wrong with it becomes BadInput."""
     if not isinstance(text, str):
@@ -216,10 +212,11 @@ def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.A
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, Mapping):
+        # Most texts are plain already, and asking so here costs less than a call.
         return {
-            key if key.__class__ is str and key.isascii() else _plain_key(key, target): plain_value(
-                item, where, f"{path}.{key}" if path else str(key), depth + 1
-            )
+            key if key.__class__ is str and key.isascii() else _plain_key(key, target): item
+            if item.__class__ is str and item.isascii()
+            else plain_value(item, where, f"{path}.{key}" if path else str(key), depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):

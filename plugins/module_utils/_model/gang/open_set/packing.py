@@ -64,10 +64,9 @@ class _Packing:
         self._demands.setdefault(named.demand_digest, bare)
         starts = named.op == "start"
         most = START_BYTES if starts else BATCH_BYTES
-        if self._size.alone(named, self._text_of(named.demand_digest)) > most:
-            return False
         if (starts and self._full) or not self._finds_room(named, most):
-            self._full = True
+            # Behind one that could not even fit alone nobody has to wait.
+            self._full = self._full or self._size.alone(named, self._text_of(named.demand_digest)) <= most
             return False
         self._entries.pop(named.uid, None)
         self._entries[named.uid] = named

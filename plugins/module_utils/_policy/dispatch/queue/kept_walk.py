@@ -261,7 +261,7 @@ class KeptQueue(Queue):
         kept, uid = self._kept, record.uid
         spec, state = spec_of(record), record.state
         demand = self._demand(record)
-        item = queued_gang(uid, spec, record.submitted, cap=self._quotas.priority_cap(record))
+        item = queued_gang(uid, spec, record.submitted, cap=self._priority_cap(record))
         alike = kept.kinds.setdefault(self._memory.demand_class(record, demand, self._label_keys), len(kept.kinds))
         history = (spec.queue, name_prefix(spec.name))
         estimate = super()._estimate(record)
@@ -289,7 +289,7 @@ class KeptQueue(Queue):
         now, after = self._now, self._reserver.terms.reserve_after
         first: dict[Hashable, Record] = {}
         left: list[tuple[WaitingNotes, Record]] = []
-        for notes in self._quotas.in_turn(queue, _record_and_gang):
+        for notes in self._quotas.in_turn(queue, _record_and_gang) if self._quotas.in_force else queue:
             lane = self._lane(notes.item) if self._quotas.in_force else None
             if lane in first:
                 left.append((notes, first[lane]))
@@ -341,22 +341,21 @@ class KeptQueue(Queue):
     def _open_quotas(self) -> Quotas:
         """The same; with other trees no gang has the place that it had."""
         kept, trees = self._kept, self._world.quota
-        if kept.trees != trees:
+        if kept.trees is not trees and kept.trees != trees:
             kept.trees, kept.waiting, kept.entitlements = trees, {}, {}
         quotas = super()._open_quotas()
-        kept.entitlements = quotas.entitlements
+        if quotas.in_force:
+            kept.entitlements = quotas.entitlements
         return quotas
 
     def _new_quotas(self) -> Quotas:
         """The same, with what follows from the trees alone."""
         return Quotas(self._world.quota, self._kept.entitlements)
 
-    def _short_of_quota(self, record: Record, quota: QuotaLayer | None) -> Verdict | None:
+    def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
         """The same; it is noted."""
-        verdict = super()._short_of_quota(record, quota)
-        if verdict is not None:
-            self._refusal = verdict
-        return verdict
+        self._refusal = super()._short_of_quota(record, quota)
+        return self._refusal
 
     def _demand(self, record: Record) -> Gang:
         """The same, as it was noted."""

@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
     charged_leaf,
     known_flavors,
@@ -40,15 +40,11 @@ class Quotas:
     def __init__(self, reading: QuotaTrees, entitlements: Mapping[str, Entitlements] | None = None) -> None:
         """Begin with nothing used; entitlements may be known from earlier cycles, by the names of trees."""
         known = entitlements or {}
+        self.in_force = reading.in_force
         self._reading = reading
         self._usages = {tree.name: TreeUsage(tree, known.get(tree.name)) for tree in reading.trees}
         self._leaves: dict[tuple[str, str | None, str], LeafChoice] = {}
         self._refused: dict[Hashable, QuotaLayer] = {}
-
-    @property
-    def in_force(self) -> bool:
-        """Whether there is any tree."""
-        return self._reading.in_force
 
     @property
     def entitlements(self) -> dict[str, Entitlements]:
@@ -172,6 +168,10 @@ class Quotas:
         if asked not in self._leaves:
             self._leaves[asked] = find_leaf(tree, named, record.namespace, self._reading.namespaces.get(asked[2]))
         return self._leaves[asked]
+
+
+# Where there is no tree.
+NO_QUOTAS = Quotas(NO_TREES)
 
 
 def charges_of(layer: QuotaLayer) -> tuple[Charge, ...]:

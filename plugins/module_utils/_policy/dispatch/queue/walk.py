@@ -58,7 +58,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
     pods_to_make,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas, charges_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
+    NO_QUOTAS,
+    Quotas,
+    charges_of,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Endings,
     Estimate,
@@ -177,7 +181,7 @@ class Queue:
 
     def _open_quotas(self) -> Quotas:
         """The quota trees with everything taken off that is charged to their queues."""
-        quotas = self._new_quotas()
+        quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
             for record in self._records.values():
                 gang = self._world.gangs.get(record.uid)
@@ -229,8 +233,10 @@ class Queue:
         ]
         able = (self._alone(record, partial(self._enter, record)) for record in waiting)
         queue = ordered([item for item in able if item is not None], self._now)
-        line = self._quotas.in_turn(queue, lambda item: self._subject(self._records[item.uid]))
-        lane = self._lane if self._quotas.in_force else None
+        line: Iterable[QueuedGang] = queue
+        lane = None
+        if self._quotas.in_force:
+            line, lane = self._quotas.in_turn(queue, lambda item: self._subject(self._records[item.uid])), self._lane
         decisions = walk(self._terms.policy, line, self._judge, self._reserver.blocked_by, self._is_hopeless, lane)
         judged = {*self.unforeseen, *(choice.record.uid for choice in self._choices)}
         for item in decisions.waiting:
@@ -371,9 +377,13 @@ class Queue:
         """A gang's place in the queue; None for one that room has nothing to do with."""
         stopped = self._stopped_beforehand(record)
         if stopped is None:
-            return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._quotas.priority_cap(record))
+            return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._priority_cap(record))
         self._choices.append(Choice(record, self._demand(record), stopped, False))
         return None
+
+    def _priority_cap(self, record: Record) -> int | None:
+        """The highest priority that counts for a gang; None without a limit."""
+        return self._quotas.priority_cap(record) if self._quotas.in_force else None
 
     def _stopped_beforehand(self, record: Record) -> Verdict | None:
         """A verdict for a gang that room has nothing to do with; it keeps nobody else waiting."""
@@ -406,7 +416,7 @@ class Queue:
         alike = self._alike(record, gang)
         mine = self._may_start(record)
         quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
-        verdict = self._short_of_quota(record, quota)
+        verdict = self._short_of_quota(record, quota) if quota is not None and not quota.passed else None
         if verdict is None:
             known = self._held_back.get(alike) if mine else None
             verdict = known or self._ask(item, gang, estimate, alike)
@@ -428,10 +438,8 @@ class Queue:
                 self._quotas.start(quota)
         return fits
 
-    def _short_of_quota(self, record: Record, quota: QuotaLayer | None) -> Verdict | None:
-        """The verdict of a gang that its queue has no quota for; None when all trees let it start."""
-        if quota is None or quota.passed:
-            return None
+    def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
+        """The verdict of a gang that its queue has no quota for."""
         return self._waits(record, "quota", "").with_quota(quota)
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
