@@ -27,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees imp
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Seats
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import Estimate
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
@@ -111,6 +112,7 @@ class Kept:
         # The quota trees that places in the order were worked out with, and what follows from them alone.
         self.trees: QuotaTrees = NO_TREES
         self.entitlements: dict[str, Entitlements] = {}
+        self.seats: Seats = {}
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
         # Numbers of classes of demand, and of kinds of gangs.
@@ -127,7 +129,7 @@ class Kept:
 
     def keep_only(self, uids: t.Collection[str]) -> None:
         """Forget gangs that are gone."""
-        for known in (self._looks, self.waiting, self.quiet):
+        for known in (self._looks, self.waiting, self.quiet, self.seats):
             for uid in [uid for uid in known if uid not in uids]:
                 del t.cast("dict[str, t.Any]", known)[uid]
         if len(self.kinds) > _MOST_FORGOTTEN * (len(self.waiting) + 1000):

@@ -290,7 +290,7 @@ class KeptQueue(Queue):
         first: dict[Hashable, Record] = {}
         left: list[tuple[WaitingNotes, Record]] = []
         for notes in self._quotas.in_turn(queue, _record_and_gang) if self._quotas.in_force else queue:
-            lane = self._lane(notes.item) if self._quotas.in_force else None
+            lane = self._quotas.lane(notes.record, notes.gang) if self._quotas.in_force else None
             if lane in first:
                 left.append((notes, first[lane]))
                 continue
@@ -301,7 +301,7 @@ class KeptQueue(Queue):
                 # As it was said of another gang of the kind; a choice that says the same as before is the same.
                 fits, choice = False, notes.choice
                 if choice is None or choice.said is not said:
-                    choice = notes.choice = Choice(notes.record, notes.gang, said, False)
+                    choice = notes.choice = Choice(notes.record, notes.gang, said, False, (), self._quotas)
                 self._choices.append(choice)
             if strict and not fits and (said is None or said.answer != "never") and not self._is_hopeless(notes.item):
                 first[lane] = notes.record
@@ -342,7 +342,7 @@ class KeptQueue(Queue):
         """The same; with other trees no gang has the place that it had."""
         kept, trees = self._kept, self._world.quota
         if kept.trees is not trees and kept.trees != trees:
-            kept.trees, kept.waiting, kept.entitlements = trees, {}, {}
+            kept.trees, kept.waiting, kept.entitlements, kept.seats = trees, {}, {}, {}
         quotas = super()._open_quotas()
         if quotas.in_force:
             kept.entitlements = quotas.entitlements
@@ -350,7 +350,7 @@ class KeptQueue(Queue):
 
     def _new_quotas(self) -> Quotas:
         """The same, with what follows from the trees alone."""
-        return Quotas(self._world.quota, self._kept.entitlements)
+        return Quotas(self._world.quota, self._kept.entitlements, self._kept.seats)
 
     def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
         """The same; it is noted."""

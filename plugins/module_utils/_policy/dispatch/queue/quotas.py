@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
     charged_leaf,
@@ -31,20 +31,39 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order im
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
 T = t.TypeVar("T")
-Demands = Mapping[str, Mapping[str, int]]
+
+
+class Seat(t.NamedTuple):
+    """Where a gang belongs and what it asks for: its leaf in each tree, amounts in the first one, and all as a key."""
+
+    leaves: tuple[str | None, ...]
+    amounts: QuotaAmounts
+    key: Hashable
+
+
+# Seats by the uids of gangs, with the record and the gang that they were worked out for.
+Seats = dict[str, tuple[Record, Gang, Seat]]
 
 
 class Quotas:
     """All trees and what is used of them while a queue is walked; a tree that is unreadable starts nothing."""
 
-    def __init__(self, reading: QuotaTrees, entitlements: Mapping[str, Entitlements] | None = None) -> None:
-        """Begin with nothing used; entitlements may be known from earlier cycles, by the names of trees."""
+    def __init__(
+        self,
+        reading: QuotaTrees,
+        entitlements: Mapping[str, Entitlements] | None = None,
+        seats: Seats | None = None,
+    ) -> None:
+        """Begin with nothing used; what follows from trees and gangs alone may be known from earlier cycles."""
         known = entitlements or {}
+        self._seats: Seats = {} if seats is None else seats
         self.in_force = reading.in_force
         self._reading = reading
         self._usages = {tree.name: TreeUsage(tree, known.get(tree.name)) for tree in reading.trees}
         self._leaves: dict[tuple[str, str | None, str], LeafChoice] = {}
+        # What was said of gangs, by their seats: refusals stay, what fits does so until the next gang starts.
         self._refused: dict[Hashable, QuotaLayer] = {}
+        self._fitting: dict[Hashable, QuotaLayer] = {}
 
     @property
     def entitlements(self) -> dict[str, Entitlements]:
@@ -71,9 +90,9 @@ class Quotas:
         lines = [tree.by_name[queue].priority_cap for tree, leaf in names if leaf for queue in tree.ancestry(leaf)]
         return min((cap for cap in lines if cap is not None), default=None)
 
-    def lane(self, record: Record) -> Hashable:
+    def lane(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs of one queue: those behind each other in its order."""
-        return tuple(self._leaf_name(usage.tree, record) for usage in self._usages.values())
+        return self._seat(record, gang).leaves
 
     def charge_started(self, record: Record, gang: Gang) -> None:
         """Count a gang that was started: where its state says, else where it would belong now."""
@@ -89,25 +108,33 @@ class Quotas:
             self._charge(usage, leaf.name if leaf is not None else None, gang, {})
 
     def ask(self, record: Record, gang: Gang) -> QuotaLayer:
-        """What each tree says of a gang; what was said of one that does not fit is said of all that ask for the same.
+        """What each tree says of a gang, without numbers; the same is said of all that ask for the same.
 
         What is used only grows while a queue is walked, so nobody fits who did not before.
         """
-        demands = podset_demands(gang.podsets)
-        same = self.lane(record), _fingerprint(demands)
-        known = self._refused.get(same)
-        if known is not None:
-            return known
-        layer = QuotaLayer(tuple(self._ask(usage, record, demands) for usage in self._usages.values()))
-        if not layer.passed:
-            self._refused[same] = layer
-        return layer
+        key = self._seat(record, gang).key
+        known = self._refused.get(key) or self._fitting.get(key)
+        if known is None:
+            known = self._layer(record, gang, numbers=False)
+            (self._fitting if known.passed else self._refused)[key] = known
+        return known
+
+    def numbered(self, layer: QuotaLayer, record: Record, gang: Gang) -> QuotaLayer:
+        """What was said of a gang, with the numbers of its queues as they are by now."""
+        by_tree = {item.tree: item for item in self._layer(record, gang, numbers=True).standings}
+
+        def with_numbers(said: QuotaStanding) -> QuotaStanding:
+            found = by_tree[said.tree]
+            return dataclasses.replace(said, short=found.short, levels=found.levels, borrowers=found.borrowers)
+
+        return QuotaLayer(tuple(map(with_numbers, layer.standings)))
 
     def start(self, layer: QuotaLayer) -> None:
         """Count a gang that starts with what was asked for."""
         for item in layer.standings:
             if item.leaf is not None:
                 self._usages[item.tree].charge(item.leaf, item.amounts)
+        self._fitting.clear()
 
     def in_turn(self, queue: Sequence[T], look: Callable[[T], tuple[Record, Gang]]) -> Iterator[T]:
         """The gangs of a queue that is in order, one queue's next gang after the other; look tells whose an item is.
@@ -117,12 +144,16 @@ class Quotas:
         if not self._usages:
             yield from queue
             return
-        usage = next(iter(self._usages.values()))
         lines: dict[str, collections.deque[tuple[int, T]]] = {}
         for place, item in enumerate(queue):
-            lines.setdefault(self._leaf_name(usage.tree, look(item)[0]) or "", collections.deque()).append(
-                (place, item)
-            )
+            leaf = self._seat(*look(item)).leaves[0] or ""
+            lines.setdefault(leaf, collections.deque()).append((place, item))
+
+        def hopeless(leaf: str) -> Iterator[T]:
+            """The next gangs of a queue that its quota has no room for: their turn would not help them."""
+            line = lines[leaf]
+            while line and not self.ask(*look(line[0][1])).passed:
+                yield line.popleft()[1]
 
         def head(leaf: str) -> QueueHead | None:
             """What a queue offers next."""
@@ -130,25 +161,41 @@ class Quotas:
                 return None
             place, item = lines[leaf][0]
             record, gang = look(item)
-            # Trees with flavors start nothing, so each podset has the only one.
-            amounts = charged_amounts(usage.tree, podset_demands(gang.podsets), {})
-            return QueueHead(leaf, record.uid, amounts, (place,))
+            return QueueHead(leaf, record.uid, self._seat(record, gang).amounts, (place,))
 
+        for leaf in lines:
+            yield from hopeless(leaf)
         heads = (head(leaf) for leaf in lines)
-        order = FairOrder(usage, [item for item in heads if item is not None])
+        order = FairOrder(next(iter(self._usages.values())), [item for item in heads if item is not None])
         while (best := order.next()) is not None:
-            _place, item = lines[best.leaf].popleft()
-            yield item
+            yield lines[best.leaf].popleft()[1]
+            yield from hopeless(best.leaf)
             order.offer(best.leaf, head(best.leaf))
 
-    def _ask(self, usage: TreeUsage, record: Record, demands: Demands) -> QuotaStanding:
-        """What one tree says."""
-        labels = self._reading.namespaces.get(record.namespace)
-        found = judge_quota(
-            usage, queue_named_by(usage.tree, record), record.namespace, demands, namespace_labels=labels
-        )
-        # Without flavors nothing in it is about this gang's podsets.
-        return found if usage.tree.flavors else dataclasses.replace(found, flavors={})
+    def _seat(self, record: Record, gang: Gang) -> Seat:
+        """Where a gang belongs and what it asks for, found once."""
+        known = self._seats.get(record.uid)
+        if known is not None and known[0] is record and known[1] is gang:
+            return known[2]
+        demands = podset_demands(gang.podsets)
+        leaves = tuple(self._leaf_name(usage.tree, record) for usage in self._usages.values())
+        # Trees with flavors start nothing, so each podset has the only one.
+        amounts = [charged_amounts(usage.tree, demands, {}) for usage in self._usages.values()]
+        key = leaves, tuple(tuple(sorted(item.items())) for item in amounts)
+        seat = Seat(leaves, amounts[0] if amounts else {}, key)
+        self._seats[record.uid] = record, gang, seat
+        return seat
+
+    def _layer(self, record: Record, gang: Gang, *, numbers: bool) -> QuotaLayer:
+        """What each tree says of a gang as things are now."""
+        demands, labels = podset_demands(gang.podsets), self._reading.namespaces.get(record.namespace)
+        standings = []
+        for usage in self._usages.values():
+            named = queue_named_by(usage.tree, record)
+            found = judge_quota(usage, named, record.namespace, demands, namespace_labels=labels, numbers=numbers)
+            # Without flavors nothing in it is about this gang's podsets.
+            standings.append(found if usage.tree.flavors else dataclasses.replace(found, flavors={}))
+        return QuotaLayer(tuple(standings))
 
     def _charge(self, usage: TreeUsage, leaf: str | None, gang: Gang, flavors: Mapping[str, str]) -> None:
         """Count a gang; one without a queue has nobody to be charged to."""
@@ -178,8 +225,3 @@ def charges_of(layer: QuotaLayer) -> tuple[Charge, ...]:
     """Whose quota a start is charged to."""
     found = ((item.tree, item.leaf, item.flavors) for item in layer.standings)
     return tuple(Charge(tree, leaf, dict(flavors)) for tree, leaf, flavors in found if leaf is not None)
-
-
-def _fingerprint(demands: Demands) -> Hashable:
-    """Equal for podsets that ask for the same, whatever they are called."""
-    return tuple(tuple(sorted(demand.items())) for demand in demands.values())

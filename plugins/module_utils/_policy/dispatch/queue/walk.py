@@ -103,8 +103,9 @@ class Choice:
     gang: Gang
     said: Verdict
     chosen: bool
-    # Whose quota a start is charged to, one queue for each tree.
+    # Whose quota a start is charged to, one queue for each tree, and who knows what is used of it.
     charged: tuple[Charge, ...] = ()
+    quotas: Quotas = NO_QUOTAS
 
     @functools.cached_property
     def verdict(self) -> Verdict:
@@ -113,8 +114,12 @@ class Choice:
 
     @functools.cached_property
     def told(self) -> dict[str, t.Any]:
-        """The verdict as results and records carry it. Must not be modified."""
-        return self.verdict.as_dict()
+        """The verdict as results and records carry it, with the numbers of queues. Must not be modified."""
+        verdict = self.verdict
+        if verdict.quota is not None:
+            numbered = self.quotas.numbered(verdict.quota, self.record, self.gang)
+            verdict = dataclasses.replace(verdict, quota=numbered)
+        return verdict.as_dict()
 
     def postponed(self, reason: str, detail: str) -> Choice:
         """A chosen gang that has to wait after all."""
@@ -250,7 +255,7 @@ class Queue:
 
     def _lane(self, item: QueuedGang) -> Hashable:
         """The queue of a gang: only those of one queue wait behind each other."""
-        return self._quotas.lane(self._records[item.uid])
+        return self._quotas.lane(*self._subject(self._records[item.uid]))
 
     def _may_start(self, record: Record) -> bool:
         """Whether this run is for a gang."""
@@ -429,7 +434,7 @@ class Queue:
         if quota is not None and verdict.quota is None:
             verdict = verdict.with_quota(quota)
         charged = charges_of(quota) if quota is not None and fits and mine else ()
-        self._choices.append(Choice(record, gang, verdict, fits and mine, charged))
+        self._choices.append(Choice(record, gang, verdict, fits and mine, charged, self._quotas))
         if verdict.answer == "never":
             self._hopeless.add(record.uid)
         if fits and mine:
