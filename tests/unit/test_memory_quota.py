@@ -73,7 +73,7 @@ def test_one_quota_holds_in_all_namespaces_of_a_queue(stage: MemoryStage) -> Non
     assert stage.run_until(lambda: phases(stage, one="a", three="b") == {"one": "running", "three": "running"})
     told = state(stage, "two", "b")
     assert (told["phase"], told["verdict"]["reason"]) == ("queued", "quota")
-    assert told["verdict"]["layers"][0]["trees"][0]["levels"][0]["short"] == "1"
+    assert told["verdict"]["layers"][0]["trees"][0]["levels"][0]["short"] == "2"
     assert state(stage, "one")["charged"] == [{"tree": "default", "queue": "team"}]
     assert stage.run_until(lambda: phases(stage, one="a", two="b") == {"one": "complete", "two": "running"})
 
