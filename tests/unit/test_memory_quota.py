@@ -23,7 +23,7 @@ TREE = "muster-quota-default"
 def stage() -> t.Iterator[MemoryStage]:
     """Room for eight pods, and the namespaces a and b."""
     with MemoryStage(1) as made:
-        for name in ("a", "b", "muster-system"):
+        for name in ("a", "b"):
             made.add_namespace(name)
         made.add_nodes(*cases.node_pool("p", 2))
         yield made
