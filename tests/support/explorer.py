@@ -17,9 +17,22 @@ import pprint
 import random
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
 from ansible_collections.muster.kube.tests.support.explorer_invariants import Deeds, violations
+from ansible_collections.muster.kube.tests.support.explorer_quota import (
+    BROKEN,
+    HOME,
+    MAP_NAME,
+    QUEUES,
+    TREE,
+    QuotaReplay,
+    Tree,
+    draw_queue,
+    draw_tree,
+    stored_tree,
+)
 from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier, Change, Denial, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
@@ -41,7 +54,10 @@ LOOK_AGAIN = 11.0
 MOST_CYCLES = 150
 CYCLES_PER_SECOND = 2.0
 # Details that an operation can do without.
-_OPTIONAL = ("priority", "services", "finalizer", "ready", "times", "meanwhile")
+_OPTIONAL = ("priority", "services", "finalizer", "ready", "times", "meanwhile", "queue", "label")
+# A start rests on a tree that was there so many seconds before its ticket; mirrors show it later when watches fail.
+TREE_SECONDS = 4 * LEASE.seconds
+LATE_SECONDS = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +71,10 @@ class Course:
     pod_pace: float = 0.01
     # Whether dispatchers read from mirrors, and keep the Lease for longer.
     mirrored: bool = False
+    # The quota tree at the beginning.
+    tree: Tree | None = None
+    # How long pods take to go.
+    pod_end: float = 0.2
 
     def text(self) -> str:
         """The course as a literal."""
@@ -91,6 +111,38 @@ def draw_mirrored(seed: int) -> Course:
             details["seconds"] = chance.choice((0.0, 0.5, 2.0, 10.0))
         operations.insert(chance.randint(0, len(operations)), ("watch", details, chance.choice((0.0, 0.2, 1.0))))
     return dataclasses.replace(course, operations=tuple(operations), mirrored=True)
+
+
+def draw_shared(seed: int, drawn: t.Callable[[int], Course] = draw) -> Course:
+    """The same course in a cluster that is shared by a quota tree, which changes meanwhile."""
+    course, chance = drawn(seed), random.Random(seed + 2_000_000_000)
+    operations = [
+        (kind, {**details, **draw_queue(chance)} if kind == "submit" else details, pause)
+        for kind, details, pause in course.operations
+    ]
+    for _change in range(chance.randint(0, 4)):
+        operation: Operation = ("tree", _tree_change(chance), chance.choice((0.0, 0.2, 1.0, 5.0, 12.0)))
+        operations.insert(chance.randint(0, len(operations)), operation)
+    for _change in range(chance.randint(0, 3)):
+        details = {"which": chance.randint(0, 9), "how": chance.choice(("queue", "label"))}
+        details["name"] = chance.choice((*QUEUES, None, "none-such"))
+        operations.insert(chance.randint(1, len(operations)), ("move", details, chance.choice((0.0, 0.2, 1.0, 5.0))))
+    for _deletion in range(chance.randint(0, 2)):
+        operation = ("delete", {"which": chance.randint(0, 9)}, chance.choice((0.0, 0.2, 1.0)))
+        operations.insert(chance.randint(1, len(operations)), operation)
+    for number in range(chance.randint(0, 3)):
+        gang = {**_gang(chance, 50 + number), **draw_queue(chance)}
+        operation = ("submit", gang, chance.choice((0.0, 0.2, 1.0)))
+        operations.insert(chance.randint(0, len(operations)), operation)
+    tree = draw_tree(chance, NAMESPACES) if chance.random() < 0.85 else None
+    pod_end = chance.choice((0.2, 0.2, 8.0))
+    return dataclasses.replace(course, operations=tuple(operations), tree=tree, pod_end=pod_end)
+
+
+def _tree_change(chance: random.Random) -> dict[str, t.Any]:
+    """Somebody stores another tree, breaks it or deletes it."""
+    kind = chance.choices(("tree", "broken", "gone"), (8, 1, 1))[0]
+    return {"tree": draw_tree(chance, NAMESPACES)} if kind == "tree" else {"tree": kind}
 
 
 def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Operation:
@@ -202,7 +254,7 @@ class Explorer:
     def __init__(self, course: Course) -> None:
         """Three namespaces, two nodes of 4 cpu, and what belongs to others and only looks like ours."""
         self.course = course
-        self.stage = MemoryStage(course.seed, Pace(pod=course.pod_pace))
+        self.stage = MemoryStage(course.seed, Pace(pod=course.pod_pace, stop=course.pod_end))
         self.deeds = Deeds()
         # Those that are not there at all count as retired, so that courses can do without them.
         self.retired = {"one", "two", "all"} - {name for name, _namespaces in course.dispatchers}
@@ -212,6 +264,10 @@ class Explorer:
             self._plant(name)
         self.stage.add_nodes(*cases.node_pool(POOL, 2))
         self._provide_lease()
+        self.stage.cluster.listeners.append(self._note_time)
+        self.deeds.times = [0.0] * len(self.stage.cluster.history)
+        if course.tree is not None:
+            self._tree(course.tree)
         if course.narrow:
             for name, namespaces in course.dispatchers:
                 if namespaces is not None:
@@ -228,12 +284,22 @@ class Explorer:
                 getattr(self, f"_{kind}")(**details)
                 self._go_on(pause)
             rested = self._heal()
-            found = violations(self.stage.cluster, self.deeds)
+            found = violations(self.stage.cluster, self.deeds, self._quota_replay())
             found += [f"crash: {text}" for text in self.stage.crashes]
             if not rested:
                 busy = sorted(name for name, actor in self.stage.actors.items() if not actor.quiet())
                 found.append(f"restless: {self._cycles()} cycles, and there is no end for {', '.join(busy)}")
         return found
+
+    def _note_time(self, _change: Change) -> None:
+        """When it happened."""
+        self.deeds.times.append(self.stage.clock.now)
+
+    def _quota_replay(self) -> QuotaReplay | None:
+        """What judges quota, where there ever was any."""
+        if self.course.tree is None and not any(kind == "tree" for kind, _details, _pause in self.course.operations):
+            return None
+        return QuotaReplay(TREE_SECONDS + (LATE_SECONDS if self.course.mirrored else 0.0))
 
     def _start(self, name: str, namespaces: tuple[str, ...] | None) -> None:
         """A process; the one for all namespaces keeps the Lease longer, and so does who reads from mirrors."""
@@ -262,14 +328,19 @@ class Explorer:
         self.stage.cluster.barriers.clear()
         self._restart()
         covered: set[str] = set()
-        for name, namespaces in self.course.dispatchers:
-            if name not in self.retired:
-                covered.update(NAMESPACES if namespaces is None else namespaces)
+        for _name, namespaces in self._present():
+            covered.update(NAMESPACES if namespaces is None else namespaces)
         self.deeds.abandoned_namespaces = set(NAMESPACES) - covered
+        if self.course.narrow and not any(names is None for name, names in self._present()):
+            self.deeds.blind_namespaces = set(NAMESPACES)
         self.stage.cluster.listeners.append(self._see_finalizer)
         for obj in self.stage.cluster.all("services"):
             self._see_finalizer(Change(0, "services", False, obj, None))
         return self._settle()
+
+    def _present(self) -> list[tuple[str, tuple[str, ...] | None]]:
+        """The dispatchers that are left."""
+        return [item for item in self.course.dispatchers if item[0] not in self.retired]
 
     def _settle(self) -> bool:
         """Go on until those who look again change nothing; False when there is no end."""
@@ -334,8 +405,14 @@ class Explorer:
         taken = self.stage.cluster.get("configmaps", gang["namespace"], gang["name"])
         if namespace is not None and not namespace["metadata"].get("deletionTimestamp") and taken is None:
             record = cases.gang_record(
-                gang["name"], gang["namespace"], objects_of(gang), priority=gang.get("priority", 0)
+                gang["name"],
+                gang["namespace"],
+                objects_of(gang),
+                priority=gang.get("priority", 0),
+                **({"queue": gang["queue"]} if "queue" in gang else {}),
             )
+            if "label" in gang:
+                record["metadata"]["labels"][TREE] = gang["label"]
             self.stage.cluster.add("configmaps", record)
 
     def _records(self) -> list[Object]:
@@ -366,6 +443,40 @@ class Explorer:
         place = self._pick(self._records(), which)
         if place is not None:
             self.stage.cluster.remove("configmaps", *place)
+
+    def _tree(self, tree: Tree | str) -> None:
+        """An operator stores a tree, breaks its text, or deletes it."""
+        cluster = self.stage.cluster
+        there = cluster.get("configmaps", HOME, MAP_NAME) is not None
+        if tree == "gone":
+            if there:
+                cluster.remove("configmaps", HOME, MAP_NAME)
+            return
+        wanted = {"data": {TREE_KEY: BROKEN}} if isinstance(tree, str) else stored_tree(tree)
+        if there:
+            cluster.change("configmaps", HOME, MAP_NAME, lambda raw: raw.update(data=wanted["data"]))
+        elif not isinstance(tree, str):
+            cluster.add("configmaps", wanted)
+
+    def _move(self, which: int, how: str, name: str | None) -> None:
+        """A user names another queue, in the text of a gang or by a label."""
+
+        def move(record: Object) -> None:
+            """Only there."""
+            if how == "queue":
+                data = json.loads(record["data"]["gang.json"])
+                data["queue"] = name
+                record["data"]["gang.json"] = json.dumps(
+                    {key: value for key, value in data.items() if value is not None}
+                )
+            elif name is None:
+                record["metadata"]["labels"].pop(TREE, None)
+            else:
+                record["metadata"]["labels"][TREE] = name
+
+        place = self._pick(self._records(), which)
+        if place is not None:
+            self.stage.cluster.change("configmaps", *place, move)
 
     def _drop_namespace(self, namespace: str) -> None:
         """An operator deletes a namespace and makes it anew as soon as it is gone."""
@@ -484,7 +595,7 @@ def simplify(course: Course, rule: str) -> Course:
         fewer = dataclasses.replace(course, dispatchers=tuple(item for item in course.dispatchers if item != entry))
         if fewer.dispatchers and breaks(fewer):
             course = fewer
-    for change in ({"narrow": False}, {"pod_pace": 0.01}, {"mirrored": False}):
+    for change in ({"narrow": False}, {"pod_pace": 0.01}, {"pod_end": 0.2}, {"mirrored": False}, {"tree": None}):
         plain = dataclasses.replace(course, **change)
         if plain != course and breaks(plain):
             course = plain

@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand imp
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import node_from_api
 from ansible_collections.muster.kube.tests.support import invariants as base
+from ansible_collections.muster.kube.tests.support.explorer_quota import QuotaReplay
 from ansible_collections.muster.kube.tests.support.memory_cluster import Change, MemoryCluster, Object
 
 REPLAYED = ("configmaps", "services", "jobs", "pods", "nodes")
@@ -35,28 +36,35 @@ class Deeds:
     deleted: set[str] = dataclasses.field(default_factory=set)
     dropped_namespaces: set[str] = dataclasses.field(default_factory=set)
     abandoned_namespaces: set[str] = dataclasses.field(default_factory=set)
+    # Namespaces whose gangs wait under any tree: nobody who looks after them sees what is used.
+    blind_namespaces: set[str] = dataclasses.field(default_factory=set)
+    # When each change of the history happened.
+    times: list[float] = dataclasses.field(default_factory=list)
 
 
-def violations(cluster: MemoryCluster, deeds: Deeds) -> list[str]:
+def violations(cluster: MemoryCluster, deeds: Deeds, quota: QuotaReplay | None = None) -> list[str]:
     """Everything in a history, and in how it ended, that must not be; each begins with the name of its rule."""
-    replay = _Replay(deeds)
-    for change in cluster.history:
+    replay = _Replay(deeds, quota)
+    for place, change in enumerate(cluster.history):
         if change.plural in REPLAYED:
             replay.take_change(change)
+            if quota is not None:
+                quota.take(deeds.times[place], change.plural, change.gone, change.object)
     replay.look_at_the_end(())
     replay.look_at_room_at_the_end()
     found = replay.findings
     lines = [f"{name}: {text}" for name in found.counts() for text in getattr(found, name)]
-    return list(dict.fromkeys([*lines, *replay.more]))
+    return list(dict.fromkeys([*lines, *replay.more, *(quota.found if quota is not None else ())]))
 
 
 class _Replay(base._Replay):
     """The replay for a real cluster with what is known only here."""
 
-    def __init__(self, deeds: Deeds) -> None:
+    def __init__(self, deeds: Deeds, quota: QuotaReplay | None = None) -> None:
         """Nothing has happened yet."""
         super().__init__([], deeds.foreign)
         self.deeds = deeds
+        self.quota = quota
         self.more: list[str] = []
         self.nodes: dict[str, Object] = {}
         self.node_lost = False
@@ -307,12 +315,22 @@ class _Replay(base._Replay):
         if any((kind, f"{namespace}/{name}") in taken for kind, name in gang.owned):
             return
         podsets = infer_podsets(gang.objects, namespace=namespace)
+        if not self._has_quota(gang, sum(item.count * item.requests.get("cpu", 0) for item in podsets)):
+            return
         if len(podsets) > 1 and self.reasons.get(gang.uid) == "order_dependent":
             return
         alone = not any(map(base._occupies, self.pods.values()))
         if (alone or len(podsets) == 1) and _packs(podsets, list(free.values())):
             rule = "room_kept" if self._waits_for_a_name(taken) else "waits"
             self.more.append(f"{rule}: {gang.key} is queued, attempt {gang.attempt}, although there is room for it")
+
+    def _has_quota(self, gang: base._Gang, cpu: int) -> bool:
+        """Whether quota lets a waiting gang start; of who cannot see what is used nobody expects that."""
+        if self.quota is None:
+            return True
+        if self.quota.in_force and gang.key.partition("/")[0] in self.deeds.blind_namespaces:
+            return False
+        return self.quota.fits_now(gang.uid, cpu)
 
     def _waits_for_a_name(self, taken: t.Collection[tuple[str, str]]) -> bool:
         """Whether some gang wants a name that somebody else has."""

@@ -50,6 +50,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import DEFAULT_TREE
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
     demand_of,
@@ -457,7 +458,10 @@ def _entry_and_demand(cycle: Cycle, item: Choice | Stop, keys: LabelKeys) -> tup
     """The line for one gang and what it keeps reserved while it is open; what is stopped gets nothing more."""
     if isinstance(item, Stop):
         return _entry(cycle, item.record, "stop"), ()
-    return _entry(cycle, item.record, "start"), promise_of(item.gang, item.verdict.steering, keys)
+    entry = _entry(cycle, item.record, "start")
+    # What a start is charged to, whatever its record says when others read of it.
+    queue = next((charge.queue for charge in item.charged if charge.tree == DEFAULT_TREE), entry.queue)
+    return dataclasses.replace(entry, queue=queue), promise_of(item.gang, item.verdict.steering, keys)
 
 
 def _old_entry_and_demand(cycle: Cycle, record: Record, gang: Gang, keys: LabelKeys) -> tuple[Entry, Demand]:

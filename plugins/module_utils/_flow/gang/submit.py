@@ -33,7 +33,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     SUSPENDED_ANNOTATION,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
-    QUEUE_LABEL,
     RECORD_LABEL,
     SUBMITTED_ANNOTATION,
     require_headroom,
@@ -46,6 +45,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     WAITING_PHASES,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import QUEUE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     total_demand,
 )

@@ -18,13 +18,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     STATE_BYTES,
     GangState,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import QUEUE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, read_time
 
 RECORD_LABEL = "muster.kube/record"
 SUBMITTED_ANNOTATION = "muster.kube/submitted"
-QUEUE_LABEL = "muster.kube/queue"
 # The phase as a label, so that a server can leave out records that are over; the state annotation stays the truth.
 PHASE_LABEL = "muster.kube/phase"
 # When a finished gang has outlived its own ttl.

@@ -40,6 +40,7 @@ ATTEMPT_LABEL = "muster.kube/attempt"
 # On the ticket of a gang that is over, whose objects stay for their logs: nobody has to look at it any more.
 FINISHED_LABEL = "muster.kube/finished"
 PODSET_LABEL = "muster.kube/podset"
+QUEUE_LABEL = "muster.kube/queue"
 KEEP_ANNOTATION = "muster.kube/keep"
 
 _NAME_LENGTH = 63
@@ -97,7 +98,9 @@ def plan_objects(spec: GangSpec, record_uid: str, attempt: int) -> Plan:
         if template.get("metadata") is None:
             template["metadata"] = {}
         own = {} if name is None else {PODSET_LABEL: podset_label(name)}
-        _add_labels(template["metadata"], {GANG_LABEL: record_uid, **own})
+        # Whose quota pods use is asked even when their record is gone.
+        queue = {} if spec.queue is None else {QUEUE_LABEL: spec.queue}
+        _add_labels(template["metadata"], {GANG_LABEL: record_uid, **own, **queue})
     planned = tuple(_planned(spec, obj, index, record_uid, attempt) for index, obj in enumerate(objects))
     _refuse_duplicates(spec, planned)
     return planned

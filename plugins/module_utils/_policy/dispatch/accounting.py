@@ -53,7 +53,8 @@ class PodIndex:
 class Outstanding:
     """Pods of a gang that have no node yet: so many per podset, confined to hosts where it was steered.
 
-    existing says how many of them exist already, waiting which those are, by namespace and name.
+    existing says how many of them exist already, waiting which those are, by namespace and name. queue is the one that an
+    open entry of the batch names.
     """
 
     gang: Gang
@@ -61,6 +62,7 @@ class Outstanding:
     steering: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     waiting: frozenset[tuple[str, str]] = frozenset()
+    queue: str | None = None
 
 
 def index_pods(pods: Iterable[GangPod], parents: Mapping[str, Sequence[str]] | None = None) -> PodIndex:

@@ -220,4 +220,5 @@ def _outstanding(entry: Entry, podsets: tuple[PodSet, ...], world: World) -> Out
         {name: count for name, count in counts.items() if count},
         existing={name: min(count, exist[podset_label(name)]) for name, count in counts.items()},
         waiting=frozenset((pod.namespace, pod.name) for pod in unbound),
+        queue=entry.queue,
     )

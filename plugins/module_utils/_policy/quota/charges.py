@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
@@ -21,6 +22,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 
 # Labels of namespaces by their names; empty where they may not be read.
 NamespaceLabels = Mapping[str, Mapping[str, str]]
+# Amounts of resources by podset.
+Demands = Mapping[str, Mapping[str, int]]
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,6 +64,26 @@ def reserved_demands(state: GangState) -> dict[str, dict[str, int]]:
         except BadInput:
             continue
     return demands
+
+
+def living_demand(pods: Iterable[GangPod]) -> dict[str, int]:
+    """What pods ask for that did not end; those that are about to go still use it."""
+    demand: dict[str, int] = {}
+    for pod in pods:
+        if not pod.finished:
+            for name, amount in pod.requests.items():
+                demand[name] = demand.get(name, 0) + amount
+    return demand
+
+
+def at_least(demands: Demands, living: Mapping[str, int]) -> Demands:
+    """What a started gang is charged with: what is reserved for its podsets, and no less than what its pods ask for.
+
+    What is more than reserved is not that of any podset.
+    """
+    more = {name: amount - sum(item.get(name, 0) for item in demands.values()) for name, amount in living.items()}
+    over = {name: amount for name, amount in more.items() if amount > 0}
+    return {**demands, "": over} if over else demands
 
 
 def known_flavors(tree: QuotaTree, flavors: Mapping[str, str]) -> dict[str, str]:

@@ -25,6 +25,8 @@ Data = Mapping[str, t.Any]
 
 # The reason of a gang that would fit but is none of those this run is for.
 NOT_ASKED = "not_asked"
+# Reasons that tell of this run only, not of the gang.
+BLIND_REASONS = ("quota_not_visible",)
 # At most so many verdicts are written in one cycle, those at the head of the queue first.
 MOST_VERDICTS = 50
 
@@ -71,6 +73,9 @@ def _worth_a_write(cycle: Cycle, record: Record, verdict: dict[str, t.Any], now:
     """Whether a record is to say why it waits, because that is not what it says already."""
     may_write = cycle.session.options.may_touch(record.uid) and cycle.at_rest(record)
     written = record.state.verdict if record.state is not None else None
+    if written is not None and verdict.get("reason") in BLIND_REASONS:
+        # Whoever sees more has the better answer: both would write by turns.
+        return False
     return may_write and worth_writing(written, verdict, now)
 
 

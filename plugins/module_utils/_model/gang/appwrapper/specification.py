@@ -17,7 +17,6 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import QUEUE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import (
     GROWTHS,
     OWN_PREFIX,
@@ -25,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
     Requeue,
     read_spec,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import QUEUE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import read_amounts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import NeedsPodsets
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of

@@ -64,6 +64,8 @@ class Look:
     search: t.Any = None
     # That nothing was outstanding at this moment; the same pods will not be later either.
     settled_at: float | None = None
+    # What it is charged with in quota trees.
+    used: Mapping[str, Mapping[str, int]] | None = None
     # When the gang began and how long it runs, as its record and the usual time of gangs like it tell.
     end: tuple[float | None, Estimate] | None = None
     history: tuple[str | None, str] | None = None

@@ -72,6 +72,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands
 
 _BY_KEY = operator.attrgetter("key")
 
@@ -351,6 +352,15 @@ class KeptQueue(Queue):
     def _new_quotas(self) -> Quotas:
         """The same, with what follows from the trees alone."""
         return Quotas(self._world.quota, self._kept.entitlements, self._kept.seats)
+
+    def _used_by(self, record: Record) -> Demands:
+        """The same, as it was noted."""
+        look = self._started.get(record.uid)
+        if look is None:
+            return super()._used_by(record)
+        if look.used is None:
+            look.used = super()._used_by(record)
+        return look.used
 
     def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
         """The same; it is noted."""

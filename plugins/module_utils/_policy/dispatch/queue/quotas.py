@@ -94,18 +94,32 @@ class Quotas:
         """Equal for gangs of one queue: those behind each other in its order."""
         return self._seat(record, gang).leaves
 
-    def charge_started(self, record: Record, gang: Gang) -> None:
+    def charge_started(self, record: Record, demands: Demands) -> None:
         """Count a gang that was started: where its state says, else where it would belong now."""
         for usage in self._usages.values():
             leaf, flavors = charged_leaf(usage, record, self._reading.namespaces)
-            self._charge(usage, leaf, gang, flavors)
+            self._charge(usage, leaf, demands, flavors)
 
-    def charge_promised(self, gang: Gang, queue: str | None) -> None:
-        """Count a gang of which only an open entry of the batch tells."""
+    def charge_promised(self, gang: Gang, queue: str | None, labels: Mapping[str, str]) -> None:
+        """Count a gang of which only an open entry of the batch tells; labels are those of its record, if it is seen.
+
+        The entry names the queue of the tree that is meant where none is named; labels may have changed since.
+        """
         for usage in self._usages.values():
-            named = named_queue(usage.tree, {}, queue)
-            leaf = find_leaf(usage.tree, named, gang.namespace, self._reading.namespaces.get(gang.namespace)).leaf
-            self._charge(usage, leaf.name if leaf is not None else None, gang, {})
+            named = named_queue(usage.tree, {}, queue) or labels.get(usage.tree.name)
+            leaf = self._find(usage.tree, named, gang.namespace).leaf
+            self._charge(usage, leaf.name if leaf is not None else None, podset_demands(gang.podsets), {})
+
+    def charge_left(self, namespace: str, queue: str | None, demand: Mapping[str, int]) -> None:
+        """Count pods whose record is gone to the queue that they name, if that is for their namespace.
+
+        Anybody who may change pods can name a queue: pods of others use nothing of it.
+        """
+        for usage in self._usages.values():
+            named = self._find(usage.tree, named_queue(usage.tree, {}, queue), namespace)
+            if named.leaf is None or named.reason == "queue_forbidden":
+                named = self._find(usage.tree, None, namespace)
+            self._charge(usage, named.leaf.name if named.leaf is not None else None, {"": demand}, {})
 
     def ask(self, record: Record, gang: Gang) -> QuotaLayer:
         """What each tree says of a gang, without numbers; the same is said of all that ask for the same.
@@ -197,11 +211,10 @@ class Quotas:
             standings.append(found if usage.tree.flavors else dataclasses.replace(found, flavors={}))
         return QuotaLayer(tuple(standings))
 
-    def _charge(self, usage: TreeUsage, leaf: str | None, gang: Gang, flavors: Mapping[str, str]) -> None:
-        """Count a gang; one without a queue has nobody to be charged to."""
+    def _charge(self, usage: TreeUsage, leaf: str | None, demands: Demands, flavors: Mapping[str, str]) -> None:
+        """Count what podsets ask for; without a queue there is nobody to be charged."""
         if leaf is not None:
-            known = known_flavors(usage.tree, flavors)
-            usage.charge(leaf, charged_amounts(usage.tree, podset_demands(gang.podsets), known))
+            usage.charge(leaf, charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors)))
 
     def _leaf_name(self, tree: QuotaTree, record: Record) -> str | None:
         """The name of a gang's leaf; None when it has none."""
@@ -210,10 +223,13 @@ class Quotas:
 
     def _leaf(self, tree: QuotaTree, record: Record) -> LeafChoice:
         """The leaf of a gang in a tree, found once for all gangs that name the same from the same namespace."""
-        named = queue_named_by(tree, record)
-        asked = tree.name, named, record.namespace
+        return self._find(tree, queue_named_by(tree, record), record.namespace)
+
+    def _find(self, tree: QuotaTree, named: str | None, namespace: str) -> LeafChoice:
+        """The leaf of whoever names this queue, or none, from a namespace."""
+        asked = tree.name, named, namespace
         if asked not in self._leaves:
-            self._leaves[asked] = find_leaf(tree, named, record.namespace, self._reading.namespaces.get(asked[2]))
+            self._leaves[asked] = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
         return self._leaves[asked]
 
 

@@ -16,13 +16,17 @@ import functools
 import itertools
 import math
 import typing as t
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    GANG_LABEL,
+    QUEUE_LABEL,
+    ticket_keys,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
     NamespaceFit,
     Verdict,
@@ -86,6 +90,13 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.name
     quota_use,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
+    Demands,
+    at_least,
+    living_demand,
+    reserved_demands,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import podset_demands
 
 _T = t.TypeVar("_T")
 
@@ -188,12 +199,15 @@ class Queue:
         """The quota trees with everything taken off that is charged to their queues."""
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
+            charged = set(self._promises)
             for record in self._records.values():
-                gang = self._world.gangs.get(record.uid)
-                if gang is not None and record.phase in STARTED_PHASES and record.uid not in self._promises:
+                if record.phase in STARTED_PHASES and record.uid not in self._promises:
+                    charged.add(record.uid)
                     self._alone(record, partial(self._charge_started, quotas, record))
             for uid, item in self._promises.items():
-                quotas.charge_promised(item.gang, self._queue_of(uid))
+                record = self._records.get(uid)
+                quotas.charge_promised(item.gang, item.queue, record.labels if record is not None else {})
+            self._charge_left(quotas, charged)
         return quotas
 
     def _new_quotas(self) -> Quotas:
@@ -202,12 +216,25 @@ class Queue:
 
     def _charge_started(self, quotas: Quotas, record: Record) -> None:
         """Count what a started gang takes of its queue's quota."""
-        quotas.charge_started(record, self._demand(record))
+        quotas.charge_started(record, self._used_by(record))
 
-    def _queue_of(self, uid: str) -> str | None:
-        """The queue that a gang names, as far as its record is seen."""
-        record = self._records.get(uid)
-        return record.spec.queue if record is not None and record.spec is not None else None
+    def _used_by(self, record: Record) -> Demands:
+        """What a started gang keeps reserved, whatever its record asks for by now, and no less than its pods use."""
+        demands: Demands = reserved_demands(record.state) if record.state is not None else {}
+        if not demands and record.uid in self._world.gangs:
+            demands = podset_demands(self._demand(record).podsets)
+        return at_least(demands, living_demand(self._world.pods.by_gang.get((record.namespace, record.uid), ())))
+
+    def _charge_left(self, quotas: Quotas, charged: Collection[str]) -> None:
+        """Count pods of gangs that nothing else tells of: their records are gone, or only a newer version reads them."""
+        for (namespace, uid), pods in self._world.pods.by_gang.items():
+            if uid in charged:
+                continue
+            # Pods that nobody made but their user are outside of gangs, whatever their labels say.
+            left = [pod for pod in pods if pod.owner_uids]
+            for queue in {pod.labels.get(QUEUE_LABEL) for pod in left}:
+                mine = [pod for pod in left if pod.labels.get(QUEUE_LABEL) == queue]
+                quotas.charge_left(namespace, queue, living_demand(mine))
 
     def _open_rooms(self) -> tuple[Room, Room]:
         """The room of the snapshot, for this cycle's starts and for what they have to share."""

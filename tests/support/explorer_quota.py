@@ -1,0 +1,363 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Quota in random courses: trees as plain values, and a slow oracle that counts them without the product's arithmetic.
+
+A tree here is a pool with leaves right below its root: {"extra": cpus, "leaves": {name: {"nominal": cpus, "most": cpus
+that may be borrowed or None, "namespaces": [...], "default": bool, "stop": word}}}. Everything may be used that the root
+has, and by one leaf its nominal and what it may borrow; nothing else is to know.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import json
+import random
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL, tree_text
+
+Object = dict[str, t.Any]
+Tree = dict[str, t.Any]
+
+HOME = "muster-system"
+MAP_NAME = "muster-quota-default"
+TREE = "default"
+QUEUES = ("x", "y", "z")
+BROKEN = "{"
+# What trees are called that nobody can read, and where there is none.
+UNREADABLE = "unreadable"
+NO_TREE = "none"
+STARTED = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
+
+
+# Drawing.
+
+
+def draw_tree(chance: random.Random, namespaces: t.Sequence[str]) -> Tree:
+    """A tree of a few small leaves: some hard, some for a namespace, perhaps one for all others."""
+    leaves: dict[str, Tree] = {}
+    free = list(namespaces)
+    for name in QUEUES[: chance.randint(1, 3)]:
+        leaf: Tree = {"nominal": chance.choice((0, 1, 2, 3, 4, 6))}
+        most = chance.choice((0, 0, 1, None))
+        if most is not None:
+            leaf["most"] = most
+        if free and chance.random() < 0.5:
+            leaf["namespaces"] = [
+                free.pop(chance.randrange(len(free))) for _turn in range(chance.choice((1, 1, 2))) if free
+            ]
+        if chance.random() < 0.1:
+            leaf["stop"] = "hold"
+        leaves[name] = leaf
+    open_leaves = [name for name, leaf in leaves.items() if "namespaces" not in leaf]
+    if open_leaves and chance.random() < 0.7:
+        leaves[chance.choice(open_leaves)]["default"] = True
+    return {"extra": chance.choice((0, 0, 1, 2)), "leaves": leaves}
+
+
+def draw_queue(chance: random.Random) -> Tree:
+    """What a gang says of its queue: nothing, a queue, perhaps one that nobody knows, in its text or as a label."""
+    names: dict[str, t.Any] = {}
+    if chance.random() < 0.5:
+        names["queue"] = chance.choice((*QUEUES, *QUEUES, *QUEUES, "all", "none-such"))
+    if chance.random() < 0.15:
+        names["label"] = chance.choice(QUEUES)
+    return names
+
+
+def stored_tree(tree: Tree) -> Object:
+    """The ConfigMap of a tree, as the module writes it."""
+    queues: list[Object] = [{"name": "all", **({"extra": {"cpu": tree["extra"]}} if tree["extra"] else {})}]
+    for name, leaf in tree["leaves"].items():
+        queue: Object = {"name": name, "parent": "all", "nominal": {"cpu": leaf["nominal"]}}
+        if leaf.get("most") == 0:
+            queue["hard"] = True
+        elif leaf.get("most"):
+            queue["borrowing_limit"] = {"cpu": leaf["most"]}
+        queues.append({**queue, **{key: leaf[key] for key in ("namespaces", "default", "stop") if key in leaf}})
+    text = tree_text(read_tree(TREE, {"queues": queues, "over_capacity": "warn"}))
+    metadata = {"name": MAP_NAME, "namespace": HOME, "labels": {TREE_LABEL: TREE}}
+    return {"metadata": metadata, "data": {TREE_KEY: text}}
+
+
+# The oracle.
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeView:
+    """What a tree says at some moment; word is set when there is none or none that can be read."""
+
+    word: str | None = None
+    root: int = 0
+    leaves: t.Mapping[str, Tree] = dataclasses.field(default_factory=dict)
+
+    def leaf_of(self, namespace: str, queue: str | None, label: str | None) -> str | None:
+        """The leaf that a gang would be charged to; None when no rule gives one."""
+        named = label or queue
+        if named:
+            return named if named in self.leaves else None
+        own = [name for name, leaf in self.leaves.items() if namespace in (leaf.get("namespaces") or ())]
+        default = [name for name, leaf in self.leaves.items() if leaf.get("default")]
+        return (own or default or [None])[0]
+
+    def admits(self, leaf: str | None, namespace: str) -> bool:
+        """Whether gangs of a namespace may start in a leaf at all."""
+        if leaf is None or leaf not in self.leaves:
+            return False
+        found = self.leaves[leaf]
+        return not found.get("stop") and (not found.get("namespaces") or namespace in found["namespaces"])
+
+    def excess(self, used: t.Mapping[str | None, int], leaf: str) -> str | None:
+        """By what a leaf or the root is over its limit; None when all is well."""
+        found = self.leaves[leaf]
+        if found.get("most") is not None and used[leaf] > (limit := found["nominal"] + found["most"]):
+            return f"{used[leaf]} of {limit} in {leaf}"
+        total = sum(amount for name, amount in used.items() if name is not None)
+        return f"{total} of {self.root} in all" if total > self.root else None
+
+
+def view_of(stored: Object | None) -> TreeView:
+    """The tree in a ConfigMap, read as plain JSON."""
+    if stored is None:
+        return TreeView(NO_TREE)
+    try:
+        queues = json.loads(stored["data"][TREE_KEY])["queues"]
+    except (ValueError, KeyError):
+        return TreeView(UNREADABLE)
+    leaves = {}
+    for queue in queues:
+        if queue.get("parent"):
+            most = 0 if queue.get("hard") else (queue.get("borrowing_limit") or {}).get("cpu")
+            nominal = milli((queue.get("nominal") or {}).get("cpu", 0))
+            leaves[queue["name"]] = {**queue, "nominal": nominal, "most": None if most is None else milli(most)}
+    root = next(queue for queue in queues if not queue.get("parent"))
+    extra = milli((root.get("extra") or {}).get("cpu", 0))
+    return TreeView(None, extra + sum(leaf["nominal"] for leaf in leaves.values()), leaves)
+
+
+def milli(amount: t.Any) -> int:
+    """Thousandths of cpu."""
+    text = str(amount)
+    return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
+
+
+@dataclasses.dataclass
+class Timeline:
+    """Values with the moments since when they hold."""
+
+    moments: list[float] = dataclasses.field(default_factory=list)
+    values: list[t.Any] = dataclasses.field(default_factory=list)
+
+    def note(self, at: float, value: t.Any) -> None:
+        """From now on."""
+        self.moments.append(at)
+        self.values.append(value)
+
+    def within(self, begin: float, end: float) -> list[t.Any]:
+        """Everything that held at any moment of a time."""
+        first = max(0, bisect.bisect_right(self.moments, begin) - 1)
+        return self.values[first : bisect.bisect_right(self.moments, end)]
+
+    @property
+    def last(self) -> t.Any:
+        """What holds now."""
+        return self.values[-1] if self.values else None
+
+
+class Wish(t.NamedTuple):
+    """What a record says of its queue."""
+
+    namespace: str
+    queue: str | None
+    label: str | None
+
+
+def wish_of(record: Object) -> Wish:
+    """The same, read as plain JSON."""
+    labels = record["metadata"].get("labels") or {}
+    try:
+        queue = json.loads(record["data"]["gang.json"]).get("queue")
+    except (ValueError, KeyError):
+        queue = None
+    return Wish(record["metadata"]["namespace"], queue, labels.get(TREE))
+
+
+def state_text_of(record: Object) -> str:
+    """The state of a record."""
+    return (record["metadata"].get("annotations") or {}).get("muster.kube/state") or "{}"
+
+
+def charged_in(text: str | None) -> str | None:
+    """The leaf that a state names."""
+    for charge in json.loads(text or "{}").get("charged") or ():
+        if charge["tree"] == TREE:
+            return str(charge["queue"])
+    return None
+
+
+def reserved_in(text: str | None) -> int:
+    """What a state says is reserved."""
+    podsets = json.loads(text or "{}").get("reserved") or ()
+    return sum(item["count"] * milli(item["requests"].get("cpu", 0)) for item in podsets)
+
+
+class QuotaReplay:
+    """The history of trees, records, tickets, Jobs and pods, as far as quota goes."""
+
+    def __init__(self, patience: float) -> None:
+        """A start may rest on what held so long before its ticket."""
+        self.found: list[str] = []
+        self._patience = patience
+        self._now = 0.0
+        self.trees = Timeline()
+        self.trees.note(-1.0, TreeView(NO_TREE))
+        self._records: dict[str, Object] = {}
+        self._wishes: dict[str, Timeline] = collections.defaultdict(Timeline)
+        self._tickets: dict[str, Object] = {}
+        # Of each gang: the last ticket with the moment of its creation, also when it is gone.
+        self._begun: dict[str, tuple[Object, float]] = {}
+        self._jobs: dict[str, Object] = {}
+        self._pods: dict[str, Object] = {}
+        self._asked: set[tuple[str, str]] = set()
+
+    def take(self, at: float, plural: str, gone: bool, obj: Object) -> None:
+        """One change."""
+        self._now = at
+        labels, uid = obj["metadata"].get("labels") or {}, obj["metadata"]["uid"]
+        if plural == "configmaps" and (obj["metadata"]["namespace"], obj["metadata"]["name"]) == (HOME, MAP_NAME):
+            self.trees.note(at, view_of(None if gone else obj))
+        elif plural == "configmaps" and labels.get("muster.kube/record") == "gang":
+            self._wishes[uid].note(at, wish_of(obj))
+            self._compare_charge(self._records.get(uid), obj)
+            _put(self._records, uid, obj, gone)
+        elif plural == "configmaps" and labels.get("muster.kube/ticket") == "true":
+            _put(self._tickets, uid, obj, gone)
+            if (
+                not gone
+                and self._begun.get(labels["muster.kube/gang"], ({}, 0.0))[0].get("metadata", {}).get("uid") != uid
+            ):
+                self._begun[labels["muster.kube/gang"]] = (obj, at)
+        elif plural == "jobs" and "muster.kube/gang" in labels:
+            _put(self._jobs, uid, obj, gone)
+            place = labels["muster.kube/gang"], labels.get("muster.kube/attempt", "")
+            owner = (obj["metadata"].get("ownerReferences") or [{}])[0].get("uid")
+            if not gone and place not in self._asked and owner in self._tickets:
+                self._asked.add(place)
+                self._judge_start(place[0])
+        elif plural == "pods" and "muster.kube/gang" in labels:
+            _put(self._pods, uid, obj, gone)
+
+    def _compare_charge(self, before: Object | None, now: Object) -> None:
+        """A started gang is charged to one queue until it is over."""
+        if before is None:
+            return
+        old, new = (json.loads(state_text_of(item)) for item in (before, now))
+        same = (old.get("attempt"), old.get("phase") in STARTED) == (new.get("attempt"), True) and new.get(
+            "phase"
+        ) in STARTED
+        if same and old.get("charged") != new.get("charged"):
+            self.found.append(f"moved: {_key(now)} was charged to {old.get('charged')} and is to {new.get('charged')}")
+
+    def used(self, view: TreeView, but: str | None = None) -> collections.Counter[str | None]:
+        """What is used of each leaf of a tree, but for one gang."""
+        used: collections.Counter[str | None] = collections.Counter()
+        for uid in {*self._records, *(gang_of(pod) for pod in self._pods.values())}:
+            if uid != but:
+                leaf, amount = self._use_of(view, uid)
+                used[leaf] += amount
+        return used
+
+    def _use_of(self, view: TreeView, uid: str) -> tuple[str | None, int]:
+        """Whose quota a gang uses, and how much."""
+        record = self._records.get(uid)
+        pods = [pod for pod in self._pods.values() if gang_of(pod) == uid]
+        living = sum(_cpu(pod) for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed"))
+        text = None if record is None else state_text_of(record)
+        phase = json.loads(text or "{}").get("phase", "queued")
+        amount = living
+        ticket = self._begun.get(uid, (None, 0.0))[0]
+        if record is not None and phase in STARTED:
+            amount = max(living, reserved_in(text))
+        elif record is not None and phase == "queued" and any(gang_of(job) == uid for job in self._jobs.values()):
+            text = None if ticket is None else ticket["data"].get("state")
+            amount = max(living, reserved_in(text))
+        elif pods:
+            return self._leaf_left(view, pods[0]), living
+        leaf = charged_in(text)
+        if leaf not in view.leaves:
+            leaf = view.leaf_of(*self._wishes[uid].last)
+        return leaf, amount
+
+    def _leaf_left(self, view: TreeView, pod: Object) -> str | None:
+        """Whose quota a pod uses whose record is gone: that of the queue in its label, if it is for its namespace."""
+        namespace, named = pod["metadata"]["namespace"], pod["metadata"]["labels"].get("muster.kube/queue")
+        found = view.leaves.get(named)
+        if found is not None and (not found.get("namespaces") or namespace in found["namespaces"]):
+            return str(named)
+        return view.leaf_of(namespace, None, None)
+
+    def _judge_start(self, uid: str) -> None:
+        """The first Job of a start is there: some tree of the time of its ticket must have allowed it."""
+        ticket, at = self._begun[uid]
+        if uid not in self._records:
+            return
+        views = self.trees.within(at - self._patience, at)
+        words = [self._problem(uid, view, ticket["data"].get("state"), at) for view in views]
+        if words and None not in words:
+            charged = charged_in(ticket["data"].get("state"))
+            self.found.append(f"overshoot: {_key(self._records[uid])}, charged to {charged}, was started: {words[-1]}")
+
+    def _problem(self, uid: str, view: TreeView, text: str | None, at: float) -> str | None:
+        """Why a gang could not be started under a tree."""
+        if view.word is not None:
+            return None if view.word == NO_TREE else "its tree cannot be read"
+        leaf = charged_in(text)
+        wishes = self._wishes[uid].within(at - self._patience, at + self._patience)
+        if not any(view.leaf_of(*wish) == leaf and view.admits(leaf, wish.namespace) for wish in wishes):
+            return f"{wishes[-1]} gives no right to {leaf}"
+        used = self.used(view, but=uid)
+        used[leaf] += reserved_in(text)
+        return None if leaf is None else view.excess(used, leaf)
+
+    def fits_now(self, uid: str, cpu: int) -> bool:
+        """Whether quota lets a waiting gang of this size start as things are."""
+        view, wish = self.trees.last, self._wishes[uid].last
+        if view.word is not None:
+            return view.word == NO_TREE
+        leaf = view.leaf_of(*wish)
+        if leaf is None or not view.admits(leaf, wish.namespace):
+            return False
+        used = self.used(view, but=uid)
+        used[leaf] += cpu
+        return view.excess(used, leaf) is None
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there is a tree now."""
+        return self.trees.last.word != NO_TREE
+
+
+def gang_of(obj: Object) -> str:
+    """The gang in the label of an object."""
+    return (obj["metadata"].get("labels") or {}).get("muster.kube/gang", "")
+
+
+def _cpu(pod: Object) -> int:
+    containers = pod["spec"]["containers"]
+    return sum(milli(item.get("resources", {}).get("requests", {}).get("cpu", 0)) for item in containers)
+
+
+def _key(obj: Object) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def _put(table: dict[str, Object], uid: str, obj: Object, gone: bool) -> None:
+    if gone:
+        table.pop(uid, None)
+    else:
+        table[uid] = obj
