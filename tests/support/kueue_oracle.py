@@ -175,6 +175,8 @@ class KueueTree:
         self.cohorts = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "Cohort"]
         # What Kueue admitted: the queue and the reserved amounts of each workload, by its name.
         self.admitted: dict[str, tuple[str, Amounts]] = {}
+        # Why the last one was refused that might have evicted others.
+        self.said = ""
 
     def plant(self) -> None:
         """Create everything and wait until Kueue has taken it all in."""
@@ -252,7 +254,7 @@ class KueueTree:
                 self._let_in(name, queue)
                 return victims
             if not self._wants(name):
-                refusal(self._reservation(name))
+                self.said = refusal(self._reservation(name)).message
                 delete(self._client, self._path(made, named=True))
                 return None
             self._sight.wait(
