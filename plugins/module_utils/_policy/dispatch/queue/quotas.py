@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer imp
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
+    Demands,
     charged_leaf,
     known_flavors,
     queue_named_by,

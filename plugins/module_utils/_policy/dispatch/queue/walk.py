@@ -226,7 +226,7 @@ class Queue:
         return at_least(demands, living_demand(self._world.pods.by_gang.get((record.namespace, record.uid), ())))
 
     def _charge_left(self, quotas: Quotas, charged: Collection[str]) -> None:
-        """Count pods of gangs that nothing else tells of: their records are gone, or only a newer version reads them."""
+        """Count pods of gangs that nothing else tells of: records are gone, or only a newer version reads them."""
         for (namespace, uid), pods in self._world.pods.by_gang.items():
             if uid in charged:
                 continue

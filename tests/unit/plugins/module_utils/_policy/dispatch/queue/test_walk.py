@@ -781,7 +781,7 @@ def test_an_open_entry_is_charged_although_its_record_does_not_tell():
     quota = tree(leaf("a", 2, hard=True))
     wanted = {"name": "w", "count": 2, "requests": {"cpu": "1"}}
     known = Gang("started", "default", tuple(declared_podsets([wanted], namespace="default")))
-    promises = {"started": Outstanding(known, {"w": 2})}
+    promises = {"started": Outstanding(known, {"w": 2}, queue="a")}
     queue = [of("a", "started", 2), of("a", "a1")]
     assert decide(queue, promises=promises, quota=quota, cpus=("64",)) == {"a1": "quota"}
 
