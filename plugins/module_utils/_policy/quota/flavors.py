@@ -64,8 +64,19 @@ def assign_flavors(
     Podsets are taken in their order, each with what those before it take. Where none fits, the flavor that is waited
     for is the first that could fit one day and has nodes.
     """
+    flavors, amounts = choose_flavors(usage, leaf, demands, has_nodes)
+    return FlavorAssignment(flavors, amounts, usage.answer(leaf, amounts))
+
+
+def choose_flavors(
+    usage: TreeUsage, leaf: str, demands: Mapping[str, Mapping[str, int]], has_nodes: NodesOf | None = None
+) -> tuple[dict[str, str], dict[FlavorResource, int]]:
+    """The flavor of each podset and what they charge together, without the numbers of an answer."""
     amounts: dict[FlavorResource, int] = {}
     flavors: dict[str, str] = {}
+    if len(usage.tree.flavor_names) == 1:
+        flavors = dict.fromkeys(demands, usage.tree.flavor_names[0])
+        return flavors, charged_amounts(usage.tree, demands, flavors)
     for name, demand in demands.items():
         choices = [
             (_rank(usage, leaf, amounts, flavored(usage.tree, flavor, demand), has_nodes, flavor, name), order, flavor)
@@ -73,7 +84,7 @@ def assign_flavors(
         ]
         flavors[name] = min(choices)[2]
         _add(amounts, flavored(usage.tree, flavors[name], demand))
-    return FlavorAssignment(flavors, amounts, usage.answer(leaf, amounts))
+    return flavors, amounts
 
 
 def _rank(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import NodesOf, assign_flavors
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import NodesOf, choose_flavors
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import find_leaf
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
@@ -30,15 +30,19 @@ def judge_quota(
     *,
     namespace_labels: Mapping[str, str] | None = None,
     has_nodes: NodesOf | None = None,
+    numbers: bool = True,
 ) -> QuotaStanding:
-    """Whether a gang of a namespace, which may name a queue, could start now as far as this tree is concerned."""
+    """Whether a gang of a namespace, which may name a queue, could start now as far as this tree is concerned.
+
+    Without the numbers nothing but the answer is worked out: most gangs are asked far more often than told.
+    """
     tree = usage.tree
     choice = find_leaf(tree, named, namespace, namespace_labels)
     if choice.leaf is None:
         return QuotaStanding(tree.name, "waits", reason=choice.reason, detail=choice.detail)
     leaf, path = choice.leaf.name, tree.path(choice.leaf.name)
-    assigned = assign_flavors(usage, leaf, demands, has_nodes)
-    found = assigned.answer
+    flavors, amounts = choose_flavors(usage, leaf, demands, has_nodes)
+    found = usage.answer(leaf, amounts) if numbers else usage.bare_answer(leaf, amounts)
     reason = choice.reason or (None if found.answer == "fits" else "quota")
     return QuotaStanding(
         tree=tree.name,
@@ -49,8 +53,8 @@ def judge_quota(
         borrows=found.borrows,
         reason=reason,
         detail=choice.detail,
-        flavors=assigned.flavors,
-        amounts=assigned.amounts,
+        flavors=flavors,
+        amounts=amounts,
         short=found.short,
         levels=found.levels,
         borrowers=borrowers(usage, leaf, found.short),

@@ -124,10 +124,19 @@ class TreeUsage:
             worst = max(level.short for level in found)
             if worst:
                 short[key] = worst
-        word: QuotaWord = "waits" if short else "fits"
-        if self.never_fits(leaf, amounts):
-            word = "never"
+        word = self._word(leaf, amounts, not short)
         return QuotaAnswer(word, self.borrows_with(leaf, amounts), short, tuple(levels))
+
+    def bare_answer(self, leaf: str, amounts: QuotaAmounts) -> QuotaAnswer:
+        """The answer for a demand without any numbers."""
+        word = self._word(leaf, amounts, self.fits(leaf, amounts))
+        return QuotaAnswer(word, self.borrows_with(leaf, amounts), {}, ())
+
+    def _word(self, leaf: str, amounts: QuotaAmounts, fits: bool) -> QuotaWord:
+        """The answer in a word for a demand that fits now or not."""
+        if fits:
+            return "fits"
+        return "never" if self.never_fits(leaf, amounts) else "waits"
 
     def standing(self, queue: str) -> tuple[QueueLevel, ...]:
         """The numbers of one queue, resource by resource, without any demand."""

@@ -6,9 +6,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
+
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import assign_flavors
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import borrowers, judge_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
-from ansible_collections.muster.kube.tests.support.quota_trees import GPU, gpus, queue, small_tree
+from ansible_collections.muster.kube.tests.support.quota_trees import (
+    GPU,
+    gpus,
+    queue,
+    random_charges,
+    random_tree,
+    small_tree,
+)
+from ansible_collections.muster.kube.tests.support.random_size import examples
 
 NAME = GPU.resource
 
@@ -62,3 +74,19 @@ def test_of_many_borrowers_those_that_hold_most_are_named():
     for number in range(9):
         found.charge(f"q{number}", gpus(number))
     assert [level.queue for level in borrowers(found, "lender", gpus(1))] == ["q8", "q7", "q6", "q5", "q4"]
+
+
+def test_answer_without_numbers_is_the_same_answer():
+    chance = random.Random(16)
+    seen = set()
+    for _number in range(examples(60)):
+        where = TreeUsage(random_tree(chance))
+        random_charges(chance, where, 6)
+        leaf = chance.choice(where.tree.leaves).name
+        demands = {name: {"cpu": 1000 * chance.randint(0, 5), NAME: chance.randint(0, 5)} for name in "ab"}
+        whole = judge_quota(where, leaf, "x", demands)
+        assert whole.amounts == assign_flavors(where, leaf, demands).amounts
+        bare = judge_quota(where, leaf, "x", demands, numbers=False)
+        assert bare == dataclasses.replace(whole, short={}, levels=(), borrowers=())
+        seen.add(whole.answer)
+    assert seen == {"fits", "waits", "never"}
