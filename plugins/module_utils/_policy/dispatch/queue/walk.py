@@ -205,8 +205,8 @@ class Queue:
                     charged.add(record.uid)
                     self._alone(record, partial(self._charge_started, quotas, record))
             for uid, item in self._promises.items():
-                record = self._records.get(uid)
-                quotas.charge_promised(item.gang, item.queue, record.labels if record is not None else {})
+                known = self._records.get(uid)
+                quotas.charge_promised(item.gang, item.queue, known.labels if known is not None else {})
             self._charge_left(quotas, charged)
         return quotas
 
