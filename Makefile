@@ -312,6 +312,8 @@ guide: install go
 	@cd $(RUN) && export ANSIBLE_COLLECTIONS_PATH=$(INSTALLED); trap "$(call remove_cluster,guide-test)" EXIT; \
 		$(call page,docs/first_gang.md,guide,guide-test) > guide.yml; \
 		ansible-playbook guide.yml | tee guide.log; grep -q 'train-b is queued' guide.log; \
+		export KUBECONFIG=$$(ansible localhost -m muster.kube.local_cluster_info -a name=guide-test | sed -n 's/.*"kubeconfig": "\(.*\)".*/\1/p'); \
 		$(call page,docs/first_gang.md,guide,guide-test,--own-cluster) > guide.yml; \
-		KUBECONFIG=$$(ansible localhost -m muster.kube.local_cluster_info -a name=guide-test | sed -n 's/.*"kubeconfig": "\(.*\)".*/\1/p') \
-		ansible-playbook guide.yml | tee guide.log; grep -q 'train-b is queued' guide.log
+		ansible-playbook guide.yml | tee guide.log; grep -q 'train-b is queued' guide.log; \
+		$(call page,docs/share.md,guide,guide-test,--own-cluster) > guide.yml; \
+		ansible-playbook guide.yml | tee guide.log; grep -q 'queue teams: short 2 nvidia.com/gpu' guide.log

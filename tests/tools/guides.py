@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
 
 # In the order in which a reader meets them.
 GUIDES = (
-    *("first_gang", "fit", "recipes", "dispatch", "report", "inspect", "dockerfile", "hardware", "components"),
+    *("first_gang", "share", "fit", "recipes", "dispatch", "report", "inspect", "dockerfile", "hardware", "components"),
     *("from_mcad", "from_amun", "benchmarks", "architecture", "protocol"),
 )
 NOTICE = """..
