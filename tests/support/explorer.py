@@ -17,21 +17,18 @@ import pprint
 import random
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
 from ansible_collections.muster.kube.tests.support.explorer_invariants import Deeds, violations
 from ansible_collections.muster.kube.tests.support.explorer_quota import (
-    BROKEN,
-    HOME,
-    MAP_NAME,
     QUEUES,
     TREE,
     QuotaReplay,
     Tree,
+    change_tree,
+    draw_change,
     draw_queue,
     draw_tree,
-    stored_tree,
 )
 from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier, Change, Denial, Object
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
@@ -121,7 +118,8 @@ def draw_shared(seed: int, drawn: t.Callable[[int], Course] = draw) -> Course:
         for kind, details, pause in course.operations
     ]
     for _change in range(chance.randint(0, 4)):
-        operation: Operation = ("tree", _tree_change(chance), chance.choice((0.0, 0.2, 1.0, 5.0, 12.0)))
+        changed = draw_change(chance, NAMESPACES)
+        operation: Operation = ("tree", {"tree": changed}, chance.choice((0.0, 0.2, 1.0, 5.0, 12.0)))
         operations.insert(chance.randint(0, len(operations)), operation)
     for _change in range(chance.randint(0, 3)):
         details = {"which": chance.randint(0, 9), "how": chance.choice(("queue", "label"))}
@@ -137,12 +135,6 @@ def draw_shared(seed: int, drawn: t.Callable[[int], Course] = draw) -> Course:
     tree = draw_tree(chance, NAMESPACES) if chance.random() < 0.85 else None
     pod_end = chance.choice((0.2, 0.2, 8.0))
     return dataclasses.replace(course, operations=tuple(operations), tree=tree, pod_end=pod_end)
-
-
-def _tree_change(chance: random.Random) -> dict[str, t.Any]:
-    """Somebody stores another tree, breaks it or deletes it."""
-    kind = chance.choices(("tree", "broken", "gone"), (8, 1, 1))[0]
-    return {"tree": draw_tree(chance, NAMESPACES)} if kind == "tree" else {"tree": kind}
 
 
 def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Operation:
@@ -445,18 +437,8 @@ class Explorer:
             self.stage.cluster.remove("configmaps", *place)
 
     def _tree(self, tree: Tree | str) -> None:
-        """An operator stores a tree, breaks its text, or deletes it."""
-        cluster = self.stage.cluster
-        there = cluster.get("configmaps", HOME, MAP_NAME) is not None
-        if tree == "gone":
-            if there:
-                cluster.remove("configmaps", HOME, MAP_NAME)
-            return
-        wanted = {"data": {TREE_KEY: BROKEN}} if isinstance(tree, str) else stored_tree(tree)
-        if there:
-            cluster.change("configmaps", HOME, MAP_NAME, lambda raw: raw.update(data=wanted["data"]))
-        elif not isinstance(tree, str):
-            cluster.add("configmaps", wanted)
+        """An operator changes the quota tree."""
+        change_tree(self.stage.cluster, tree)
 
     def _move(self, which: int, how: str, name: str | None) -> None:
         """A user names another queue, in the text of a gang or by a label."""

@@ -5,8 +5,8 @@
 """Quota in random courses: trees as plain values, and a slow oracle that counts them without the product's arithmetic.
 
 A tree here is a pool with leaves right below its root: {"extra": cpus, "leaves": {name: {"nominal": cpus, "most": cpus
-that may be borrowed or None, "namespaces": [...], "default": bool, "stop": word}}}. Everything may be used that the root
-has, and by one leaf its nominal and what it may borrow; nothing else is to know.
+that may be borrowed or None, "namespaces": [...], "default": bool, "stop": word}}}. Everything may be used that the
+root has, and by one leaf its nominal and what it may borrow; nothing else is to know.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL, tree_text
+from ansible_collections.muster.kube.tests.support.memory_cluster import MemoryCluster
 
 Object = dict[str, t.Any]
 Tree = dict[str, t.Any]
@@ -28,7 +29,10 @@ HOME = "muster-system"
 MAP_NAME = "muster-quota-default"
 TREE = "default"
 QUEUES = ("x", "y", "z")
-BROKEN = "{"
+# What becomes of a tree besides another one.
+BROKEN = "broken"
+GONE = "gone"
+_BROKEN_TEXT = "{"
 # What trees are called that nobody can read, and where there is none.
 UNREADABLE = "unreadable"
 NO_TREE = "none"
@@ -83,6 +87,25 @@ def stored_tree(tree: Tree) -> Object:
     text = tree_text(read_tree(TREE, {"queues": queues, "over_capacity": "warn"}))
     metadata = {"name": MAP_NAME, "namespace": HOME, "labels": {TREE_LABEL: TREE}}
     return {"metadata": metadata, "data": {TREE_KEY: text}}
+
+
+def change_tree(cluster: MemoryCluster, tree: Tree | str) -> None:
+    """An operator stores a tree, breaks its text, or deletes it."""
+    there = cluster.get("configmaps", HOME, MAP_NAME) is not None
+    if tree == GONE:
+        cluster.remove("configmaps", HOME, MAP_NAME)
+        return
+    wanted = {"data": {TREE_KEY: _BROKEN_TEXT}} if isinstance(tree, str) else stored_tree(tree)
+    if there:
+        cluster.change("configmaps", HOME, MAP_NAME, lambda raw: raw.update(data=wanted["data"]))
+    elif not isinstance(tree, str):
+        cluster.add("configmaps", wanted)
+
+
+def draw_change(chance: random.Random, namespaces: t.Sequence[str]) -> Tree | str:
+    """What somebody makes of a tree: another one most of the time."""
+    kind = chance.choices(("tree", BROKEN, GONE), (8, 1, 1))[0]
+    return draw_tree(chance, namespaces) if kind == "tree" else kind
 
 
 # The oracle.

@@ -5,7 +5,7 @@
 """Check mode of gang and the next real run agree on every gang, in whatever situation a cluster is.
 
 Drawn are tasks that queue, change, suspend, replace, rerun, start and remove gangs in records of both kinds, beside
-gangs that wait, run, end, fail, and are edited or deleted by others, and servers that refuse their objects.
+gangs that wait, run, end, fail, and are edited or deleted by others, servers that refuse objects, and quota trees.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.explorer_quota import (
+    change_tree,
+    draw_change,
+    draw_queue,
+    draw_tree,
+)
 from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
 
@@ -44,7 +50,9 @@ BUSY = "is a dispatcher running?"
 class Course:
     """One cluster in memory, what happens to it, and the tasks of its user, drawn by a seed."""
 
-    def __init__(self, stage: MemoryStage, chance: random.Random) -> None:
+    def __init__(self, stage: MemoryStage, chance: random.Random, shared: random.Random | None = None) -> None:
+        """With shared the cluster has a quota tree, which is drawn by it."""
+        self.shared = shared
         self.stage = stage
         self.cluster = stage.cluster
         self.chance = chance
@@ -54,9 +62,13 @@ class Course:
         if chance.random() < 0.7:
             self.cluster.serve_wrappers(ours=chance.random() < 0.8)
         self.others = stage.dispatcher("others", ["a"])
+        if shared is not None:
+            change_tree(self.cluster, draw_tree(shared, ("a",)))
 
     def happen(self) -> None:
         """A few things between two tasks."""
+        if self.shared is not None and self.shared.random() < 0.3:
+            change_tree(self.cluster, draw_change(self.shared, ("a",)))
         if self.chance.random() < 0.7:
             self.others.cycle()
             self.others.release()
@@ -101,7 +113,8 @@ class Course:
 
     def ask(self, name: str, state: str) -> GangAsk:
         """One gang of a task: what is there already, something else, or only its name."""
-        settings = GangSettings(priority=self.chance.choice((None, None, 5)))
+        wish = draw_queue(self.shared) if self.shared is not None else {}
+        settings = GangSettings(priority=self.chance.choice((None, None, 5)), queue=wish.get("queue"))
         if state != "present" and self.chance.random() < 0.7:
             return GangAsk(GangSource(name=name, namespace="a"))
         known = self.cluster.get("configmaps", "a", name)
@@ -181,7 +194,7 @@ def compare(told: GangAnswer | MusterError, done: GangAnswer | MusterError) -> N
 def test_check_mode_and_the_next_run_agree(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = 10_000 * SEED + number
     with MemoryStage(seed) as stage:
-        course = Course(stage, random.Random(seed))
+        course = Course(stage, random.Random(seed), random.Random(-seed) if number % 2 else None)
         monkeypatch.setattr(run, "run_dispatch", course.dispatch)
         for step in range(STEPS):
             course.happen()

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL, tree_text
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault
 
@@ -149,3 +150,168 @@ def test_whatever_happens_to_one_write_no_quota_is_given_twice(stage: MemoryStag
             stage.cluster.remove("configmaps", namespace, name)
         assert stage.run_until(lambda: not any(stage.cluster.all("pods", place) for place in "ab"))
     assert stage.crashes == []
+
+
+# What was started counts until nothing of it is left, whatever becomes of its record.
+
+
+@pytest.fixture
+def slow() -> t.Iterator[MemoryStage]:
+    """The same with pods that take 30 seconds to go."""
+    with MemoryStage(1, Pace(stop=30.0)) as made:
+        for name in ("a", "b"):
+            made.add_namespace(name)
+        made.add_nodes(*cases.node_pool("p", 2))
+        yield made
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("queue", ["x", None])
+def test_pods_of_a_deleted_record_count_until_they_go(slow: MemoryStage, queue: str | None, mirrored: bool) -> None:
+    """They name their queue; those of gangs that named none count for the queue of their namespace."""
+    declare(slow, leaf("x", 3, hard=True, **({} if queue else {"namespaces": ["a", "b"]})), leaf("y", 3))
+    named = {"queue": queue} if queue else {}
+    submit(slow, "one", 2, **named)
+    slow.start("d", mirrored=mirrored)
+    assert slow.run_until(lambda: state(slow, "one")["phase"] == "running")
+    slow.cluster.remove("configmaps", "a", "one")
+    submit(slow, "two", 2, "b", **named)
+    submit(slow, "small", 1, "b", **named)
+    assert slow.run_until(lambda: state(slow, "small", "b")["phase"] == "running", 20)
+    assert state(slow, "two", "b")["verdict"]["reason"] == "quota"
+    assert slow.run_until(lambda: state(slow, "two", "b")["phase"] == "running", 60)
+    assert not slow.cluster.all("pods", "a")
+
+
+def test_pods_use_nothing_of_a_queue_that_is_not_for_them(stage: MemoryStage) -> None:
+    """Neither those that a user made by hand nor those that pretend to be of a gang of another team."""
+    declare(stage, leaf("x", 2, hard=True, namespaces=["a"]), leaf("y", 2, hard=True, namespaces=["b"]))
+    labels = {"muster.kube/gang": "nobody", "muster.kube/queue": "x"}
+    owner = cases.config_map("owner")
+    owner["metadata"]["namespace"] = "b"
+    uid = stage.cluster.add("configmaps", owner)["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+    for name, owners in (("bare", []), ("owned", [reference])):
+        pod = cases.pod(name, "b", "p", node="p-n0", cpu="1")
+        pod["metadata"].update(labels=labels, ownerReferences=owners)
+        stage.cluster.add("pods", pod)
+    submit(stage, "one", 2, "a")
+    submit(stage, "two", 2, "b")
+    submit(stage, "three", 1, "b")
+    stage.start("d")
+    names = {"one": "a", "two": "b", "three": "b"}
+    stage.run_for(30)
+    assert phases(stage, **names) == {"one": "running", "two": "queued", "three": "running"}
+
+
+def test_a_gang_is_charged_for_pods_that_it_made_besides(stage: MemoryStage) -> None:
+    declare(stage, leaf("x", 4, hard=True))
+    submit(stage, "one", 1, queue="x")
+    stage.start("d")
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "running")
+    larger = {"parallelism": 3, "completions": 3}
+    stage.cluster.change("jobs", "a", "one-j", lambda raw: raw["spec"].update(larger))
+    assert stage.run_until(lambda: len(stage.cluster.all("pods", "a")) == 3, 30)
+    stage.run_for(10)
+    submit(stage, "two", 2, queue="x")
+    submit(stage, "small", 1, queue="x")
+    assert stage.run_until(lambda: state(stage, "small")["phase"] == "running", 30)
+    assert state(stage, "two")["verdict"]["reason"] == "quota"
+
+
+@pytest.mark.parametrize("who", [["a"], ["b"], None])
+@pytest.mark.parametrize("edit", ["objects", "queue", "label", "text"])
+def test_whatever_is_edited_after_a_start_moves_none_of_its_quota(
+    stage: MemoryStage, edit: str, who: list[str] | None
+) -> None:
+    """Not even for runs that it is none of the gangs of."""
+    declare(stage, leaf("x", 3, hard=True), leaf("y", 3, hard=True))
+    submit(stage, "one", 2, queue="x")
+    stage.start("d", turn=1)
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "running")
+    stage.kill("d")
+
+    def change(raw: cases.Object) -> None:
+        data = json.loads(raw["data"]["gang.json"])
+        if edit == "objects":
+            data["objects"] = [cases.job("one-k", "p", 1, cpu="500m")]
+        elif edit == "queue":
+            data["queue"] = "y"
+        elif edit == "label":
+            raw["metadata"]["labels"]["default"] = "y"
+        raw["data"]["gang.json"] = "{" if edit == "text" else json.dumps(data)
+
+    stage.cluster.change("configmaps", "a", "one", change)
+    for place in ("a", "b"):
+        submit(stage, f"two-{place}", 2, place, queue="x")
+        submit(stage, f"small-{place}", 1, place, queue="x")
+    stage.start("e", who)
+    place = "a" if who is None else who[0]
+    assert stage.run_until(lambda: state(stage, f"small-{place}", place)["phase"] == "running", 60)
+    stage.run_for(10)
+    started = [
+        name
+        for name in ("two-a", "two-b", "small-a", "small-b")
+        if state(stage, name, name[-1])["phase"] not in ("queued", "failed")
+    ]
+    assert started == [f"small-{place}"]
+    assert state(stage, "one")["charged"] == [{"tree": "default", "queue": "x"}]
+
+
+# What others may write.
+
+
+def test_only_the_tree_beside_the_lease_under_its_own_name_counts(stage: MemoryStage) -> None:
+    small = tree_text(read_tree("default", {"queues": [{"name": "all"}, leaf("x", 1, hard=True, default=True)]}))
+    for namespace, name in (("a", TREE), ("muster-system", "muster-quota-other"), ("muster-system", "default")):
+        metadata = {"name": name, "namespace": namespace, "labels": {TREE_LABEL: "default"}}
+        stage.cluster.add("configmaps", {"metadata": metadata, "data": {TREE_KEY: small}})
+    submit(stage, "one", 4)
+    stage.start("d")
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "running", 30)
+    assert "charged" not in state(stage, "one")
+
+
+def test_what_a_gang_says_of_its_queue_gives_it_no_quota_of_others(stage: MemoryStage) -> None:
+    """The label wins over the text, and neither gives a right to a queue of other namespaces."""
+    declare(
+        stage,
+        leaf("x", 2, hard=True, namespaces=["a"]),
+        leaf("y", 4, hard=True, namespaces=["b"]),
+        leaf("open", 1, hard=True, default=True),
+    )
+    submit(stage, "theirs", 1, "a", queue="y")
+    submit(stage, "label", 1, "a", queue="x", labels={"default": "y"})
+    submit(stage, "text", 2, "a", queue="y", labels={"default": "x"})
+    submit(stage, "above", 1, "a", queue="all")
+    submit(stage, "unknown", 1, "a", queue="none-such")
+    stage.start("d")
+    assert stage.run_until(lambda: state(stage, "text")["phase"] == "running", 30)
+    stage.run_for(10)
+    told = {name: state(stage, name)["verdict"]["reason"] for name in ("theirs", "label", "above", "unknown")}
+    assert told == {
+        "theirs": "queue_forbidden",
+        "label": "queue_forbidden",
+        "above": "queue_unknown",
+        "unknown": "queue_unknown",
+    }
+    assert state(stage, "text")["charged"] == [{"tree": "default", "queue": "x"}]
+
+
+def test_gangs_that_use_nothing_that_is_counted_start_and_huge_ones_wait(stage: MemoryStage) -> None:
+    declare(stage, leaf("x", 0, hard=True, default=True))
+    huge = cases.job("huge-j", "p", 2**31 - 1, cpu="1e9")
+    objects = {
+        "none": [cases.config_map("c")],
+        "other": [cases.job("other-j", "p", 2, memory="1Gi")],
+        "huge": [huge],
+        "small": [cases.job("small-j", "p", 1, cpu="1m")],
+    }
+    for name, made in objects.items():
+        stage.cluster.add("configmaps", cases.gang_record(name, "a", made))
+    stage.start("d")
+    assert stage.run_until(lambda: state(stage, "other")["phase"] == "running", 60)
+    stage.run_for(10)
+    assert phases(stage, huge="a", small="a") == {"huge": "queued", "small": "queued"}
+    assert state(stage, "none")["phase"] not in ("queued", "failed")
+    assert {state(stage, name)["verdict"]["answer"] for name in ("huge", "small")} == {"never"}

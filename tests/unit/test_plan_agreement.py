@@ -5,8 +5,8 @@
 """Check mode and the next cycle agree, decision by decision, in whatever situation a cluster is.
 
 Drawn are gangs that grant rights, lie elsewhere or hold what no gang may hold, wrappers that another controller writes,
-records that are edited, suspended or deleted while they run, quotas, answers of the server by which it refuses objects,
-accounts that do not see all namespaces, and dispatchers that follow one another.
+records that are edited, suspended or deleted while they run, quotas, quota trees that change, answers of the server by
+which it refuses objects, accounts that do not see all namespaces, and dispatchers that follow one another.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Decision
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.explorer_quota import (
+    TREE,
+    change_tree,
+    draw_change,
+    draw_queue,
+    draw_tree,
+)
 from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier, Denial
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import (
     LEASE,
@@ -46,7 +53,9 @@ NO_JOBS = Denial(WE, {"create"}, {"jobs"}, {"c"})
 class Course:
     """One cluster in memory and what happens to it, drawn by a seed."""
 
-    def __init__(self, stage: MemoryStage, chance: random.Random) -> None:
+    def __init__(self, stage: MemoryStage, chance: random.Random, shared: random.Random | None = None) -> None:
+        """With shared the cluster has a quota tree, which is drawn by it."""
+        self.shared = shared
         self.stage = stage
         self.cluster = stage.cluster
         self.chance = chance
@@ -60,6 +69,8 @@ class Course:
         self.others = stage.dispatcher("two", ["b"])
         if chance.random() < 0.4:
             self.add_quota()
+        if shared is not None:
+            change_tree(self.cluster, draw_tree(shared, ("a", "b", "c")))
 
     def add_quota(self) -> None:
         """Let the namespace have a few pods only."""
@@ -71,6 +82,8 @@ class Course:
 
     def happen(self) -> None:
         """A few things at once."""
+        if self.shared is not None and self.shared.random() < 0.3:
+            change_tree(self.cluster, draw_change(self.shared, ("a", "b", "c")))
         for _number in range(self.chance.randrange(3)):
             self.submit(self.chance.choices("abc", (7, 2, 1))[0])
         for event in (self.edit, self.suspend, self.delete, self.change_dispatcher):
@@ -107,7 +120,11 @@ class Course:
             "suspended": self.chance.random() < 0.1,
         }
         given = {key: value for key, value in options.items() if value is not None}
-        self.cluster.add("configmaps", cases.gang_record(name, namespace, objects, **given))
+        wish = draw_queue(self.shared) if self.shared is not None else {}
+        label = wish.pop("label", None)
+        record = cases.gang_record(name, namespace, objects, **given, **wish)
+        record["metadata"]["labels"].update({} if label is None else {TREE: label})
+        self.cluster.add("configmaps", record)
 
     def objects(self, name: str) -> list[cases.Object]:
         """A Job, sometimes beside something that no gang may hold."""
@@ -249,9 +266,9 @@ def compare(course: Course) -> None:
     told, stood, before = foreseen(course.ours), course.phases(), course.cluster.clock.now
     done = course.ours.cycle().session.journal.take()[0]
     # When a gang that is being stopped has gone depends on what the cycle itself finds and deletes. Once it has, it may
-    # be started again before others.
+    # be started again before others, and others of its queue have its quota.
     going = {gang for gang, phase in stood.items() if phase in UNDOING}
-    back = any(item.gang in going and item.action == "start" for item in done)
+    back = any(item.gang in going and (item.action == "start" or course.shared is not None) for item in done)
     skipped = {"start", "wait"} if back else set()
     # Taking the Lease and asking a webhook again take time, in which more gangs expire.
     late = {"expire"} if course.cluster.clock.now > before else set()
@@ -269,7 +286,7 @@ def compare(course: Course) -> None:
 def test_check_mode_and_the_next_cycle_agree(number: int) -> None:
     seed = 10_000 * SEED + number
     with MemoryStage(seed) as stage:
-        course = Course(stage, random.Random(seed))
+        course = Course(stage, random.Random(seed), random.Random(-seed) if number % 2 else None)
         for step in range(STEPS):
             course.happen()
             try:

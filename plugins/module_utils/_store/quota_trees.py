@@ -43,8 +43,9 @@ class StoredTree:
 
     @property
     def foreign(self) -> bool:
-        """Whether the ConfigMap has the name of a tree and does not say that it holds one."""
-        return (self.raw["metadata"].get("labels") or {}).get(TREE_LABEL) != self.name
+        """Whether the ConfigMap has the name of a tree and does not say that it holds one, or says so under another."""
+        told = (self.raw["metadata"].get("labels") or {}).get(TREE_LABEL)
+        return told != self.name or self.raw["metadata"]["name"] != configmap_name(self.name)
 
 
 def decode_tree(raw: Object) -> StoredTree:
