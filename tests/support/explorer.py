@@ -52,9 +52,9 @@ MOST_CYCLES = 150
 CYCLES_PER_SECOND = 2.0
 # Details that an operation can do without.
 _OPTIONAL = ("priority", "services", "finalizer", "ready", "times", "meanwhile", "queue", "label")
-# A start rests on a tree that was there so many seconds before its ticket; mirrors show it later when watches fail.
-TREE_SECONDS = 4 * LEASE.seconds
-LATE_SECONDS = 30.0
+# A start rests on a tree that was there at most so many seconds before its ticket, and mirrors show it a little later.
+TREE_SECONDS = LEASE.seconds
+LATE_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -297,7 +297,9 @@ class Explorer:
         """What judges quota, where there ever was any."""
         if self.course.tree is None and not any(kind == "tree" for kind, _details, _pause in self.course.operations):
             return None
-        return QuotaReplay(TREE_SECONDS + (LATE_SECONDS if self.course.mirrored else 0.0))
+        watches = [details.get("seconds", 0.0) for kind, details, _pause in self.course.operations if kind == "watch"]
+        late = LATE_SECONDS + max(watches, default=0.0) if self.course.mirrored else 0.0
+        return QuotaReplay(TREE_SECONDS + late)
 
     def _start(self, name: str, namespaces: tuple[str, ...] | None) -> None:
         """A process; the one for all namespaces keeps the Lease longer, and so does who reads from mirrors."""

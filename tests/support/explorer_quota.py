@@ -178,7 +178,10 @@ class Timeline:
     values: list[t.Any] = dataclasses.field(default_factory=list)
 
     def note(self, at: float, value: t.Any) -> None:
-        """From now on."""
+        """From now on; what was there before the beginning is nothing that anybody saw."""
+        if at <= 0.0:
+            self.moments.clear()
+            self.values.clear()
         self.moments.append(at)
         self.values.append(value)
 
