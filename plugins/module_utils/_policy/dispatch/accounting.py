@@ -53,8 +53,8 @@ class PodIndex:
 class Outstanding:
     """Pods of a gang that have no node yet: so many per podset, confined to hosts where it was steered.
 
-    existing says how many of them exist already, waiting which those are, by namespace and name. queue is the one that an
-    open entry of the batch names.
+    existing says how many of them exist already, waiting which those are, by namespace and name. queue is the one
+    that an open entry of the batch names.
     """
 
     gang: Gang
