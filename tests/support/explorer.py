@@ -52,9 +52,9 @@ MOST_CYCLES = 150
 CYCLES_PER_SECOND = 2.0
 # Details that an operation can do without.
 _OPTIONAL = ("priority", "services", "finalizer", "ready", "times", "meanwhile", "queue", "label")
-# A start rests on a tree that was there so many seconds before its ticket; mirrors show it later when watches fail.
-TREE_SECONDS = 4 * LEASE.seconds
-LATE_SECONDS = 30.0
+# A start rests on a tree that was there at most so many seconds before its ticket, and mirrors show it a little later.
+TREE_SECONDS = LEASE.seconds
+LATE_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,27 +114,33 @@ def draw_shared(seed: int, drawn: t.Callable[[int], Course] = draw) -> Course:
     """The same course in a cluster that is shared by a quota tree, which changes meanwhile."""
     course, chance = drawn(seed), random.Random(seed + 2_000_000_000)
     operations = [
-        (kind, {**details, **draw_queue(chance)} if kind == "submit" else details, pause)
+        (kind, _in_queue(chance, details) if kind == "submit" else details, pause)
         for kind, details, pause in course.operations
     ]
-    for _change in range(chance.randint(0, 4)):
-        changed = draw_change(chance, NAMESPACES)
-        operation: Operation = ("tree", {"tree": changed}, chance.choice((0.0, 0.2, 1.0, 5.0, 12.0)))
-        operations.insert(chance.randint(0, len(operations)), operation)
+    more: list[tuple[str, dict[str, t.Any]]] = []
+    for number in range(chance.randint(2, 6)):
+        more.append(("submit", _in_queue(chance, _gang(chance, 50 + number))))
     for _change in range(chance.randint(0, 3)):
-        details = {"which": chance.randint(0, 9), "how": chance.choice(("queue", "label"))}
-        details["name"] = chance.choice((*QUEUES, None, "none-such"))
-        operations.insert(chance.randint(1, len(operations)), ("move", details, chance.choice((0.0, 0.2, 1.0, 5.0))))
-    for _deletion in range(chance.randint(0, 2)):
-        operation = ("delete", {"which": chance.randint(0, 9)}, chance.choice((0.0, 0.2, 1.0)))
-        operations.insert(chance.randint(1, len(operations)), operation)
-    for number in range(chance.randint(0, 3)):
-        gang = {**_gang(chance, 50 + number), **draw_queue(chance)}
-        operation = ("submit", gang, chance.choice((0.0, 0.2, 1.0)))
-        operations.insert(chance.randint(0, len(operations)), operation)
+        more.append(("tree", {"tree": draw_change(chance, NAMESPACES)}))
+    for _change in range(chance.randint(0, 3)):
+        name = chance.choice((*QUEUES, None, "none-such"))
+        more.append(("move", {"which": chance.randint(0, 9), "how": chance.choice(("queue", "label")), "name": name}))
+    for _deletion in range(chance.randint(0, 3)):
+        more.append(("delete", {"which": chance.randint(0, 9)}))
+    for kind, details in more:
+        place = chance.randint(0, len(operations))
+        operations.insert(place, (kind, details, chance.choice((0.0, 0.2, 1.0, 1.0, 5.0))))
     tree = draw_tree(chance, NAMESPACES) if chance.random() < 0.85 else None
     pod_end = chance.choice((0.2, 0.2, 8.0))
     return dataclasses.replace(course, operations=tuple(operations), tree=tree, pod_end=pod_end)
+
+
+def _in_queue(chance: random.Random, gang: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A gang that names a queue or not; most are small, so that several want the same quota."""
+    if chance.random() < 0.6:
+        gang = {**gang, "jobs": [{**gang["jobs"][0], "pods": chance.randint(1, 3), "cpu": "1"}]}
+        gang.pop("ready", None)
+    return {**gang, **draw_queue(chance)}
 
 
 def _operation(chance: random.Random, number: int, names: t.Sequence[str]) -> Operation:
@@ -291,7 +297,9 @@ class Explorer:
         """What judges quota, where there ever was any."""
         if self.course.tree is None and not any(kind == "tree" for kind, _details, _pause in self.course.operations):
             return None
-        return QuotaReplay(TREE_SECONDS + (LATE_SECONDS if self.course.mirrored else 0.0))
+        watches = [details.get("seconds", 0.0) for kind, details, _pause in self.course.operations if kind == "watch"]
+        late = LATE_SECONDS + max(watches, default=0.0) if self.course.mirrored else 0.0
+        return QuotaReplay(TREE_SECONDS + late)
 
     def _start(self, name: str, namespaces: tuple[str, ...] | None) -> None:
         """A process; the one for all namespaces keeps the Lease longer, and so does who reads from mirrors."""
@@ -446,11 +454,8 @@ class Explorer:
         def move(record: Object) -> None:
             """Only there."""
             if how == "queue":
-                data = json.loads(record["data"]["gang.json"])
-                data["queue"] = name
-                record["data"]["gang.json"] = json.dumps(
-                    {key: value for key, value in data.items() if value is not None}
-                )
+                data = {**json.loads(record["data"]["gang.json"]), "queue": name}
+                record["data"]["gang.json"] = json.dumps(data)
             elif name is None:
                 record["metadata"]["labels"].pop(TREE, None)
             else:

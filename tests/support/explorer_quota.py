@@ -5,8 +5,8 @@
 """Quota in random courses: trees as plain values, and a slow oracle that counts them without the product's arithmetic.
 
 A tree here is a pool with leaves right below its root: {"extra": cpus, "leaves": {name: {"nominal": cpus, "most": cpus
-that may be borrowed or None, "namespaces": [...], "default": bool, "stop": word}}}. Everything may be used that the
-root has, and by one leaf its nominal and what it may borrow; nothing else is to know.
+that may be borrowed, "namespaces": [...], "default": bool, "stop": word}}}. Everything may be used that the root has,
+and by one leaf its nominal and what it may borrow.
 """
 
 from __future__ import annotations
@@ -46,20 +46,21 @@ def draw_tree(chance: random.Random, namespaces: t.Sequence[str]) -> Tree:
     """A tree of a few small leaves: some hard, some for a namespace, perhaps one for all others."""
     leaves: dict[str, Tree] = {}
     free = list(namespaces)
-    for name in QUEUES[: chance.randint(1, 3)]:
-        leaf: Tree = {"nominal": chance.choice((0, 1, 2, 3, 4, 6))}
-        most = chance.choice((0, 0, 1, None))
+    for name in QUEUES[: chance.choice((1, 2, 2, 3))]:
+        leaf: Tree = {"nominal": chance.choice((0, 1, 2, 3, 4, 4))}
+        most = chance.choice((0, 0, 1, None, None))
         if most is not None:
             leaf["most"] = most
-        if free and chance.random() < 0.5:
-            leaf["namespaces"] = [
-                free.pop(chance.randrange(len(free))) for _turn in range(chance.choice((1, 1, 2))) if free
-            ]
-        if chance.random() < 0.1:
+        if chance.random() < 0.3:
+            chance.shuffle(free)
+            leaf["namespaces"] = [free.pop() for _turn in range(min(len(free), chance.choice((1, 1, 2))))]
+        if not leaf.get("namespaces"):
+            leaf.pop("namespaces", None)
+        if chance.random() < 0.05:
             leaf["stop"] = "hold"
         leaves[name] = leaf
     open_leaves = [name for name, leaf in leaves.items() if "namespaces" not in leaf]
-    if open_leaves and chance.random() < 0.7:
+    if open_leaves and chance.random() < 0.8:
         leaves[chance.choice(open_leaves)]["default"] = True
     return {"extra": chance.choice((0, 0, 1, 2)), "leaves": leaves}
 
@@ -67,9 +68,9 @@ def draw_tree(chance: random.Random, namespaces: t.Sequence[str]) -> Tree:
 def draw_queue(chance: random.Random) -> Tree:
     """What a gang says of its queue: nothing, a queue, perhaps one that nobody knows, in its text or as a label."""
     names: dict[str, t.Any] = {}
-    if chance.random() < 0.5:
-        names["queue"] = chance.choice((*QUEUES, *QUEUES, *QUEUES, "all", "none-such"))
-    if chance.random() < 0.15:
+    if chance.random() < 0.6:
+        names["queue"] = chance.choices((*QUEUES, "all", "none-such"), (12, 6, 3, 1, 1))[0]
+    if chance.random() < 0.1:
         names["label"] = chance.choice(QUEUES)
     return names
 
@@ -177,7 +178,10 @@ class Timeline:
     values: list[t.Any] = dataclasses.field(default_factory=list)
 
     def note(self, at: float, value: t.Any) -> None:
-        """From now on."""
+        """From now on; what was there before the beginning is nothing that anybody saw."""
+        if at <= 0.0:
+            self.moments.clear()
+            self.values.clear()
         self.moments.append(at)
         self.values.append(value)
 
@@ -260,10 +264,8 @@ class QuotaReplay:
             _put(self._records, uid, obj, gone)
         elif plural == "configmaps" and labels.get("muster.kube/ticket") == "true":
             _put(self._tickets, uid, obj, gone)
-            if (
-                not gone
-                and self._begun.get(labels["muster.kube/gang"], ({}, 0.0))[0].get("metadata", {}).get("uid") != uid
-            ):
+            # Nobody changes a ticket, so that it is the first time.
+            if not gone:
                 self._begun[labels["muster.kube/gang"]] = (obj, at)
         elif plural == "jobs" and "muster.kube/gang" in labels:
             _put(self._jobs, uid, obj, gone)
@@ -280,10 +282,8 @@ class QuotaReplay:
         if before is None:
             return
         old, new = (json.loads(state_text_of(item)) for item in (before, now))
-        same = (old.get("attempt"), old.get("phase") in STARTED) == (new.get("attempt"), True) and new.get(
-            "phase"
-        ) in STARTED
-        if same and old.get("charged") != new.get("charged"):
+        started = old.get("phase") in STARTED and new.get("phase") in STARTED
+        if started and old.get("attempt") == new.get("attempt") and old.get("charged") != new.get("charged"):
             self.found.append(f"moved: {_key(now)} was charged to {old.get('charged')} and is to {new.get('charged')}")
 
     def used(self, view: TreeView, but: str | None = None) -> collections.Counter[str | None]:

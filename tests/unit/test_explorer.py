@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.tests.support.explorer import (
     Course,
     draw,
     draw_mirrored,
+    draw_shared,
     explore,
     rules_of,
     shrink,
@@ -205,14 +206,35 @@ BROKEN = {
         ),
         dispatchers=A_AND_ALL,
     ),
+    # The same of one that cannot see what is used of a quota tree and one that can.
+    "restless, blind to quota": Course(
+        seed=42,
+        operations=(gang("a", "g1", {"pods": 3, "cpu": "1"}, queue="y", pause=5.0),),
+        dispatchers=A_AND_ALL,
+        narrow=True,
+        tree={"extra": 0, "leaves": {"x": {"nominal": 3}, "y": {"nominal": 0, "most": 1}}},
+    ),
+    # The pods of a gang use its quota while they end, although its record is gone.
+    "overshoot": Course(
+        seed=106,
+        operations=(
+            gang("b", "g1", {"pods": 4, "cpu": "1"}, queue="x", pause=5.0),
+            gang("a", "g2", {"pods": 4, "cpu": "1"}, queue="x", pause=1.0),
+            ("delete", {"which": 1}, 5.0),
+        ),
+        dispatchers=ALONE,
+        pod_end=8.0,
+        tree={"extra": 0, "leaves": {"x": {"nominal": 4, "most": 0}}},
+    ),
 }
 
 
 @pytest.mark.parametrize("drawn", [draw, draw_mirrored], ids=["listed", "mirrored"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_everything_is_in_order_after_any_course(part: int, drawn: t.Callable[[int], Course]) -> None:
-    for seed in range(SEED * 100_000 + part, SEED * 100_000 + COURSES, PARTS):
-        course = drawn(seed)
+    for place, seed in enumerate(range(SEED * 100_000 + part, SEED * 100_000 + COURSES, PARTS)):
+        # Every third cluster is shared by a quota tree.
+        course = draw_shared(seed, drawn) if place % 3 == 2 else drawn(seed)
         broken = rules_of(explore(course))
         if broken:
             rule = min(broken)

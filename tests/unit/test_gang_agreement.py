@@ -5,7 +5,7 @@
 """Check mode of gang and the next real run agree on every gang, in whatever situation a cluster is.
 
 Drawn are tasks that queue, change, suspend, replace, rerun, start and remove gangs in records of both kinds, beside
-gangs that wait, run, end, fail, and are edited or deleted by others, servers that refuse objects, and quota trees.
+gangs that wait, run, end, fail, and are edited or deleted by others, servers that refuse their objects, and trees.
 """
 
 from __future__ import annotations

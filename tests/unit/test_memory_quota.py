@@ -167,7 +167,9 @@ def slow() -> t.Iterator[MemoryStage]:
 
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("queue", ["x", None])
-def test_pods_of_a_deleted_record_count_until_they_go(slow: MemoryStage, queue: str | None, mirrored: bool) -> None:
+def test_pods_count_until_they_are_gone_after_their_record(
+    slow: MemoryStage, queue: str | None, mirrored: bool
+) -> None:
     """They name their queue; those of gangs that named none count for the queue of their namespace."""
     declare(slow, leaf("x", 3, hard=True, **({} if queue else {"namespaces": ["a", "b"]})), leaf("y", 3))
     named = {"queue": queue} if queue else {}

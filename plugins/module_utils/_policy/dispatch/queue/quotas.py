@@ -181,7 +181,8 @@ class Quotas:
         for leaf in lines:
             yield from hopeless(leaf)
         heads = (head(leaf) for leaf in lines)
-        order = FairOrder(next(iter(self._usages.values())), [item for item in heads if item is not None])
+        first = tuple(self._usages.values())[0]
+        order = FairOrder(first, [item for item in heads if item is not None])
         while (best := order.next()) is not None:
             yield lines[best.leaf].popleft()[1]
             yield from hopeless(best.leaf)

@@ -205,8 +205,9 @@ class Queue:
                     charged.add(record.uid)
                     self._alone(record, partial(self._charge_started, quotas, record))
             for uid, item in self._promises.items():
-                known = self._records.get(uid)
-                quotas.charge_promised(item.gang, item.queue, known.labels if known is not None else {})
+                seen = self._records.get(uid)
+                named = seen.spec.queue if seen is not None and seen.spec is not None else None
+                quotas.charge_promised(item.gang, item.queue or named, seen.labels if seen is not None else {})
             self._charge_left(quotas, charged)
         return quotas
 
@@ -226,7 +227,7 @@ class Queue:
         return at_least(demands, living_demand(self._world.pods.by_gang.get((record.namespace, record.uid), ())))
 
     def _charge_left(self, quotas: Quotas, charged: Collection[str]) -> None:
-        """Count pods of gangs that nothing else tells of: records are gone, or only a newer version reads them."""
+        """Count pods of gangs that nothing else tells of: their records are gone, or for a newer version only."""
         for (namespace, uid), pods in self._world.pods.by_gang.items():
             if uid in charged:
                 continue

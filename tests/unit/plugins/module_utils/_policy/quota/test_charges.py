@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import charge_records, reserved_demands
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
+    at_least,
+    charge_records,
+    reserved_demands,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 from ansible_collections.muster.kube.tests.support.gang_records import add_record, state_in
 from ansible_collections.muster.kube.tests.support.quota_trees import CPU, queue, small_tree
@@ -66,3 +70,10 @@ def test_selectors_look_at_the_labels_of_namespaces():
 def test_damaged_reservations_count_nothing():
     state = state_in("running", reserved=(*RESERVED, {"name": "v", "count": 1, "requests": {"cpu": "many"}}))
     assert reserved_demands(state) == {"w": {"cpu": 3000, "pods": 2}}
+
+
+def test_gang_is_charged_no_less_than_its_pods_ask_for():
+    reserved = {"w": {"cpu": 2000}, "v": {"cpu": 1000, "memory": 5}}
+    assert at_least(reserved, {"cpu": 3000, "memory": 1}) is reserved
+    assert at_least(reserved, {"cpu": 3500, "pods": 2}) == {**reserved, "": {"cpu": 500, "pods": 2}}
+    assert at_least({}, {}) == {}

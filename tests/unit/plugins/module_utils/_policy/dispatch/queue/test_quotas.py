@@ -1,0 +1,65 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whose quota is charged for gangs that no record tells of."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
+from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.quota_trees import CPU, queue, small_tree
+
+LEAVES = (
+    queue("a", nominal={"cpu": 4}),
+    queue("b", nominal={"cpu": 4}, namespaces=["x"]),
+    queue("c", nominal={"cpu": 4}, namespaces=["y"]),
+    queue("d", nominal={"cpu": 4}, default=True),
+)
+
+
+def used(quotas: Quotas, tree: str = "default") -> dict[str, int]:
+    """What is used of each leaf of a tree, where anything is."""
+    usage = quotas._usages[tree]
+    return {leaf["name"]: amount for leaf in LEAVES if (amount := usage.used(leaf["name"], CPU))}
+
+
+@pytest.fixture
+def quotas() -> Quotas:
+    """Two trees of the same queues."""
+    return Quotas(QuotaTrees((small_tree(*LEAVES), small_tree(*LEAVES, name="other"))))
+
+
+@pytest.mark.parametrize(
+    ("named", "labels", "default", "other"),
+    [
+        ("a", {}, "a", "b"),
+        # What the entry says was charged, whatever the record says by now.
+        ("a", {"default": "c", "other": "a"}, "a", "a"),
+        (None, {"default": "a"}, "a", "b"),
+        (None, {}, "b", "b"),
+    ],
+)
+def test_promise_is_charged_to_the_queue_of_its_entry(
+    quotas: Quotas, named: str | None, labels: dict[str, str], default: str, other: str
+) -> None:
+    gang = Gang("g", "x", tuple(infer_podsets([cases.job("j", None, 2, cpu="1")], namespace="x")))
+    quotas.charge_promised(gang, named, labels)
+    assert (used(quotas), used(quotas, "other")) == ({default: 2000}, {other: 2000})
+
+
+@pytest.mark.parametrize(
+    ("namespace", "named", "leaf"),
+    [("x", "a", "a"), ("x", None, "b"), ("x", "c", "b"), ("x", "gone", "b"), ("z", "b", "d"), ("z", None, "d")],
+)
+def test_pods_without_a_record_are_charged_to_a_queue_that_is_for_their_namespace(
+    quotas: Quotas, namespace: str, named: t.Any, leaf: str
+) -> None:
+    quotas.charge_left(namespace, named, {"cpu": 500})
+    assert used(quotas) == {leaf: 500}
