@@ -181,7 +181,7 @@ class Quotas:
         for leaf in lines:
             yield from hopeless(leaf)
         heads = (head(leaf) for leaf in lines)
-        first = tuple(self._usages.values())[0]
+        first = self._usages[self._reading.trees[0].name]
         order = FairOrder(first, [item for item in heads if item is not None])
         while (best := order.next()) is not None:
             yield lines[best.leaf].popleft()[1]
