@@ -158,8 +158,13 @@ QUESTIONS = {
     "checked": {**ask(namespace=PLAIN, definition=SAME), "check_mode": True},
     "in_object": ask(definition={**SAME, "metadata": {"name": "same", "namespace": PLAIN}}),
     "quota": ask(namespace=RULED, definition=job("spend", 2, pool="quota")),
-    "quota_exact": ask(namespace=RULED, definition=job("spend", 1, pool="quota", requests={"cpu": "1"})),
-    "quota_never": ask(namespace=RULED, definition=job("spend", 2, pool="quota", requests={"cpu": "1500m"})),
+    "quota_exact": ask(
+        namespace=RULED, definition=job("spend", 1, pool="quota", requests={"cpu": "1"}, limits={"cpu": "1"})
+    ),
+    "quota_never": ask(
+        namespace=RULED, definition=job("spend", 2, pool="quota", requests={"cpu": "1500m"}, limits={"cpu": "2"})
+    ),
+    "spoiled": ask(namespace=RULED, definition=job("spend", 1, pool="quota", requests={"cpu": "1"})),
     "ceiling": ask(namespace=STRICT, definition=job("tall", 1, pool="quota", limits={"cpu": "1"})),
     "under_ceiling": ask(namespace=STRICT, definition=job("short", 1, pool="quota", limits={"cpu": "500m"})),
     "no_namespace": ask(namespace="fit-nowhere", definition=SAME),
@@ -274,6 +279,12 @@ def test_defaults_of_the_namespace_count_against_its_quota(answers):
     assert "200m" in verdict_text.to_text(verdict)
     assert only(answers["quota_exact"])["answer"] == "fits"
     assert only(answers["quota_never"])["answer"] == "never"
+
+
+def test_a_default_limit_below_the_request_makes_a_pod_invalid(answers):
+    """The server refuses it, since no request may be larger than its limit."""
+    verdict = only(answers["spoiled"])
+    assert (verdict["answer"], verdict["reason"]) == ("never", "limit_range")
 
 
 def test_a_limit_range_refuses_what_is_too_tall(answers):
