@@ -212,10 +212,11 @@ def plain_value(value: t.Any, where: str, path: str = "", depth: int = 0) -> t.A
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, Mapping):
-        # Most texts are plain already, and asking so here costs less than a call.
+        # Most texts are plain already, and asking so here costs less than a call. The deepest ones are refused by it.
+        flat = depth < _DEEPEST
         return {
             key if key.__class__ is str and key.isascii() else _plain_key(key, target): item
-            if item.__class__ is str and item.isascii()
+            if flat and item.__class__ is str and item.isascii()
             else plain_value(item, where, f"{path}.{key}" if path else str(key), depth + 1)
             for key, item in value.items()
         }

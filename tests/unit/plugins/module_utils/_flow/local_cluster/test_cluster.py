@@ -177,7 +177,11 @@ def test_check_mode_sees_changes_of_nodes_operators_and_settings(bench, api):
 
 def test_a_component_that_ended_is_restarted_with_the_same_ports(bench):
     first = bench.run()
-    os.kill(bench.pid("kube-scheduler"), signal.SIGKILL)
+    ended = read_state(bench.layout("c")).processes["kube-scheduler"]
+    os.kill(ended.pid, signal.SIGKILL)
+    # A signal is only on its way when kill returns.
+    while is_alive(ended):
+        time.sleep(0.01)
     repaired = bench.run()
     assert repaired["actions"] == ["restart kube-scheduler, which had ended"]
     assert repaired["components"]["kube-scheduler"]["ports"] == first["components"]["kube-scheduler"]["ports"]
