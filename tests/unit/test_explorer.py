@@ -112,6 +112,15 @@ BROKEN = {
         narrow=True,
         pod_pace=0.8,
     ),
+    # A start that is announced, since its Job removes itself, is written over an edit of before.
+    "partial, edited before it was announced": Course(
+        seed=30071,
+        operations=(
+            gang("b", "g99", {"pods": 2, "cpu": "1", "seconds": 15, "exit_code": 3, "ttl": 0}, pause=0.1),
+            ("edit", {"which": 1}, 0.0),
+        ),
+        dispatchers=ALONE,
+    ),
     # Who may not read the other namespace never learns that the last batch is settled, and starts nothing any more.
     "waits": Course(
         seed=1035,

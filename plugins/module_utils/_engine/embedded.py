@@ -197,17 +197,23 @@ class Embedded(TicketKeeper):
             raise
         except Superseded as error:
             found = record_from_api(error.found)
-            if not follows(record, found):
-                raise
-            self._settled(record)
-            if found.spec == record.spec:
+            if follows(record, found) and found.spec == record.spec:
+                self._settled(record)
                 raise self._unsaved(record, KubeError("write", str(record), CHANGED_ALL_THE_TIME), patient) from error
-            return self.stop(with_unsaved(found, state), TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
+            return self._stop_edited(record, error)
         except (ApiError, Unreachable, OutcomeUnknown) as error:
             raise self._unsaved(record, error, patient and not is_final(error)) from error
         self._unwritable.discard(record.uid)
         self._settled(saved)
         return saved
+
+    def _stop_edited(self, record: Record, error: Superseded) -> Record:
+        """Take back a start whose record its user edited before it was written; who else wrote it decides instead."""
+        found = record_from_api(error.found)
+        if not record.unsaved or not follows(record, found) or found.spec == record.spec:
+            raise error
+        self._settled(record)
+        return self.stop(with_unsaved(found, _state_of(record)), TAKEN_OVER, CHANGED_MEANWHILE, then="queued")
 
     def _unsaved(self, record: Record, error: KubeError, patient: bool) -> KubeError:
         """What to raise when a record could not be written; without patience the gang is taken back first."""
@@ -290,7 +296,11 @@ class Embedded(TicketKeeper):
         def note_made(made: int) -> None:
             """The next holder must not create again what may have come and gone meanwhile."""
             nonlocal record
-            if made > _state_of(record).made or record.unsaved:
+            if record.unsaved:
+                # The first write: what was edited before it is not what is being started.
+                begun = self._writer.next_state(record, "dispatching", "", "", made=made)
+                record = self._writer.put(record, begun, "metadata")
+            elif made > _state_of(record).made:
                 record = self._put(record, "dispatching", "", "", made=made)
 
         try:
@@ -298,6 +308,8 @@ class Embedded(TicketKeeper):
         except ObjectGone:
             self._try_removal(record, state.attempt)
             raise
+        except Superseded as error:
+            return self._stop_edited(record, error)
         except (ApiError, Unreachable, OutcomeUnknown):
             # It goes on later; whoever does that need not find out from the ticket what was begun.
             with contextlib.suppress(ApiError, Unreachable, OutcomeUnknown):
