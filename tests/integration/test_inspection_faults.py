@@ -162,7 +162,8 @@ class Course:
     def check_whole(self, answer: dict[str, t.Any]) -> None:
         """Nothing was broken off that had begun."""
         begun = self.marks.counted["begin"]
-        assert [item["index"] for item in answer["runs"] if item["reason"] is not None and begun[item["index"]]] == []
+        broken = [item for item in answer["runs"] if item["reason"] is not None and begun[item["index"]]]
+        assert broken == [], (self.marks.counted, [(item["message"], item["stderr"]) for item in broken])
         self.check(answer)
 
 
