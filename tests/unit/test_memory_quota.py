@@ -92,6 +92,18 @@ def test_a_tree_that_is_cut_takes_nothing_back_and_starts_nothing_more(stage: Me
     assert phases(stage, one="a", small="a") == {"one": "running", "small": "queued"}
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_queue_finds_its_namespaces_by_their_labels(stage: MemoryStage, mirrored: bool) -> None:
+    stage.cluster.change("namespaces", "", "a", lambda raw: raw["metadata"].update(labels={"team": "red"}))
+    declare(stage, leaf("red", 2, selector={"matchLabels": {"team": "red"}}))
+    submit(stage, "one", 1, "a")
+    submit(stage, "two", 1, "b")
+    stage.start("d", mirrored=mirrored)
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "running")
+    assert state(stage, "one")["charged"] == [{"tree": "default", "queue": "red"}]
+    assert state(stage, "two", "b")["verdict"]["reason"] == "queue_unknown"
+
+
 def test_a_larger_tree_is_used_at_once(stage: MemoryStage) -> None:
     declare(stage, leaf("x", 1, hard=True))
     submit(stage, "one", 3, queue="x")

@@ -7,25 +7,23 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Lists
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import NamespaceLabels
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import StoredTree, decode_tree
-
-Object = dict[str, t.Any]
 
 _HIDDEN = "the records of other namespaces may not be read"
 
 
-def read_trees(lists: Lists, namespace: str, *, sees_all: bool) -> QuotaTrees:
+def read_trees(lists: Lists, namespace: str, labels: NamespaceLabels, *, sees_all: bool) -> QuotaTrees:
     """The trees in the Lease's namespace; who may not read them knows of none, and starts objects by its own rights.
 
-    sees_all says whether the records of all namespaces are read: else nobody can tell what is used.
+    labels are those of all namespaces, as the snapshot has them. sees_all says whether the records of all namespaces
+    are read: else nobody can tell what is used.
     """
     path = resource_path("v1", "configmaps", namespace)
     try:
@@ -39,27 +37,14 @@ def read_trees(lists: Lists, namespace: str, *, sees_all: bool) -> QuotaTrees:
     return QuotaTrees(
         trees=tuple(trees),
         unreadable={item.name: item.unreadable or "" for item in stored if item.tree is None},
-        namespaces=_read_namespaces(lists) if any(_has_selectors(tree) for tree in trees) else {},
+        # Where no queue asks for labels, other ones make no other trees.
+        namespaces=labels if any(_has_selectors(tree) for tree in trees) else {},
         hidden=None if sees_all else _HIDDEN,
     )
 
 
 def _text_of(stored: StoredTree) -> object:
     return (stored.raw.get("data") or {}).get(TREE_KEY)
-
-
-def _read_namespaces(lists: Lists) -> dict[str, dict[str, str]]:
-    """The labels of all namespaces."""
-    return dict(lists.list(resource_path("v1", "namespaces"), keep=_name_and_labels, essence=_labels).items)
-
-
-def _name_and_labels(raw: Object) -> tuple[str, dict[str, str]]:
-    metadata = raw["metadata"]
-    return str(metadata["name"]), dict(metadata.get("labels") or {})
-
-
-def _labels(namespace: tuple[str, dict[str, str]]) -> object:
-    return namespace
 
 
 def _has_selectors(tree: QuotaTree) -> bool:

@@ -103,7 +103,7 @@ def read_world(
         accounts=_read_accounts(source.lists) if terms.namespaces is None else None,
         unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
         scopes=_read_scopes(client, [record for record in records if _is_asked(record, terms, memory)]),
-        quota=read_trees(source.lists, terms.lease.namespace, sees_all=places == (None,)),
+        quota=read_trees(source.lists, terms.lease.namespace, snapshot.namespaces, sees_all=places == (None,)),
     )
 
 

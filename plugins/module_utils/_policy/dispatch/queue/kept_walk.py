@@ -295,9 +295,10 @@ class KeptQueue(Queue):
             if lane in first:
                 left.append((notes, first[lane]))
                 continue
-            said = self._known(notes, lane, long=now - notes.item.submitted > after)
+            long = now - notes.item.submitted > after
+            said = self._known(notes, lane, long=long)
             if said is None:
-                fits = self._judge_first(notes, lane, long=now - notes.item.submitted > after)
+                fits = self._judge_first(notes, lane, long=long)
             else:
                 # As it was said of another gang of the kind; a choice that says the same as before is the same.
                 fits, choice = False, notes.choice
