@@ -42,7 +42,8 @@ options:
     description:
       - Name of the component, the value of its label. Two tasks with different definitions need different names, or
         O(prune=false).
-      - The roles of this collection use C(appwrappers), C(dispatcher) and C(inspection).
+      - The roles of this collection use C(appwrappers), C(dispatcher), C(inspection), C(quota-tree) and names that
+        begin with C(quota-tree.).
     type: str
     required: true
   state:
@@ -50,8 +51,8 @@ options:
       - With V(present) the objects are as described.
       - With V(absent) the objects of the component are removed, in reverse order. Without O(prune) only those that the
         definitions name. Those that do not carry its label stay.
-      - A namespace is removed only if this module made it, and stays as long as builds, inspections or gangs are
-        recorded in it, or another component has objects there.
+      - A namespace is removed only if this module made it, and stays as long as builds, inspections, gangs or quota
+        trees are recorded in it, or another component has objects there.
       - The definition of a kind stays as long as there are objects of it that are not of the component.
       - Objects of kinds other than the usual ones go first. With O(wait) the rest follows when they are gone, so that
         an operator is there as long as it has to clean up.

@@ -126,6 +126,13 @@ options:
         limit.
     type: str
     default: 7d
+  accrue_seconds:
+    description:
+      - How often what started gangs use of a quota tree is written down, in seconds or like V(5m). It is also written
+        soon after a gang ends. Budgets of queues count what is written.
+      - It is at least one second, and asks for nothing where there is no quota tree.
+    type: str
+    default: "300"
 requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
@@ -174,8 +181,8 @@ decisions:
       sample: 4f1f3c32-7a0a-4f5e-9f0e-6a1f6f2f9a11
     action:
       description: >-
-        What was done, one of V(start), V(wait), V(stop), V(running), V(complete), V(fail), V(queue), V(suspend),
-        V(expire), V(recover) and V(refuse).
+        What was done, one of V(start), V(wait), V(stop), V(evict), V(running), V(complete), V(fail), V(queue),
+        V(suspend), V(expire), V(recover) and V(refuse).
       type: str
       sample: wait
     reason:

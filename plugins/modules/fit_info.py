@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes.info
   - muster.kube._attributes.action_group
+  - muster.kube._lease
 author:
   - The muster.kube authors (@muster-kube)
 options:
@@ -110,6 +111,10 @@ options:
       - Whether to work out what would make a waiting gang fit. Each piece of advice is tried on the snapshot first.
     type: bool
     default: true
+  queue:
+    description:
+      - The queue of the quota trees that the gangs would name. Without it, that of their namespace.
+    type: str
 requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
@@ -175,6 +180,13 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+quota_as_of:
+  description: >-
+    Of which moment the amounts of quota trees are, where this account may not list the records of all namespaces and a
+    dispatcher published them. Otherwise none.
+  returned: success
+  type: str
+  sample: null
 fits:
   description: Whether every gang fits.
   returned: success
@@ -199,7 +211,8 @@ verdicts:
       type: str
       sample: waits
     how:
-      description: How it fits, V(now), V(steered) to the named nodes, or V(unproven). None if it does not.
+      description: >-
+        How it fits, V(now), V(steered) to the named nodes, by V(borrowing) quota, or V(unproven). None if it does not.
       type: str
       sample: now
     reason:
@@ -212,8 +225,8 @@ verdicts:
       sample: my-claim
     layers:
       description:
-        - What was checked in turn, the namespace's rules, the node filters and the slots, each with C(passed) and
-          numbers.
+        - What was checked in turn, the quota trees where there are any, the namespace's rules, the node filters and the
+          slots, each with C(passed) and numbers.
         - Amounts are Kubernetes quantities.
       type: list
       elements: dict

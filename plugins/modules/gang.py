@@ -16,6 +16,8 @@ description:
     removed. Where the role P(muster.kube.dispatcher#role) has installed the AppWrapper kind, AppWrappers of version
     v1beta1 (as MCAD used them) are kept as they are.
   - Many gangs may be queued with one task.
+  - The record says who queued the gang, in the annotation C(muster.kube/user), as the API server knows the caller. A
+    record that says so already keeps it. Limits of users in quota trees and the hours of each user are counted by it.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes

@@ -17,6 +17,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes.info
   - muster.kube._attributes.action_group
+  - muster.kube._lease
 author:
   - The muster.kube authors (@muster-kube)
 options:
@@ -160,6 +161,13 @@ gangs:
       description: The verdict in words.
       type: str
       sample: "train: waits, resources are short"
+    quota:
+      description: >-
+        What quota trees say to a waiting gang whose record does not tell it, because no dispatcher looked at it yet
+        that sees what is used. It is the layer C(quota) of a verdict, with C(advice), C(text) and C(as_of), which tells
+        of which moment the amounts are where a dispatcher published them. Otherwise none.
+      type: dict
+      sample: null
     spec:
       description: What was asked for, without the objects themselves.
       type: dict

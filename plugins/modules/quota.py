@@ -21,10 +21,17 @@ description:
     queues, gangs within what is their own go before borrowers, then the queue that borrows least by its weight.
     A gang that waits for quota is told what is short, by how much, and at which queue.
   - Two things hold whatever happens. While a tree cannot be read, nothing starts. What was started stays charged to its
-    queue until nothing of it is left, also when the tree or its label changes. A cut takes nothing back.
-  - Stored and checked, but not kept to by dispatchers of this version, are O(queues[].reclaim),
-    O(queues[].user_limits), O(queues[].budget) and O(settings). O(queues[].stop=drain) only holds. In a tree with
-    O(flavors) nothing starts.
+    queue until nothing of it is left, also when the tree or its label changes.
+  - A gang that lacks what is its queue's own gets it back. Borrowers are evicted for it, and within its own queue gangs
+    of lower priority, but only where it then fits quota and nodes. What they free is held for it. Evicted gangs wait in
+    their old place and pause for a while.
+  - Either dispatchers count what is used of the tree, or Kueue does (O(backends)). What Kueue needs for that is written
+    and kept as the tree says. Only objects with the label C(muster.kube/quota-tree) of the tree are changed or removed.
+    One of somebody else's whose name is needed is named and the task is refused.
+  - Dispatchers write down what gangs use, which M(muster.kube.quota_info) tells, and keep to O(queues[].budget) and
+    O(queues[].user_limits).
+  - Stored and checked, but not kept to by dispatchers of this version, is O(settings.fair). In a tree with O(flavors)
+    nothing starts.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
@@ -48,7 +55,8 @@ options:
       - With V(present) the tree is as declared.
       - With V(absent) there is no such tree.
       - A leaf that started gangs are charged to is never taken away, with the tree or by leaving it out. Such a task is
-        refused.
+        refused. So is one that takes away what admitted Workloads of Kueue count in, or that lets Kueue count what
+        started gangs use, or the other way round.
     type: str
     default: present
     choices:
@@ -63,7 +71,7 @@ options:
   queues:
     description:
       - The queues, in any order. Exactly one has no parent.
-      - Required with O(state=present).
+      - These or O(from_quota_subtrees) are required with O(state=present).
       - Amounts are quantities as Kubernetes writes them, by resource, or by flavor and resource. A tree with several
         flavors needs the flavors.
       - Resources that no queue has an amount of are not counted by the tree.
@@ -83,6 +91,34 @@ options:
         description:
           - What a leaf may always have. A resource that is left out is V(0), and may be borrowed.
         type: dict
+      from_nodes:
+        description:
+          - Amounts as a share of what nodes have. They become O(queues[].nominal) of a leaf and O(queues[].capacity) of
+            a queue above others.
+          - They are worked out when the task runs, and stored as numbers. Run it again when nodes have come or gone. A
+            note in O(queues[].note) says what they were worked out from.
+          - Every node counts that is selected, whether it is cordoned or not. In a tree with O(flavors) a node counts
+            for the first flavor whose labels it has.
+          - Each amount is rounded down, to whole units or thousandths of a core. Shares that make 1 together never come
+            to more than there is.
+        type: dict
+        suboptions:
+          share:
+            description: A part of 1, as V(0.25) or V(1/3).
+            type: str
+            required: true
+          resources:
+            description: Of which resources. A node must have each of them, and no amount of it may be given besides.
+            type: list
+            elements: str
+            required: true
+          node_selector:
+            description: Labels that the nodes have. Without it, all nodes.
+            type: dict
+          less_daemons:
+            description: Whether what pods of DaemonSets and static pods request on these nodes is left out.
+            type: bool
+            default: true
       extra:
         description:
           - A pool of its own that a queue above others adds to what those bring.
@@ -143,29 +179,35 @@ options:
           - never
       user_limits:
         description:
-          - What one user may have in the queue.
+          - What one user may have in the queue, or in all queues below it together. A gang beyond it waits, reason
+            C(user_limit), and holds up nobody.
+          - The user of a gang is the annotation C(muster.kube/user) of its record, which M(muster.kube.gang) writes.
+            Whoever may write records can claim to be somebody else. Gangs without it count as those of one user in
+            each namespace.
         type: dict
         suboptions:
           running:
             description: Started gangs.
             type: int
           pending:
-            description: Waiting gangs.
+            description: Waiting gangs that are asked. Those behind them wait until one of these has started or gone.
             type: int
           resources:
             description: Amounts of resources that started gangs use.
             type: dict
       budget:
         description:
-          - What may be used in a period.
+          - What the queue and all below it may use in a period. When that is reached, nothing more starts until the
+            period ends, reason C(budget_spent). What runs goes on, so that more may be used in the end.
+          - Counted is what dispatchers have written down, every few minutes and soon after a gang ends.
         type: dict
         suboptions:
           hours:
-            description: Hours of one unit, by resource.
+            description: Hours by resource, such as 1000 of C(nvidia.com/gpu), or 500Gi of C(memory).
             type: dict
             required: true
           period:
-            description: Length of the period, by the calendar.
+            description: Length of the period, by the calendar in UTC.
             type: str
             default: month
             choices:
@@ -181,6 +223,10 @@ options:
           - none
           - hold
           - drain
+      note:
+        description:
+          - A remark for people who read the tree. It changes nothing.
+        type: str
   flavors:
     description:
       - Kinds of nodes that are counted apart, in the order in which they are tried. Without any, all nodes count alike.
@@ -241,6 +287,53 @@ options:
     choices:
       - refuse
       - warn
+  backends:
+    description:
+      - Who is told of the tree. Exactly one of V(embedded) and V(kueue) counts what is used of it. Both together would
+        each hand out the whole tree.
+      - With V(embedded) our dispatchers do.
+      - With V(kueue) Kueue does. The tree becomes a ClusterQueue for each leaf, a Cohort for each queue above others,
+        a ResourceFlavor for each flavor, a WorkloadPriorityClass for each of O(priorities), and a LocalQueue in each
+        namespace that a leaf is open to. All are called like the queue or flavor, in trees other than V(default)
+        with the tree's name and a dot before it. Namespaces that are made later get their LocalQueue when the task
+        runs again. Our dispatchers then start no gang, which they tell as C(queue_held).
+      - Kueue has no place for O(queues[].capacity), O(queues[].user_limits), O(queues[].budget) and
+        O(queues[].priority_cap). Such a tree is refused. What else Kueue does in its own way is a warning.
+      - V(resourcequota) adds ceilings that the API server itself keeps. Each leaf has exactly one namespace, where a
+        ResourceQuota limits what all pods request to nominal and borrowing limit together. Every pod there then needs
+        to say what it requests.
+    type: list
+    elements: str
+    default:
+      - embedded
+    choices:
+      - embedded
+      - kueue
+      - resourcequota
+  label:
+    description:
+      - The label of records by which gangs name their queue in this tree. Without it the label is called like the tree.
+    type: str
+  priorities:
+    description:
+      - Names for priorities, each with its number. Kueue gets them as WorkloadPriorityClasses. Dispatchers know
+        priorities by their numbers.
+    type: dict
+  from_quota_subtrees:
+    description:
+      - Take the queues from the QuotaSubtrees of MCAD in the cluster, instead of O(queues). The quota of a leaf becomes
+        O(queues[].nominal), that of a queue above others O(queues[].capacity). RV(notes) tell what is otherwise than
+        with MCAD.
+      - MCAD's trees often promise more than they have, which needs O(over_capacity=warn).
+      - Gangs name their queue by the label that MCAD knows, the name of its tree.
+    type: dict
+    suboptions:
+      tree:
+        description: MCAD's name of the tree, the value of the label C(tree) of its QuotaSubtrees. By default O(tree).
+        type: str
+      namespace:
+        description: Read QuotaSubtrees of this namespace only.
+        type: str
 requirements:
   - kubernetes >= 24.2.0
   - PyYAML >= 3.11
@@ -278,6 +371,64 @@ EXAMPLES = r"""
   check_mode: true
   diff: true
   register: planned
+
+- name: Two teams have half of the GPUs each, whatever daemons leave of cores and memory
+  muster.kube.quota:
+    tree: halves
+    queues:
+      - name: cluster
+      - name: research
+        parent: cluster
+        namespaces:
+          - research
+        from_nodes:
+          share: 1/2
+          resources:
+            - cpu
+            - memory
+            - nvidia.com/gpu
+      - name: production
+        parent: cluster
+        default: true
+        from_nodes:
+          share: 1/2
+          resources:
+            - cpu
+            - memory
+            - nvidia.com/gpu
+
+- name: Let Kueue count, and have the API server keep each namespace below its ceiling
+  muster.kube.quota:
+    tree: counted-by-kueue
+    backends:
+      - kueue
+      - resourcequota
+    priorities:
+      urgent: 1000
+    queues:
+      - name: teams
+      - name: vision
+        parent: teams
+        namespaces:
+          - vision
+        nominal: &half
+          cpu: 32
+          memory: 256Gi
+          nvidia.com/gpu: 8
+        borrowing_limit: *half
+      - name: speech
+        parent: teams
+        namespaces:
+          - speech
+        nominal: *half
+        hard: true
+
+- name: Take over a tree of MCAD's
+  muster.kube.quota:
+    tree: quota-context
+    over_capacity: warn
+    from_quota_subtrees:
+      tree: quota_context
 
 - name: Remove the tree
   muster.kube.quota:
@@ -326,8 +477,63 @@ queues:
           lent: "0"
           headroom: "6"
           idle: "2"
+objects:
+  description: >-
+    The objects that O(backends) have of the tree, and what was done with each, or in check mode would be. Empty when
+    dispatchers count and there are no ceilings.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    apiVersion:
+      description: Version of the API that the object is written for.
+      type: str
+      sample: kueue.x-k8s.io/v1beta2
+    kind:
+      description: Its kind.
+      type: str
+      sample: ClusterQueue
+    namespace:
+      description: Its namespace, null when its kind has none.
+      type: str
+    name:
+      description: Its name.
+      type: str
+      sample: research
+    action:
+      description: V(created), V(changed), V(unchanged) or V(pruned).
+      type: str
+      sample: created
+    untried:
+      description: Always false here. The server was asked about each object.
+      type: bool
+      sample: false
+would:
+  description: >-
+    What dispatchers would do if the tree were like this, as things are now, until nothing more starts or goes.
+    V(null) where this account may not see enough to tell, which RV(notes) says.
+  returned: in check mode
+  type: dict
+  contains:
+    start:
+      description: The gangs that would start.
+      type: list
+      elements: str
+      sample:
+        - blue/train
+    wait:
+      description: The gangs that would wait, with C(gang), C(reason) in one word and C(text) of the verdict.
+      type: list
+      elements: dict
+      sample: []
+    reclaim:
+      description: The gangs that would be evicted.
+      type: list
+      elements: str
+      sample:
+        - red/train
 notes:
-  description: What could not be read.
+  description: What could not be read, and what is otherwise than with MCAD where its trees were taken over.
   returned: success
   type: list
   elements: str

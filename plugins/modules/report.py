@@ -61,9 +61,10 @@ options:
         choices:
           - gang_timeline
           - inspections
+          - quota_tree
       title:
         description:
-          - Title of the section. The default is V(Gangs) or V(Inspections).
+          - Title of the section. The default is V(Gangs), V(Inspections) or V(Quota).
         type: str
       gangs:
         description:
@@ -94,6 +95,13 @@ options:
           - Results as M(muster.kube.inspection) and M(muster.kube.inspection_info) return them. Others are compared
             with the first one.
           - A result is called by its C(name) if you add one, else by its C(inspection_id).
+        type: list
+        elements: dict
+        default: []
+      trees:
+        description:
+          - Quota trees as M(muster.kube.quota_info) returns them. Used are C(name), C(as_of), C(published), C(problem),
+            C(detail), C(queues), C(fairness), C(pairs), C(unqueued) and C(drift). Only C(name) is needed.
         type: list
         elements: dict
         default: []
@@ -209,6 +217,14 @@ EXAMPLES = r"""
             runs: "{{ old_runs | default([{'exit_code': 0, 'wall_seconds': 1.25, 'stdout': {'rate': 8.1}}]) }}"
           - name: new
             runs: "{{ new_runs | default([{'exit_code': 0, 'wall_seconds': 1.05, 'stdout': {'rate': 9.7}}]) }}"
+
+- name: Who holds what, as quota_info told it
+  muster.kube.report:
+    dest: "{{ report_path | default('quota.html') }}"
+    title: Our cluster
+    sections:
+      - type: quota_tree
+        trees: "{{ quota.trees | default([{'name': 'default'}]) }}"
 """
 
 RETURN = r"""
@@ -244,6 +260,14 @@ sections:
       description: How many phases of gangs it shows, which is the number of bars.
       type: int
       sample: 7
+    trees:
+      description: How many quota trees it shows, for a section of that type.
+      type: int
+      sample: 1
+    queues:
+      description: How many queues they have.
+      type: int
+      sample: 12
     inspections:
       description: How many inspections it compares, for a section of that type.
       type: int

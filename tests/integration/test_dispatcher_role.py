@@ -20,8 +20,9 @@ import yaml
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.tests.support.accounts import may
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.play import Played
@@ -103,16 +104,7 @@ def installed(own: LiveCluster, installation: Installation) -> LiveCluster:
 
 def allowed(cluster: LiveCluster, user: str, verb: str, resource: str, group: str = "", **more: str) -> bool:
     """Whether the API server lets a user do it, in the namespace team unless told otherwise."""
-    attributes = {"verb": verb, "resource": resource, "group": group, "namespace": "team", **more}
-    spec: Object = {"user": user, "resourceAttributes": attributes}
-    if user.startswith("system:serviceaccount:"):
-        namespace = user.split(":")[2]
-        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-    elif user.startswith("group:"):
-        spec = {**spec, "user": "somebody", "groups": [user.removeprefix("group:")]}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    answer = create(cluster.client, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    return bool(answer["status"]["allowed"])
+    return may(cluster, user, verb, resource, group, **{"namespace": "team", **more})
 
 
 def kubectl(cluster: LiveCluster, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

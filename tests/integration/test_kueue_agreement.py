@@ -27,17 +27,22 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
     QuotaAmounts,
     QuotaTree,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.kueue_objects import (
+    build_kueue_objects,
+    kueue_name,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import (
     FlavorAssignment,
     assign_flavors,
     flavored,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.kueue_objects import (
-    build_kueue_objects,
-    kueue_name,
-)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims import Asker, Evictable, choose_victims
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims import (
+    Asker,
+    Evictable,
+    by_leaf,
+    choose_victims,
+)
 from ansible_collections.muster.kube.tests.support.kueue_oracle import Amounts, Judgement, KueueTree, PodSetAsk, Sight
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
 from ansible_collections.muster.kube.tests.support.quota_cases import STEPS, Submission, TreeMaker
@@ -206,7 +211,7 @@ class Classic:
         name = f"{self._tree.name}-{event.name}"
         found = assign_flavors(self._usage, event.leaf, demands_of(event.podsets))
         asker = Asker(event.leaf, found.amounts, event.priority)
-        chosen = choose_victims(self._usage, asker, self._started.values())
+        chosen = choose_victims(self._usage, asker, by_leaf(self._started.values()))
         queue = kueue_name(self._tree.name, event.leaf)
         theirs = self._theirs.submit_over(name, queue, event.podsets, event.priority, hoped=chosen is not None)
         word = "refused" if theirs is None else "evicted" if theirs else "let in"

@@ -6,16 +6,24 @@
 
 from __future__ import annotations
 
+import pathlib
 import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.info import answer_quota
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.options import QuotaInfoOptions, QuotaQuestion
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import create_tree, delete_tree
+from ansible_collections.muster.kube.tests.support.accounts import tenant_kubeconfig
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
+from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
 
@@ -44,7 +52,8 @@ def tasks(proxies: t.Mapping[str, t.Any]) -> dict[str, Object]:
     """A tree from its first declaration to its end, while a gang runs in one of its queues."""
     watched = {name: {"kubeconfig": str(proxy.kubeconfig)} for name, proxy in proxies.items()}
     check = {"_check_mode": True, "_diff": True}
-    info = {"muster.kube.quota_info": {"lease": {"namespace": SPACE}, **watched["info"]}}
+    asked = {"namespace": SPACE, "definition": job("more", POOL, 9, cpu="1")}
+    info = {"muster.kube.quota_info": {"lease": {"namespace": SPACE}, **asked, **watched["info"]}}
     return {
         "foretold": quota(QUEUES, **check, **watched["foretold"]),
         "made": quota(QUEUES, _diff=True),
@@ -122,6 +131,14 @@ def test_started_gang_is_charged_to_the_queue_of_its_namespace(course: Course) -
     assert tree["problem"] is None
 
 
+def test_objects_that_are_not_queued_are_told_what_is_short(course: Course) -> None:
+    gang = course.played["info"]["gang"]
+    assert (gang["verdict"]["answer"], gang["verdict"]["reason"]) == ("never", "quota")
+    assert gang["verdict"]["layers"][0]["trees"][0]["queue"] == "cluster/team/mine"
+    assert course.played["info"]["csv"].startswith("tree,path,")
+    assert course.played["info"]["namespace"]["started"] == 1
+
+
 def test_leaf_in_use_is_never_taken_away(course: Course) -> None:
     for name in ("in_use", "end_in_use"):
         assert_no_writes(course.proxies[name])
@@ -135,3 +152,37 @@ def test_tree_goes_when_nobody_uses_it(cluster: t.Any, course: Course) -> None:
     assert get_object(cluster.client, STORED) is None
     assert not course.played["end_again"]["changed"]
     assert_no_writes(course.proxies["end_again"])
+
+
+TOLD = "quota-told"
+
+
+def test_who_sees_only_his_namespace_is_answered_from_published_amounts_which_go_with_their_tree(
+    cluster: t.Any, tmp_path: pathlib.Path
+) -> None:
+    """The collector removes them, whoever deletes the tree."""
+    cluster.namespace(TOLD)
+    lease = LeaseOptions(TOLD, "dispatch", 15.0)
+    queues = [{"name": "all"}, {"name": "mine", "parent": "all", "nominal": {"cpu": 2}, "namespaces": [TOLD]}]
+    made = create_tree(cluster.client, TOLD, read_tree("default", {"queues": queues}))
+    cluster.create(gang_record("waits", TOLD, [job("waits", POOL, 3, cpu="1")]))
+    auth = {"kubeconfig": cluster.kubeconfig}
+    options = DispatchOptions(namespaces=(TOLD,), lease=lease, lease_wait=30.0)
+    run_dispatch(connect(auth), connect(auth), options, lambda text: None)
+    blind = {"kubeconfig": tenant_kubeconfig(cluster, TOLD, TOLD, tmp_path)}
+    question = QuotaQuestion(gang=(TOLD, "waits"))
+    answer = answer_quota(lambda: connect(blind), QuotaInfoOptions(TOLD, question=question))
+    (tree,) = answer["trees"]
+    mine = next(queue for queue in tree["queues"] if queue["name"] == "mine")
+    assert (tree["published"], mine["waiting"], mine["resources"][0]["used"]) == (True, 1, "0")
+    verdict = answer["gang"]["verdict"]
+    assert (verdict["answer"], verdict["reason"], verdict["advice"][0]["change"]) == (
+        "never",
+        "quota",
+        "fewer_replicas",
+    )
+    status = resource_path("v1", "configmaps", TOLD, "muster-quota-status-default")
+    assert get_object(cluster.client, status) is not None
+    delete_tree(cluster.client, made)
+    wait_until("the published amounts to go", lambda: get_object(cluster.client, status) is None)
+    cluster.drop_namespace(TOLD)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Accounts with few rights for dispatchers that must not see everything."""
+"""Accounts with few rights, how to act as one, and what the server would let somebody do."""
 
 from __future__ import annotations
 
@@ -42,14 +42,8 @@ def tenant_kubeconfig(cluster: LiveCluster, namespace: str, lease_namespace: str
     _bind(cluster, "Role", namespace, f"{namespace}-own", EVERYTHING, subject)
     _bind(cluster, "Role", lease_namespace, f"{namespace}-lease", LEASES, subject)
     _bind(cluster, "ClusterRole", None, f"{namespace}-sight", SIGHT, subject)
-    path = resource_path("v1", "serviceaccounts", namespace, ACCOUNT, "token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": {}}
-    token = create(cluster.client, path, request)["status"]["token"]
-    config = yaml.safe_load(pathlib.Path(cluster.kubeconfig).read_text(encoding="utf-8"))
-    config["users"] = [{"name": entry["name"], "user": {"token": token}} for entry in config["users"]]
-    place = directory / f"{namespace}.kubeconfig"
-    place.write_text(json.dumps(config), encoding="utf-8")
-    client = connect({"kubeconfig": str(place)})
+    place = account_kubeconfig(cluster, namespace, ACCOUNT, directory)
+    client = connect({"kubeconfig": place})
 
     def known() -> bool:
         """Rights take a moment to be known."""
@@ -64,7 +58,32 @@ def tenant_kubeconfig(cluster: LiveCluster, namespace: str, lease_namespace: str
         return True
 
     wait_until(f"the rights of {namespace}/{ACCOUNT}", known)
+    return place
+
+
+def account_kubeconfig(cluster: LiveCluster, namespace: str, account: str, directory: pathlib.Path) -> str:
+    """A kubeconfig of an account that exists."""
+    path = resource_path("v1", "serviceaccounts", namespace, account, "token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": {}}
+    token = create(cluster.client, path, request)["status"]["token"]
+    config = yaml.safe_load(pathlib.Path(cluster.kubeconfig).read_text(encoding="utf-8"))
+    config["users"] = [{"name": entry["name"], "user": {"token": token}} for entry in config["users"]]
+    place = directory / f"{namespace}.kubeconfig"
+    place.write_text(json.dumps(config), encoding="utf-8")
     return str(place)
+
+
+def may(cluster: LiveCluster, user: str, verb: str, resource: str, group: str = "", **more: str) -> bool:
+    """Whether the API server lets a user, or somebody of a group (group:name), do it; more says where, and to what."""
+    spec: Object = {"user": user, "resourceAttributes": {"verb": verb, "resource": resource, "group": group, **more}}
+    if user.startswith("system:serviceaccount:"):
+        namespace = user.split(":")[2]
+        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    elif user.startswith("group:"):
+        spec = {**spec, "user": "somebody", "groups": [user.removeprefix("group:")]}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = create(cluster.client, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
 
 
 def _bind(

@@ -56,8 +56,9 @@ class Orders:
     bind_timeout: float = 60.0
     start_timeout: float = 300.0
     max_starts: int | None = None
-    # Ends a run with a duration as soon as every record of its namespaces is in one of these phases.
+    # Ends a run with a duration as soon as every record of its namespaces, or this one, is in one of these phases.
     until: tuple[str, ...] = ()
+    until_of: str | None = None
     # If given, that counts only after a record was seen in one of these: a slow start is told in a later cycle.
     once_seen: tuple[str, ...] = ()
     # Ends such a run also when there is no record any more.
@@ -237,7 +238,8 @@ def run_dispatcher(orders: Orders, until: t.Callable[[t.Mapping[str, str]], bool
             return orders.or_gone
         if orders.once_seen and seen.isdisjoint(orders.once_seen):
             return False
-        return bool(orders.until) and all(phase in orders.until for phase in phases.values())
+        asked = phases.values() if orders.until_of is None else [phases.get(orders.until_of)]
+        return bool(orders.until) and all(phase in orders.until for phase in asked)
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)

@@ -5,8 +5,8 @@
 """Quota in random courses: trees as plain values, and a slow oracle that counts them without the product's arithmetic.
 
 A tree here is a pool with leaves right below its root: {"extra": cpus, "leaves": {name: {"nominal": cpus, "most": cpus
-that may be borrowed, "namespaces": [...], "default": bool, "stop": word}}}. Everything may be used that the root has,
-and by one leaf its nominal and what it may borrow.
+that may be borrowed, "namespaces": [...], "default": bool, "stop": word, "reclaim": word}}, "settings": {...}}.
+Everything may be used that the root has, and by one leaf its nominal and what it may borrow.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _BROKEN_TEXT = "{"
 # What trees are called that nobody can read, and where there is none.
 UNREADABLE = "unreadable"
 NO_TREE = "none"
+_AS_THEY_ARE = ("namespaces", "default", "stop", "reclaim")
 STARTED = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
 
 
@@ -57,12 +58,16 @@ def draw_tree(chance: random.Random, namespaces: t.Sequence[str]) -> Tree:
         if not leaf.get("namespaces"):
             leaf.pop("namespaces", None)
         if chance.random() < 0.05:
-            leaf["stop"] = "hold"
+            leaf["stop"] = chance.choice(("hold", "drain"))
+        if chance.random() < 0.2:
+            leaf["reclaim"] = chance.choice(("never", "lower_priority"))
         leaves[name] = leaf
     open_leaves = [name for name, leaf in leaves.items() if "namespaces" not in leaf]
     if open_leaves and chance.random() < 0.8:
         leaves[chance.choice(open_leaves)]["default"] = True
-    return {"extra": chance.choice((0, 0, 1, 2)), "leaves": leaves}
+    settings = {"min_run_time": chance.choice((0, 0, 3, 600)), "nominate_timeout": chance.choice((2, 300, 300))}
+    settings["max_evictions"] = chance.choice((1, 10, 10))
+    return {"extra": chance.choice((0, 0, 1, 2)), "leaves": leaves, "settings": settings}
 
 
 def draw_queue(chance: random.Random) -> Tree:
@@ -84,8 +89,9 @@ def stored_tree(tree: Tree) -> Object:
             queue["hard"] = True
         elif leaf.get("most"):
             queue["borrowing_limit"] = {"cpu": leaf["most"]}
-        queues.append({**queue, **{key: leaf[key] for key in ("namespaces", "default", "stop") if key in leaf}})
-    text = tree_text(read_tree(TREE, {"queues": queues, "over_capacity": "warn"}))
+        queues.append({**queue, **{key: leaf[key] for key in _AS_THEY_ARE if key in leaf}})
+    settings = tree.get("settings") or {}
+    text = tree_text(read_tree(TREE, {"queues": queues, "over_capacity": "warn", "settings": settings}))
     metadata = {"name": MAP_NAME, "namespace": HOME, "labels": {TREE_LABEL: TREE}}
     return {"metadata": metadata, "data": {TREE_KEY: text}}
 
@@ -261,6 +267,7 @@ class QuotaReplay:
         elif plural == "configmaps" and labels.get("muster.kube/record") == "gang":
             self._wishes[uid].note(at, wish_of(obj))
             self._compare_charge(self._records.get(uid), obj)
+            self._judge_eviction(self._records.get(uid), obj)
             _put(self._records, uid, obj, gone)
         elif plural == "configmaps" and labels.get("muster.kube/ticket") == "true":
             _put(self._tickets, uid, obj, gone)
@@ -285,6 +292,26 @@ class QuotaReplay:
         started = old.get("phase") in STARTED and new.get("phase") in STARTED
         if started and old.get("attempt") == new.get("attempt") and old.get("charged") != new.get("charged"):
             self.found.append(f"moved: {_key(now)} was charged to {old.get('charged')} and is to {new.get('charged')}")
+
+    def _judge_eviction(self, before: Object | None, now: Object) -> None:
+        """Who is evicted uses what is not its own, or is in the queue of whoever asked."""
+        old, new = (json.loads(state_text_of(item)) if item is not None else {} for item in (before, now))
+        if new.get("phase") != "evicting" or old.get("phase") == "evicting":
+            return
+        message, leaf = new["transitions"][-1][3], charged_in(state_text_of(now))
+        views = self.trees.within(self._now - self._patience, self._now)
+        if not any(self._may_go(view, leaf, message) for view in views):
+            self.found.append(f"eviction: {_key(now)} of {leaf} was evicted: {message}")
+
+    def _may_go(self, view: TreeView, leaf: str | None, message: str) -> bool:
+        """Whether a gang of a leaf may be evicted under a tree."""
+        found = view.leaves.get(leaf or "")
+        if found is None:
+            # Its queue is gone; it is charged to another one now.
+            return view.word is None
+        if message.endswith("is drained"):
+            return bool(found.get("stop") == "drain")
+        return f"/{leaf} " in message or self.used(view)[leaf] > found["nominal"]
 
     def used(self, view: TreeView, but: str | None = None) -> collections.Counter[str | None]:
         """What is used of each leaf of a tree, but for one gang."""

@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
     QuotaTree,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
+from ansible_collections.muster.kube.tests.support.mcad_forest import CONTEXT, imported_tree
 
 Declaration = dict[str, t.Any]
 
@@ -44,18 +45,7 @@ def gpus(count: int) -> QuotaAmounts:
 
 def mcad_tree(*, reclaim: str = "any") -> QuotaTree:
     """MCAD's quota_context: quotas of leaves are nominal, that of the root is its capacity."""
-    shares = {"gold": ("1075m", "450Mi", 8), "silver": ("1075m", "400Mi", 8), "bronze": ("900m", "300Mi", 8)}
-    leaves = [
-        queue(name, "root", nominal=_mcad(*amounts), hard=name == "bronze", reclaim=reclaim)
-        for name, amounts in shares.items()
-    ]
-    leaves.append(queue("default", "root", nominal=_mcad("0", "0", 0), default=True, reclaim=reclaim))
-    root = queue("root", capacity=_mcad("1075m", "1045Mi", 16))
-    return read_tree("quota-context", {"queues": [root, *leaves], "over_capacity": "warn"})
-
-
-def _mcad(cpu: str, memory: str, gpu: int) -> Declaration:
-    return {"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu}
+    return imported_tree(CONTEXT, reclaim)
 
 
 def random_declaration(

@@ -39,6 +39,7 @@ COLLECTIONS = (
     "serviceaccounts",
     "storageclasses",
 )
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CREATED = "2026-11-16T03:00:00Z"
 
 
@@ -67,6 +68,8 @@ class WritableApi:
             Namespace=("namespaces", False),
         )
         self.fixed[("GET", "/api/v1")] = [(200, core)]
+        # As a server that does not tell who asks.
+        self.fixed[("POST", REVIEWS)] = [(404, _status(404, "NotFound"))]
         self.fixed[("GET", "/apis/batch/v1")] = [(200, discovery(Job=("jobs", True)))]
         self.put("/api/v1/namespaces/team", {"kind": "Namespace", "metadata": {"name": "team"}})
 
@@ -84,7 +87,8 @@ class WritableApi:
     @property
     def writes(self) -> list[tuple[str, str]]:
         """What was asked for that changes something."""
-        return [(method, path) for method, path, dry in self.asked if method != "GET" and not dry]
+        asked = [(method, path) for method, path, dry in self.asked if method != "GET" and not dry]
+        return [(method, path) for method, path in asked if path != REVIEWS]
 
     def client(self) -> KubeClient:
         """A client of this server; sleeping makes time pass."""

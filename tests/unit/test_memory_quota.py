@@ -35,14 +35,15 @@ def leaf(name: str, cpu: int, **more: t.Any) -> cases.Object:
     return {"name": name, "parent": "all", "nominal": {"cpu": cpu}, **more}
 
 
-def declare(stage: MemoryStage, *queues: cases.Object) -> None:
+def declare(stage: MemoryStage, *queues: cases.Object, name: str = "default", **rest: t.Any) -> None:
     """Store a tree of these queues, as the module does."""
-    text = tree_text(read_tree("default", {"queues": [{"name": "all"}, *queues]}))
-    if stage.cluster.get("configmaps", "muster-system", TREE) is None:
-        metadata = {"name": TREE, "namespace": "muster-system", "labels": {TREE_LABEL: "default"}}
+    text = tree_text(read_tree(name, {"queues": [{"name": "all"}, *queues], **rest}))
+    home = f"muster-quota-{name}"
+    if stage.cluster.get("configmaps", "muster-system", home) is None:
+        metadata = {"name": home, "namespace": "muster-system", "labels": {TREE_LABEL: name}}
         stage.cluster.add("configmaps", {"metadata": metadata, "data": {TREE_KEY: text}})
         return
-    stage.cluster.change("configmaps", "muster-system", TREE, lambda raw: raw["data"].update({TREE_KEY: text}))
+    stage.cluster.change("configmaps", "muster-system", home, lambda raw: raw["data"].update({TREE_KEY: text}))
 
 
 def submit(stage: MemoryStage, name: str, pods: int, namespace: str = "a", **options: t.Any) -> None:
@@ -162,6 +163,30 @@ def test_whatever_happens_to_one_write_no_quota_is_given_twice(stage: MemoryStag
             stage.cluster.remove("configmaps", namespace, name)
         assert stage.run_until(lambda: not any(stage.cluster.all("pods", place) for place in "ab"))
     assert stage.crashes == []
+
+
+def test_nothing_starts_under_a_tree_that_kueue_counts(stage: MemoryStage) -> None:
+    """It would be handed out twice; a tree of the dispatchers' own beside it changes nothing of that."""
+    declare(stage, leaf("x", 4, default=True))
+    declare(stage, leaf("x", 4, default=True), name="other", backends=["kueue"])
+    submit(stage, "one", 1)
+    stage.start("d")
+    stage.run_for(20)
+    told = state(stage, "one")
+    assert (told["phase"], told["verdict"]["reason"]) == ("queued", "queue_held")
+    assert "Kueue counts the quota tree other" in told["verdict"]["detail"]
+    stage.cluster.remove("configmaps", "muster-system", "muster-quota-other")
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "running")
+
+
+def test_a_label_of_another_name_may_name_the_queue(stage: MemoryStage) -> None:
+    declare(stage, leaf("gold", 2, hard=True), leaf("iron", 1, hard=True, default=True), label="quota_context")
+    submit(stage, "one", 2, labels={"quota_context": "gold"})
+    submit(stage, "two", 2, labels={"default": "gold"})
+    stage.start("d")
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "running")
+    assert state(stage, "one")["charged"] == [{"tree": "default", "queue": "gold"}]
+    assert state(stage, "two")["verdict"]["answer"] == "never"
 
 
 # What was started counts until nothing of it is left, whatever becomes of its record.

@@ -168,7 +168,13 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
         {
             **{"duration": "1m", "policy": "reserve", "reserve_after": "1h", "hold": "hard", "lease": LEASE},
             **{"namespaces": ["a"], "max_starts": 3, "bind_timeout": "60", "start_timeout": "5m", "decision_log": "/x"},
-            **{"lease_timeout": "1m", "adopt": True, "keep_finished": 5, "keep_finished_for": "7d"},
+            **{
+                "lease_timeout": "1m",
+                "adopt": True,
+                "keep_finished": 5,
+                "keep_finished_for": "7d",
+                "accrue_seconds": "5m",
+            },
         }
     ],
     "fit_info": [
@@ -241,7 +247,12 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
         },
         {"state": "absent", "tree": "t"},
     ],
-    "quota_info": [{"tree": "t", "lease": LEASE}],
+    "quota_info": [
+        {"tree": "t", "lease": LEASE},
+        {"gang": {"name": "g", "namespace": "n"}},
+        {"podsets": [{"name": "w", "count": 2, "requests": {"cpu": "1"}}], "namespace": "n", "queue": "q"},
+        {"user": "u", "queue": "q", "namespace": "n"},
+    ],
 }
 KINDS = ("Job", "RayCluster", "AppWrapper", "podset", "completion", "objects[", "none of its objects")
 AUTH = {"host": "https://127.0.0.1:9", "api_key": "sesame", "context": "c", "kubeconfig": {"users": []}, "proxy": "x"}

@@ -24,7 +24,7 @@ USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
 WRITERS: dict[str, list[tuple[str, str]]] = {
     "component": [("_flow/component/run.py", "as_result")],
     "dispatch": [("_flow/dispatch/run.py", "as_result")],
-    "fit_info": [("_flow/fit/answer.py", "as_result")],
+    "fit_info": [("_flow/fit/answer.py", "as_result"), ("_flow/quota/verdicts.py", "as_result")],
     "gang": [("_flow/gang/run.py", "as_result")],
     "gang_info": [("_flow/gang/info.py", "answer_gangs")],
     "image_build": [

@@ -239,6 +239,7 @@ class Embedded(TicketKeeper):
             steering=dict(grant.steering),
             verdict=grant.verdict,
             charged=grant.charged,
+            nominated=None,
             not_before=None,
             started_at=None,
             then=None,
@@ -425,8 +426,10 @@ class Embedded(TicketKeeper):
 
     # Taking back.
 
-    def stop(self, record: Record, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
-        """Begin to take a gang back: PUT `undoing`, delete the ticket, then what it lists.
+    def stop(
+        self, record: Record, reason: str, message: str, phase: Phase = "undoing", **changes: t.Unpack[Changes]
+    ) -> Record:
+        """Begin to take a gang back: PUT `undoing` or `evicting`, delete the ticket, then what it lists.
 
         `then` names the phase it leads to (queued if not given), batch the batch that decided it; None leaves the
         batch. Trouble with a deletion is left to finish_stop, which repeats it. A record that is gone needs none.
@@ -437,7 +440,7 @@ class Embedded(TicketKeeper):
         changes["left"] = started_keys(self._removal(record), record)
         attempt = record.attempt
         with contextlib.suppress(ObjectGone):
-            record = self._put(record, "undoing", reason, message, **changes)
+            record = self._put(record, phase, reason, message, **changes)
         self._try_removal(record, attempt)
         return record
 

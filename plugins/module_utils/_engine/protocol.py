@@ -6,8 +6,9 @@
 """What the dispatcher asks of an engine: to start gangs, to tell how far they are, and to stop them.
 
 The dispatcher keeps the queue, the Lease and the batch, and decides. An engine carries out what the batch says and
-writes the states that follow from it: a start is `dispatching` until it is `dispatched`, a stop `undoing` until nothing
-of the gang is left. It has to recover from the cluster alone, since another process may go on with what it began.
+writes the states that follow from it: a start is `dispatching` until it is `dispatched`, a stop `undoing` or `evicting`
+until nothing of the gang is left. It has to recover from the cluster alone, since another process may go on with what
+it began.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Changes
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Changes, Phase
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
@@ -99,8 +100,10 @@ class Engine(t.Protocol):
     def reason(self, record: Record) -> str | None:
         """What a gang that is `dispatching` waits for, as text; None when that is not known."""
 
-    def stop(self, record: Record, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
-        """Begin to take a gang back: it is `undoing`.
+    def stop(
+        self, record: Record, reason: str, message: str, phase: Phase = "undoing", **changes: t.Unpack[Changes]
+    ) -> Record:
+        """Begin to take a gang back: it is `undoing`, or `evicting` for the sake of another.
 
         `then` names the phase this leads to (queued if not given), batch the batch that decided it.
         """

@@ -30,6 +30,11 @@ _SOURCE: Spec = {
 }
 
 
+def source_argument_spec() -> Spec:
+    """The options of a task about one gang that is not queued: its namespace, and what it is made of."""
+    return {name: option for name, option in _SOURCE.items() if name != "name"}
+
+
 def one_or_many_gangs(settings: Spec, needed: tuple[str, ...]) -> tuple[Spec, dict[str, t.Any]]:
     """Options and rules of a task with one gang at the top level, or a list of gangs.
 

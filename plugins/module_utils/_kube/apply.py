@@ -88,6 +88,18 @@ class ObjectChange:
         name = describe_object(self.obj)
         return {"before_header": name, "after_header": name, "before": before, "after": after}
 
+    def as_result(self) -> Object:
+        """The object and what happens to it, as results tell it."""
+        metadata = self.obj["metadata"]
+        return {
+            "apiVersion": self.obj["apiVersion"],
+            "kind": self.obj["kind"],
+            "namespace": metadata.get("namespace"),
+            "name": metadata["name"],
+            "action": self.action,
+            "untried": self.untried,
+        }
+
 
 class SeveralRefusals(MusterError):
     """All that the server refuses, told at once."""

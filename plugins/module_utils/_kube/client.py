@@ -46,6 +46,8 @@ WriteListener = t.Callable[[str, str, "Response | None"], None]
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
 _RETRIED_FAULTS = (500, 502, 503, 504)
+# Questions about rights and users are sent as POST and change nothing.
+_REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -174,9 +176,9 @@ class KubeClient:
     ) -> Response:
         """Send until there is an answer worth returning; errors name the action and the target.
 
-        A GET or dry run is tried again after 429, server faults and lost connections. A write may have happened
-        although its answer was lost, so it is tried again only after 429 with Retry-After, by which the server refused
-        it unseen.
+        A GET, a review or a dry run is tried again after 429, server faults and lost connections. A write may have
+        happened although its answer was lost, so it is tried again only after 429 with Retry-After, by which the server
+        refused it unseen.
         """
         url = f"{path}?{urlencode(_present(query))}" if query else path
         payload = None if body is None else json.dumps(body, separators=(",", ":")).encode()
@@ -185,6 +187,7 @@ class KubeClient:
             headers["Content-Type"] = content_type or "application/json"
         limits = (min(timeout or _CONNECT_SECONDS, _CONNECT_SECONDS), timeout or _READ_SECONDS)
         pretended = query is not None and query.get("dryRun") == "All"
+        review = path.startswith(_REVIEWS)
 
         def words() -> tuple[str, str]:
             """The action and the target."""
@@ -193,7 +196,7 @@ class KubeClient:
 
         def once() -> Response:
             """One try."""
-            self._count(method, pretended=pretended)
+            self._count(method, pretended=pretended, review=review)
             sent = self.clock()
             try:
                 answer = Response(*self._transport.send(method, url, headers, payload, limits))
@@ -204,7 +207,7 @@ class KubeClient:
             self._note_date(answer.headers, sent)
             return answer
 
-        reading = pretended or method == "GET"
+        reading = pretended or review or method == "GET"
         if reading or not self._shared.listeners:
             return self._retrying(once, reading=reading, enabled=read_retries)
         return self._telling(method, path, lambda: self._retrying(once, reading=False, enabled=read_retries))
@@ -303,11 +306,11 @@ class KubeClient:
             return max(error.retry_after or 0.0, self.retry.pause(failures))
         return self.retry.pause(failures) if isinstance(error, Unreachable) and error.retryable else None
 
-    def _count(self, method: str, *, pretended: bool = False) -> None:
+    def _count(self, method: str, *, pretended: bool = False, review: bool = False) -> None:
         """Note one request before it leaves; each further try counts again."""
         with self._shared.lock:
             self._shared.requests[method] += 1
-            if method not in ("GET", "HEAD"):
+            if method not in ("GET", "HEAD") and not review:
                 if pretended:
                     self._shared.dry_runs += 1
                 else:

@@ -14,6 +14,7 @@ import functools
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Label,
     Object,
+    ObjectChange,
     ask_all,
     object_path,
     outlast,
@@ -104,6 +105,18 @@ def find_labeled(
     )
 
 
+def find_of_kinds(
+    client: KubeClient, label: Label, kinds: collections.abc.Iterable[tuple[str, str]]
+) -> tuple[Object, ...]:
+    """Kind and metadata of the objects with a label, of these kinds only, from the whole cluster, in their order.
+
+    Kinds that are not served have none. Who may not look anywhere is refused: nobody could tell what is left.
+    """
+    infos = [info for kind in kinds if (info := find_resource(client, *kind)) is not None]
+    calls = [functools.partial(_listed, client, label.selector, info, None) for info in infos]
+    return tuple(obj for found in parallel(calls) for obj in found)
+
+
 def _first_served(client: KubeClient, *kinds: tuple[str, str] | None) -> ResourceInfo | None:
     """How the server serves a kind, in the first of these versions that it knows."""
     found = (find_resource(client, *kind) for kind in kinds if kind is not None)
@@ -151,6 +164,17 @@ def list_defined(client: KubeClient, crd: Object) -> list[Object]:
     versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in spec["versions"]]
     info = _first_served(client, *versions)
     return [] if info is None else _listed(client, None, info, None)
+
+
+def is_going(obj: Object) -> bool:
+    """Whether somebody has deleted an object already, and it is on its way."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def pruned(obj: Object) -> ObjectChange:
+    """That an object goes."""
+    metadata = {key: obj["metadata"][key] for key in ("name", "namespace", "labels") if key in obj["metadata"]}
+    return ObjectChange(obj, "pruned", before={**obj, "metadata": metadata})
 
 
 def is_usual(obj: Object) -> bool:

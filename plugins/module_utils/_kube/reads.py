@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading objects: paged consistent lists that keep only what is wanted, single objects, kinds by discovery."""
+"""Reading: paged consistent lists that keep only what is wanted, single objects, kinds by discovery, who we are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, Response
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Gone, NotFound, Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Gone, NotFound, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request, group_path, resource_path
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
@@ -25,6 +25,7 @@ T = t.TypeVar("T")
 
 _RELISTS = 3
 _HEAD_BYTES = 4096
+_WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 # Where the server cannot leave the rest out it sends whole objects, whose metadata are the same.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -264,6 +265,17 @@ def get_object(client: KubeClient, path: str) -> Object | None:
         return decode(path, client.request("GET", path).body)
     except NotFound:
         return None
+
+
+def authenticated_user(client: KubeClient) -> str | None:
+    """The name under which the server knows us; None where it does not tell."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = client.request("POST", _WHO_AM_I, body=review).json()
+    except ApiError:
+        return None
+    name = (((answer or {}).get("status") or {}).get("userInfo") or {}).get("username")
+    return name if isinstance(name, str) and name else None
 
 
 def find_resource(client: KubeClient, api_version: str, kind: str) -> ResourceInfo | None:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +46,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     state_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES, Store
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import FINISHED_LABEL, TICKET_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 
@@ -263,6 +265,33 @@ def delete_record(
 ) -> None:
     """Delete this very record; the garbage collector takes its ticket and all that the ticket owns."""
     _objects(client, record.store, allowance).delete(record.raw, propagation=propagation)
+
+
+def list_tickets(
+    lists: Lists, homes: Mapping[str, str], places: Sequence[str | None], *, finished: bool = False
+) -> dict[str, tuple[Object, ...]]:
+    """All tickets by the uid of the record that owns them; those without an owner are nobody's business any more.
+
+    homes are the namespaces of known records by their uids: nothing in another namespace than its record's can be its
+    ticket, whatever it says. Tickets of gangs that are over are left out by the server where they are marked, unless
+    they are asked for.
+    """
+    selector = TICKET_LABEL if finished else f"{TICKET_LABEL},!{FINISHED_LABEL}"
+    found: dict[str, list[Object]] = collections.defaultdict(list)
+    for namespace in places:
+        path = resource_path("v1", "configmaps", namespace)
+        for ticket in lists.list(path, keep=_ticket, label_selector=selector).items:
+            home = ticket["metadata"]["namespace"]
+            for owner in ticket["metadata"].get("ownerReferences") or ():
+                if homes.get(str(owner.get("uid")), home) == home:
+                    found[str(owner.get("uid"))].append(ticket)
+    return {uid: tuple(tickets) for uid, tickets in found.items()}
+
+
+def _ticket(raw: Object) -> Object:
+    """Keep a ticket without who wrote which field of it."""
+    raw["metadata"].pop("managedFields", None)
+    return raw
 
 
 def _reread(record: Record, stored: Object, state: GangState | None = None) -> Record:

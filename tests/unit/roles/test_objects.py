@@ -2,10 +2,11 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objects of the roles dispatcher and inspection, without a cluster."""
+"""The objects of the roles dispatcher, inspection and quota_tree, without a cluster."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -33,25 +34,115 @@ VARIABLES = {
     "inspection_registry_namespace": "0x10",
     "inspection_registry_image": "5000",
     "inspection_registry_storage_class": "1.5",
+    "quota_tree_namespace": "0x11",
+    "quota_tree_trees": [{"queues": []}],
+    "quota_tree_admins": [{"kind": "User", "name": "1e3"}],
+    "quota_tree_users": [{"name": "no", "queues": ["007"], "subjects": [{"kind": "Group", "name": "on"}]}],
+}
+
+
+SELECTOR = {
+    "matchLabels": {"team": "on"},
+    "matchExpressions": [
+        {"key": "stage", "operator": "In", "values": ["1", "test"]},
+        {"key": "stage", "operator": "NotIn", "values": ["off"]},
+        {"key": "owner", "operator": "Exists"},
+        {"key": "frozen", "operator": "DoesNotExist"},
+    ],
+}
+TREES = {
+    "listed": {"enforce": "deny", "queues": [{"name": "all"}, {"name": "007", "parent": "all", "namespaces": ["on"]}]},
+    "selected": {
+        "tree": "other",
+        "enforce": "warn",
+        "enforce_selector": {},
+        "queues": [
+            {"name": "all"},
+            {"name": "a", "parent": "all", "selector": SELECTOR, "default": True},
+            {"name": "b", "parent": "all", "namespaces": ["x", "y"]},
+            {"name": "c", "parent": "all", "namespaces": [], "selector": None},
+        ],
+    },
 }
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """The templates of both roles, filled in."""
+    """The templates of the roles, filled in."""
     tasks = {}
-    for role in ("dispatcher", "inspection"):
+    for role in ("dispatcher", "inspection", "quota_tree"):
         tasks[f"{role}_defaults"] = {"ansible.builtin.include_vars": {"file": str(ROLES / role / "defaults/main.yml")}}
         tasks[f"{role}_settings"] = {"ansible.builtin.set_fact": VARIABLES}
-        template = ROLES / role / "templates" / "objects.yml.j2"
-        text = f"{{{{ lookup('ansible.builtin.template', '{template}') }}}}"
-        tasks[role] = {"ansible.builtin.debug": {"msg": [text]}}
+        name = "rights" if role == "quota_tree" else "objects"
+        tasks[role] = {"ansible.builtin.debug": {"msg": [filled_in(role, name)]}}
+    tasks["quota_tree_vars"] = {"ansible.builtin.include_vars": {"file": str(ROLES / "quota_tree/vars/main.yml")}}
+    for name, tree in TREES.items():
+        tasks[name] = {"ansible.builtin.debug": {"msg": [filled_in("quota_tree", "policies")]}, "vars": {"item": tree}}
     return play_tasks(tmp_path_factory.mktemp("play"), tasks)
 
 
+def filled_in(role, name):
+    """A template of a role as a task gets it."""
+    return f"{{{{ lookup('ansible.builtin.template', '{ROLES / role / 'templates' / name}.yml.j2') }}}}"
+
+
 @pytest.mark.parametrize(
-    ("role", "places"), [("dispatcher", {"007", "123", "on"}), ("inspection", {"0x10", "123", "on"})]
+    ("role", "places"),
+    [("dispatcher", {"007", "123", "on"}), ("inspection", {"0x10", "123", "on"}), ("quota_tree", {"0x11"})],
 )
 def test_names_are_texts_whatever_they_look_like(texts, role, places):
     objects = read_definitions(ComponentOptions(role, "present", texts[role]["msg"]))
     assert {obj["metadata"]["namespace"] for obj in objects if "namespace" in obj["metadata"]} == places
+
+
+def policies(texts, name):
+    """The policies of a tree by their names, and its bindings."""
+    objects = read_definitions(ComponentOptions("quota-tree", "present", texts[name]["msg"]))
+    found = {obj["metadata"]["name"]: obj["spec"] for obj in objects}
+    return {name: spec for name, spec in found.items() if "policyName" not in spec}, {
+        name: spec for name, spec in found.items() if "policyName" in spec
+    }
+
+
+@pytest.mark.parametrize(("name", "tree"), [("listed", "default"), ("selected", "other")])
+def test_every_policy_of_a_tree_is_bound_and_fails_closed(texts, name, tree):
+    rules, bindings = policies(texts, name)
+    assert set(rules) == {f"muster-quota-{kind}-{tree}" for kind in ("workloads", "records", "queues", "accounts")}
+    assert {spec["policyName"] for spec in bindings.values()} == set(rules)
+    assert {spec["failurePolicy"] for spec in rules.values()} == {"Fail"}
+    for spec in rules.values():
+        for validation in spec["validations"]:
+            assert validation.get("message") or validation.get("messageExpression")
+            assert "\n" not in validation["expression"]
+
+
+def test_bindings_are_for_the_namespaces_of_the_queues(texts):
+    _rules, listed = policies(texts, "listed")
+    assert {tuple(spec["validationActions"]) for spec in listed.values()} == {("Deny",)}
+    place = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["on"]}
+    assert [spec["matchResources"]["namespaceSelector"]["matchExpressions"] for spec in listed.values()] == [
+        [place]
+    ] * 4
+    _rules, selected = policies(texts, "selected")
+    assert {tuple(spec["validationActions"]) for spec in selected.values()} == {("Warn", "Audit")}
+    exempt = ["kube-node-lease", "kube-public", "kube-system", "0x11"]
+    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
+    found = [
+        spec["matchResources"]["namespaceSelector"]
+        for name, spec in sorted(selected.items())
+        if spec["policyName"] == "muster-quota-records-other"
+    ]
+    assert found == [
+        {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["x", "y"]}]},
+        {**SELECTOR, "matchExpressions": [*SELECTOR["matchExpressions"], outside]},
+        {"matchExpressions": [outside]},
+    ]
+
+
+def test_a_tree_of_another_name_reads_its_own_label_only(texts):
+    for name, reads in (("listed", True), ("selected", False)):
+        rules, _bindings = policies(texts, name)
+        tree = "default" if reads else "other"
+        found = {item["name"]: item["expression"] for item in rules[f"muster-quota-queues-{tree}"]["variables"]}
+        assert json.dumps(tree) in found["named"]
+        assert ("muster.kube/queue" in found["named"]) is reads

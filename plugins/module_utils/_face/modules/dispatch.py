@@ -43,6 +43,7 @@ def _options(params: Params, _check_mode: bool) -> DispatchOptions:
         adopt=params["adopt"],
         keep_finished=_most(params["keep_finished"]),
         keep_finished_for=_longest(params["keep_finished_for"]),
+        accrue_seconds=_interval(params["accrue_seconds"]),
     )
 
 
@@ -56,6 +57,14 @@ def _most(number: int) -> int | None:
 def _longest(text: str) -> float | None:
     """How long finished gangs are kept; None for no limit."""
     return None if text.strip() == str(_UNLIMITED) else parse_duration(text, "keep_finished_for")
+
+
+def _interval(text: str) -> float:
+    """How often usage is written."""
+    seconds = parse_duration(text, "accrue_seconds")
+    if seconds < 1:
+        raise BadInput("read", "accrue_seconds", f"at least one second is needed, not {text}")
+    return seconds
 
 
 def _namespaces(names: t.Sequence[str] | None) -> tuple[str, ...] | None:
@@ -92,6 +101,7 @@ FACE = Face(
         "adopt": {"type": "bool", "default": False},
         "keep_finished": {"type": "int", "default": 1000},
         "keep_finished_for": {"type": "str", "default": "7d"},
+        "accrue_seconds": {"type": "str", "default": "300"},
     },
     options=_options,
     work=_work,

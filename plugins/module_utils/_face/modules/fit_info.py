@@ -16,9 +16,11 @@ from ansible_collections.muster.kube.plugins.module_utils._face.gang_source impo
     gang_source,
     one_or_many_gangs,
 )
+from ansible_collections.muster.kube.plugins.module_utils._face.lease import lease_argument_spec, lease_from_params
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit, rough_gangs
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import FitOptions, read_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 
 
@@ -28,6 +30,8 @@ def _options(params: Params, _check_mode: bool) -> FitOptions:
         gangs=tuple(gang_source(entry, params["namespace"]) for entry in gang_entries(params)),
         cumulative=params["cumulative"],
         advice=params["advice"],
+        queue=params["queue"],
+        lease=lease_from_params(params),
     )
 
 
@@ -37,7 +41,10 @@ def _work(options: FitOptions, call: Call) -> Result:
     runtimes = Runtimes(connection)
     requests = [read_gang(source, index, runtimes) for index, source in enumerate(options.gangs)]
     rough_gangs(requests)
-    return answer_fit(connection(), requests, cumulative=options.cumulative, advice=options.advice).as_result()
+    client, cumulative, advice = connection(), options.cumulative, options.advice
+    complete = QuotaCompletion(client, options.lease, queue=options.queue, cumulative=cumulative, advice=advice)
+    answer = answer_fit(client, requests, cumulative=cumulative, advice=advice, complete=complete)
+    return {**answer.as_result(), **complete.as_result()}
 
 
 _GANGS, _RULES = one_or_many_gangs({}, ("definition", "src", "podsets"))
@@ -48,6 +55,8 @@ FACE = Face(
         **_GANGS,
         "cumulative": {"type": "bool", "default": True},
         "advice": {"type": "bool", "default": True},
+        "queue": {"type": "str"},
+        **lease_argument_spec(),
     },
     rules=_RULES,
     options=_options,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth_argument_spec
 from ansible_collections.muster.kube.plugins.module_utils._face.face import Face, Params
 from ansible_collections.muster.kube.plugins.module_utils._face.labels import label_selector, labels_argument_spec
+from ansible_collections.muster.kube.plugins.module_utils._face.lease import lease_argument_spec, lease_from_params
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.info import GangInfoOptions, answer_gangs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import PHASES
@@ -28,6 +29,7 @@ def _options(params: Params, _check_mode: bool) -> GangInfoOptions:
         labels=label_selector(params),
         log_lines=params["log_lines"],
         capacity=params["capacity"],
+        lease=lease_from_params(params),
     )
 
 
@@ -42,6 +44,7 @@ FACE = Face(
         **labels_argument_spec(),
         "log_lines": {"type": "int", "default": 20},
         "capacity": {"type": "bool", "default": False},
+        **lease_argument_spec(),
     },
     options=_options,
     work=lambda options, call: answer_gangs(connect(call.auth), options),

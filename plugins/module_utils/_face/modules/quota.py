@@ -11,11 +11,13 @@ from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth
 from ansible_collections.muster.kube.plugins.module_utils._face.face import Call, Face, Params, Result, Spec
 from ansible_collections.muster.kube.plugins.module_utils._face.lease import lease_argument_spec, lease_from_params
 from ansible_collections.muster.kube.plugins.module_utils._face.libraries import check_libraries
-from ansible_collections.muster.kube.plugins.module_utils._flow.quota.options import QuotaOptions
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.options import QuotaOptions, SubtreeSource
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.run import run_quota
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.node_share import FROM_NODES
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import TREE_KEYS
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
+    BACKENDS,
     DEFAULT_TREE,
     FAIRS,
     OVER_CAPACITIES,
@@ -28,6 +30,16 @@ _QUEUE: Spec = {
     "name": {"type": "str", "required": True},
     "parent": {"type": "str"},
     "nominal": {"type": "dict"},
+    FROM_NODES: {
+        "type": "dict",
+        "options": {
+            # A text, so that 1/3 can be said.
+            "share": {"type": "str", "required": True},
+            "resources": {"type": "list", "elements": "str", "required": True},
+            "node_selector": {"type": "dict"},
+            "less_daemons": {"type": "bool", "default": True},
+        },
+    },
     "extra": {"type": "dict"},
     "capacity": {"type": "dict"},
     "borrowing_limit": {"type": "dict"},
@@ -52,6 +64,7 @@ _QUEUE: Spec = {
         },
     },
     "stop": {"type": "str", "default": "none", "choices": list(STOPS)},
+    "note": {"type": "str"},
 }
 _FLAVOR: Spec = {
     "name": {"type": "str", "required": True},
@@ -68,14 +81,24 @@ _SETTINGS: Spec = {
 }
 
 
+def _queues(given: list[Params] | None) -> list[Params] | None:
+    """The queues as they were declared: one without a share of nodes says nothing of one."""
+    if given is None:
+        return None
+    return [{key: value for key, value in item.items() if (key, value) != (FROM_NODES, None)} for item in given]
+
+
 def _options(params: Params, check_mode: bool) -> QuotaOptions:
     """The options behind validated ones; the tree itself is read by the flow, which tells all that is wrong with it."""
+    lease = lease_from_params(params)
     return QuotaOptions(
         tree=params["tree"],
-        namespace=lease_from_params(params).namespace,
+        namespace=lease.namespace,
         state=params["state"],
-        declaration={key: params[key] for key in TREE_KEYS},
+        declaration={**{key: params[key] for key in TREE_KEYS}, "queues": _queues(params["queues"])},
         check_mode=check_mode,
+        subtrees=None if params["from_quota_subtrees"] is None else SubtreeSource(**params["from_quota_subtrees"]),
+        lease_name=lease.name,
     )
 
 
@@ -94,9 +117,19 @@ FACE = Face(
         "flavors": {"type": "list", "elements": "dict", "options": _FLAVOR},
         "settings": {"type": "dict", "options": _SETTINGS},
         "over_capacity": {"type": "str", "default": "refuse", "choices": list(OVER_CAPACITIES)},
+        "backends": {"type": "list", "elements": "str", "default": ["embedded"], "choices": list(BACKENDS)},
+        "label": {"type": "str"},
+        "priorities": {"type": "dict"},
+        "from_quota_subtrees": {
+            "type": "dict",
+            "options": {"tree": {"type": "str"}, "namespace": {"type": "str"}},
+        },
         **lease_argument_spec(),
     },
-    rules={"required_if": [("state", "present", ["queues"])]},
+    rules={
+        "required_if": [("state", "present", ["queues", "from_quota_subtrees"], True)],
+        "mutually_exclusive": [("queues", "from_quota_subtrees")],
+    },
     options=_options,
     work=_work,
     libraries=check_libraries,

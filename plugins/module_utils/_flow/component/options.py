@@ -20,9 +20,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
     describe_object,
     group_and_kind,
     value_at,
+    versionless_key,
 )
 
-VersionlessKey = tuple[str, str, str, str]
 _API_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z0-9]+")
 # What the server takes as a part of a path.
 _PATH_PART = re.compile(r"(?!\.{1,2}$)[^/%]*")
@@ -47,11 +47,6 @@ class ComponentOptions:
     check_mode: bool = False
 
 
-def object_key(obj: Object) -> VersionlessKey:
-    """What tells an object from all others, whatever version of the API it is written for."""
-    return (*group_and_kind(obj), obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
-
-
 def read_definitions(options: ComponentOptions) -> list[Object]:
     """The objects of a task; what cannot be applied is refused before the cluster is asked for anything."""
     where = f"component {options.name}"
@@ -68,13 +63,13 @@ def read_definitions(options: ComponentOptions) -> list[Object]:
     return objects
 
 
-def unique_keys(objects: collections.abc.Iterable[Object], where: str) -> set[VersionlessKey]:
+def unique_keys(objects: collections.abc.Iterable[Object], where: str) -> set[tuple[str, str, str, str]]:
     """The keys of the objects; one that is there twice is refused, since each run would change it twice."""
-    seen: set[VersionlessKey] = set()
+    seen: set[tuple[str, str, str, str]] = set()
     for obj in objects:
-        if object_key(obj) in seen:
+        if versionless_key(obj) in seen:
             raise BadInput("read", f"{where}: definition", f"{describe_object(obj)} is there twice")
-        seen.add(object_key(obj))
+        seen.add(versionless_key(obj))
     return seen
 
 

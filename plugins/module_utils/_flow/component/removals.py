@@ -12,26 +12,28 @@ import functools
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import DEFINITION, NAMESPACE, Label, Object
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import MANAGED_KINDS, list_defined, list_in
+from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
+    MANAGED_KINDS,
+    is_going,
+    list_defined,
+    list_in,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
     WRAPPER_API,
     WRAPPER_KIND,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import group_and_kind
 from ansible_collections.muster.kube.plugins.module_utils._store.run_records import MANAGED_LABEL, MANAGER
 
-# What users have recorded: builds and inspections, and gangs.
+# What users have recorded: builds and inspections, gangs, and quota trees.
 _RECORDS = (
     ("v1", "ConfigMap", f"{MANAGED_LABEL}={MANAGER}"),
     ("v1", "ConfigMap", RECORD_LABEL),
+    ("v1", "ConfigMap", TREE_LABEL),
     (WRAPPER_API, WRAPPER_KIND, None),
 )
-
-
-def is_going(obj: Object) -> bool:
-    """Whether somebody has deleted an object already, and it is on its way."""
-    return bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def split_removals(

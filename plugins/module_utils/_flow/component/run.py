@@ -15,11 +15,10 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import (
     ComponentOptions,
     namespaces_of,
-    object_key,
     read_definitions,
     unique_keys,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import is_going, split_removals
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import split_removals
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
     NAMESPACE,
@@ -37,7 +36,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     LabeledObjects,
     find_labeled,
+    is_going,
     is_usual,
+    pruned,
     read_labeled,
     remove_objects,
     try_removals,
@@ -45,7 +46,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, group_and_kind
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    describe_object,
+    group_and_kind,
+    versionless_key,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.health import has_health, health
 
 Report = collections.abc.Callable[[str], None]
@@ -76,26 +81,13 @@ class ComponentResult:
         warned = {"warnings": list(self.warnings)} if self.warnings else {}
         return {
             "changed": bool(news),
-            "objects": [_told(change) for change in self.changes],
+            "objects": [change.as_result() for change in self.changes],
             "unseen": list(self.unseen),
             "kept": list(self.kept),
             **shown,
             **warned,
             **failure,
         }
-
-
-def _told(change: ObjectChange) -> dict[str, t.Any]:
-    """One object in the result."""
-    metadata = change.obj["metadata"]
-    return {
-        "apiVersion": change.obj["apiVersion"],
-        "kind": change.obj["kind"],
-        "namespace": metadata.get("namespace"),
-        "name": metadata["name"],
-        "action": change.action,
-        "untried": change.untried,
-    }
 
 
 def run_component(
@@ -126,10 +118,12 @@ class _Work:
         leftovers = [
             obj
             for obj in found.objects
-            if object_key(obj) not in wanted and group_and_kind(obj) not in _KEPT_FROM_PRUNING and not is_going(obj)
+            if versionless_key(obj) not in wanted
+            and group_and_kind(obj) not in _KEPT_FROM_PRUNING
+            and not is_going(obj)
         ]
         try_removals(self._client, leftovers)
-        result = ComponentResult((*changes, *map(_pruned, leftovers)), found.unseen)
+        result = ComponentResult((*changes, *map(pruned, leftovers)), found.unseen)
         if self._options.check_mode:
             return result
         write_changes(self._client, changes, self._client.clock() + self._options.wait_timeout)
@@ -145,7 +139,7 @@ class _Work:
         names = tuple(obj["metadata"]["name"] for obj in kept)
         left = f"of component {self._options.name} more may be left, where this account may not look"
         warnings = (f"{left}: {', '.join(found.unseen)}",) if found.unseen else ()
-        result = ComponentResult(tuple(map(_pruned, fresh)), found.unseen, names, warnings=warnings)
+        result = ComponentResult(tuple(map(pruned, fresh)), found.unseen, names, warnings=warnings)
         if self._options.check_mode:
             return result
         first = self._take_away([obj for obj in going if not is_usual(obj)], result)
@@ -203,9 +197,3 @@ class _Work:
         if live is None:
             raise MusterError("wait for", describe_object(obj), "somebody else has removed it")
         return live
-
-
-def _pruned(obj: Object) -> ObjectChange:
-    """That an object goes."""
-    metadata = {key: obj["metadata"][key] for key in ("name", "namespace", "labels") if key in obj["metadata"]}
-    return ObjectChange(obj, "pruned", before={**obj, "metadata": metadata})

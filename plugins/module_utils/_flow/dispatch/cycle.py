@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, Overtaken, StartGrant
@@ -24,10 +24,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.h
     message_of,
     save_due,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.meters import keep_meters
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import (
     project_status,
     publish_events,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.quota_amounts import tell_amounts
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.recover import (
     evidence_of,
     recover,
@@ -67,6 +69,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
     CyclePlan,
+    EvictionGroup,
     Situation,
     Stop,
     plan_cycle,
@@ -116,17 +119,22 @@ def run_cycle(cycle: Cycle) -> None:
     with cycle.timed("look_after"):
         _follow_up(cycle, plan)
     choices, starts = _try_choices(cycle, list(plan.choices))
+    stops, evictions = (*plan.stops, *plan.drained), plan.evictions
     if starts.postponed:
         # A gang that the server would refuse now does not use the room it was given; others may.
         with cycle.timed("decide"), without_gc():
             present = dataclasses.replace(situation, troubled=session.pauses.resting())
-            again, troubles = walk_queue(present, session.options, session.memory, cycle.records)
-        _report_unforeseen(cycle, troubles, plan.stops)
-        choices, starts = _try_choices(cycle, again)
+            stopped = {item.record.uid for item in plan.stops}
+            again = walk_queue(present, session.options, session.memory, cycle.records, stopped)
+        _report_unforeseen(cycle, again.unforeseen, plan.stops)
+        choices, starts = _try_choices(cycle, list(again.choices))
+        stops, evictions = (*plan.stops, *again.drained), again.evictions
     with cycle.timed("carry_out"):
+        if evictions:
+            choices, evictions = _try_askers(cycle, choices, evictions)
         # Without entries that ended in this cycle.
         carried = evidence_of(cycle, world).open_batch(batch)
-        _commit(cycle, world, carried, starts.ready, plan.stops)
+        _commit(cycle, world, carried, starts.ready, stops, evictions)
     with cycle.timed("tell"):
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
@@ -134,6 +142,9 @@ def run_cycle(cycle: Cycle) -> None:
         note_ends(cycle, world)
         publish_events(cycle)
         _tidy(cycle, world)
+        if world.quota.trees:
+            keep_meters(cycle, world)
+            tell_amounts(cycle, world)
 
 
 def _read(cycle: Cycle) -> World:
@@ -152,7 +163,9 @@ def _read(cycle: Cycle) -> World:
         session.client, records, session.options, session.memory, tickets, places=places, source=session.source
     )
     _report_unforeseen(cycle, world.unforeseen)
-    return world
+    if not world.quota.trees:
+        return world
+    return dataclasses.replace(world, spent=session.meters.spent(world.quota, session.clock.now()))
 
 
 def _recover(cycle: Cycle, world: World) -> None:
@@ -179,6 +192,7 @@ def _situation(cycle: Cycle, world: World, evidence: Evidence, ticketless: set[s
         session.pauses.resting(),
         resting={uid for uid, record in records.items() if not cycle.at_rest(record)},
         judged={uid for uid, record in records.items() if cycle.may_judge(record)},
+        unwritable=session.pauses.unwritable() if world.quota.trees else (),
         lost=dict(cycle.lost),
         ticketless=ticketless,
     )
@@ -294,25 +308,47 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
 
     A dry run that takes long is not waited for: what it showed counts when the gang is chosen again.
     """
-    shown, now = cycle.session.rehearsals, cycle.session.client.clock()
     ready: list[Choice] = []
     tried = _DryRuns([], [])
     for choice in choices:
         if cycle.at_rest(choice.record):
             (ready if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
-    fresh = [choice for choice in ready if not _holds(shown.get(choice.record.uid), choice, now)]
-    cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
-    for choice in ready:
-        rehearsal = shown.get(choice.record.uid)
-        if rehearsal is None or not _holds(rehearsal, choice, now) or choice.record.uid in cycle.skipped:
-            continue
+    for choice, rehearsal in _rehearsed(cycle, ready):
         if rehearsal.reason is None:
             tried.ready.append(choice)
         else:
-            del shown[choice.record.uid]
+            del cycle.session.rehearsals[choice.record.uid]
             tried.postponed.append(choice.postponed(rehearsal.reason, rehearsal.message))
     publish_waiting(cycle, tried.postponed)
     return tried
+
+
+def _rehearsed(cycle: Cycle, choices: Sequence[Choice]) -> Iterator[tuple[Choice, Rehearsal]]:
+    """What dry runs show of these gangs, those made just now or lately; of slow ones nothing is told yet."""
+    shown, now = cycle.session.rehearsals, cycle.session.client.clock()
+    fresh = [choice for choice in choices if not _holds(shown.get(choice.record.uid), choice, now)]
+    cycle.side_by_side([(choice.record, partial(_rehearse, cycle, choice)) for choice in fresh])
+    for choice in choices:
+        rehearsal = shown.get(choice.record.uid)
+        if rehearsal is not None and _holds(rehearsal, choice, now) and choice.record.uid not in cycle.skipped:
+            yield choice, rehearsal
+
+
+def _try_askers(
+    cycle: Cycle, choices: list[Choice], evictions: Sequence[EvictionGroup]
+) -> tuple[list[Choice], tuple[EvictionGroup, ...]]:
+    """The evictions whose askers the server would accept: nobody is evicted in vain; the others have to wait."""
+    askers = {item.asker.uid for item in evictions}
+    asking = [item for item in choices if item.record.uid in askers and cycle.at_rest(item.record)]
+    refused: dict[str, Choice] = {}
+    able: set[str] = set()
+    for item, rehearsal in _rehearsed(cycle, asking):
+        if rehearsal.reason is None:
+            able.add(item.record.uid)
+        else:
+            refused[item.record.uid] = item.postponed(rehearsal.reason, rehearsal.message)
+    told = [refused.get(item.record.uid, item) for item in choices]
+    return told, tuple(item for item in evictions if item.asker.uid in able)
 
 
 def _needs_rehearsal(cycle: Cycle, choice: Choice) -> bool:
@@ -357,8 +393,15 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
     cycle.carry_out(choice.record, rehearse)
 
 
-def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[Choice], stops: Sequence[Stop]) -> None:
-    """Write starts and stops into the Lease in one piece, beside what is open, then carry them out."""
+def _commit(
+    cycle: Cycle,
+    world: World,
+    carried: Batch | None,
+    starts: Sequence[Choice],
+    stops: Sequence[Stop],
+    evictions: Sequence[EvictionGroup],
+) -> None:
+    """Write starts, stops and evictions into the Lease in one piece, beside what is open, then carry them out."""
     newer = cycle.session.batch().newer
     if newer is not None:
         cycle.session.journal.warn(f"nothing is started or stopped: {newer}")
@@ -368,24 +411,76 @@ def _commit(cycle: Cycle, world: World, carried: Batch | None, starts: Sequence[
         cycle.check_again(unknown)
         cycle.session.journal.warn(unknown_words(cycle.session.lease.terms.target, unknown))
         return
-    items: list[Choice | Stop] = [*(item for item in stops if cycle.may_judge(item.record)), *starts]
-    by_uid = {item.record.uid: item for item in items}
-    unlisted = _unlisted(cycle, world, carried, by_uid)
-    keys = label_keys(world.snapshot, world.gangs.values()) if items or unlisted else None
-    entries = [_entry_and_demand(cycle, item, keys) for item in by_uid.values()]
-    entries += [_old_entry_and_demand(cycle, record, gang, keys) for record, gang in unlisted]
-    if not entries:
+    groups = [group for group in evictions if all(cycle.may_judge(item.record) for item in group.victims)]
+    stopped = [item for item in stops if cycle.may_judge(item.record)]
+    packed = _pack_whole(cycle, world, carried, [*stopped, *starts], groups)
+    if packed is None:
         return
-    lease = cycle.session.lease
-    batch, later = pack(entries, str(lease.epoch), lease.next_batch_id(), carried)
-    if len(later) == len(entries):
-        # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
-        return
-    cycle.session.commit(_complete_or_not(cycle, batch, unlisted))
-    new = [by_uid[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in by_uid]
+    cycle.session.commit(packed.batch)
+    batch, items = packed.batch, packed.items
+    new = [items[entry.uid] for entry in batch.entries if entry.batch == batch.id and entry.uid in items]
     for item in new:
         cycle.session.rehearsals.pop(item.record.uid, None)
-    cycle.side_by_side([(item.record, partial(_carry_out, cycle, world, batch.id, item)) for item in new])
+    left = _nominate_askers(cycle, packed.groups) if packed.groups else ()
+    going = [item for item in new if item.record.uid not in left]
+    cycle.side_by_side([(item.record, partial(_carry_out, cycle, world, batch.id, item)) for item in going])
+
+
+class _Packed(t.NamedTuple):
+    """A batch to be committed, what it decides by record, and the evictions in it."""
+
+    batch: Batch
+    items: Mapping[str, Choice | Stop]
+    groups: Sequence[EvictionGroup]
+
+
+def _pack_whole(
+    cycle: Cycle,
+    world: World,
+    carried: Batch | None,
+    items: Sequence[Choice | Stop],
+    groups: Sequence[EvictionGroup],
+) -> _Packed | None:
+    """The batch with as much as it has room for, the victims of an asker all or none; None when nothing is new."""
+    lease = cycle.session.lease
+    while True:
+        by_uid = {item.record.uid: item for item in (*(stop for group in groups for stop in group.victims), *items)}
+        unlisted = _unlisted(cycle, world, carried, by_uid)
+        keys = label_keys(world.snapshot, world.gangs.values()) if by_uid or unlisted else None
+        entries = [_entry_and_demand(cycle, item, keys) for item in by_uid.values()]
+        entries += [_old_entry_and_demand(cycle, record, gang, keys) for record, gang in unlisted]
+        if not entries:
+            return None
+        batch, later = pack(entries, str(lease.epoch), lease.next_batch_id(), carried)
+        waiting = {entry.uid for entry, _demand in later}
+        whole = [group for group in groups if waiting.isdisjoint(item.record.uid for item in group.victims)]
+        if len(whole) == len(groups):
+            break
+        groups = whole
+    if len(later) == len(entries):
+        # Nothing was added, so there is nothing to promise; what is open may not even fit under a longer name.
+        return None
+    return _Packed(_complete_or_not(cycle, batch, unlisted) if unlisted else batch, by_uid, groups)
+
+
+def _nominate_askers(cycle: Cycle, groups: Sequence[EvictionGroup]) -> set[str]:
+    """Write into their records that room is freed for askers; the victims of those that could not be written."""
+    cycle.side_by_side([(group.asker, partial(_nominate, cycle, group)) for group in groups])
+    left: set[str] = set()
+    for group in groups:
+        asker = cycle.records.get(group.asker.uid)
+        if asker is None or asker.state is None or asker.state.nominated != group.until:
+            left |= {item.record.uid for item in group.victims}
+    return left
+
+
+def _nominate(cycle: Cycle, group: EvictionGroup) -> None:
+    """Hold what is freed for one asker, before anybody goes for it."""
+    asker = cycle.records.get(group.asker.uid)
+    if asker is not None and _still_waits(asker):
+        times = (asker.state.nominations if asker.state is not None else 0) + 1
+        changes: Changes = {"nominated": group.until, "nominations": times}
+        cycle.carry_out(asker, lambda old: cycle.advance(old, "queued", "", "", **changes))
 
 
 def _tidy(cycle: Cycle, world: World) -> None:
@@ -457,7 +552,8 @@ def _entry(cycle: Cycle, record: Record, op: Op) -> Entry:
 def _entry_and_demand(cycle: Cycle, item: Choice | Stop, keys: LabelKeys) -> tuple[Entry, Demand]:
     """The line for one gang and what it keeps reserved while it is open; what is stopped gets nothing more."""
     if isinstance(item, Stop):
-        return _entry(cycle, item.record, "stop"), ()
+        entry = _entry(cycle, item.record, "evict" if item.phase == "evicting" else "stop")
+        return dataclasses.replace(entry, queue=item.queue or entry.queue), ()
     entry = _entry(cycle, item.record, "start")
     # What a start is charged to, whatever its record says when others read of it.
     queue = next((charge.queue for charge in item.charged if charge.tree == DEFAULT_TREE), entry.queue)
@@ -494,9 +590,9 @@ def _stop(cycle: Cycle, world: World, batch: str, item: Stop) -> None:
     """Begin to take one gang back."""
     changes: Changes = {**item.changes, "batch": batch, "then": item.then}
     engine, message = cycle.session.engine, message_of(cycle, world, item)
-    stopped = cycle.carry_out(item.record, lambda old: engine.stop(old, item.reason, message, **changes))
+    stopped = cycle.carry_out(item.record, lambda old: engine.stop(old, item.reason, message, item.phase, **changes))
     if stopped is not None:
-        cycle.decide(stopped, "stop", item.reason, message)
+        cycle.decide(stopped, "evict" if item.phase == "evicting" else "stop", item.reason, message)
 
 
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:

@@ -17,6 +17,8 @@ LONGEST_PAUSE = 30.0
 # What is merely waited for is looked at again after a share of the time it has taken so far, at least after so long.
 SHORTEST_LOOK = 0.2
 _LOOK_SHARE = 0.25
+# So many failed writes in a row are no passing trouble.
+MANY_TROUBLES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +91,12 @@ class Pauses:
         with self._lock:
             now = self._clock()
             return {uid: item.why for uid, item in self._pauses.items() if item.why and item.until > now}
+
+    def unwritable(self) -> set[str]:
+        """Records that could not be written several times in a row."""
+        with self._lock:
+            recent = {uid: self._recent(uid) for uid in self._pauses}
+            return {uid for uid, item in recent.items() if item is not None and item.troubles >= MANY_TROUBLES}
 
     def resting(self) -> dict[str, str]:
         """Records that are left alone for now, and why; empty where another writer only changed them."""

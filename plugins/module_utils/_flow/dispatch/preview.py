@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import typing as t
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -18,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 from ansible_collections.muster.kube.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import as_begun, holds_ticket
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.quota_trees import trees_in_force
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import (
     read_records,
     read_tickets,
@@ -27,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import NEWER_VERSION
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import is_edited, read_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.meters import MeterKeeper
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import (
     foreseen,
     why_removed,
@@ -35,15 +36,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.w
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError, ServerFault
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, BatchRead, Entry
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
@@ -64,10 +63,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.optio
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
     CyclePlan,
     Situation,
+    foresee_queue,
     plan_cycle,
     walk_queue,
     without_failed,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.foresight import Foresight
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
     FOREIGN_CONTROLLER,
@@ -80,9 +81,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world
     scopes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem
-from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import API_VERSION as LEASE_API
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
+from ansible_collections.muster.kube.plugins.module_utils._store.under_way import batch_of_lease, read_lease
 
 
 class _Preview:
@@ -116,9 +117,12 @@ class _Preview:
         self._lost = {uid: found.lost for uid, found in edited.items() if found.lost is not None}
         self.records = {**ours, **{uid: dataclasses.replace(ours[uid], spec=edited[uid].spec) for uid in edited}}
         records = [*self.records.values(), *self._elsewhere.values()]
-        self.world = read_world(client, records, options, self._memory, tickets, places=places)
-        self._lease = _read_lease(client, options)
-        read = _batch_of(self._lease)
+        world = read_world(client, records, options, self._memory, tickets, places=places)
+        self.troubles: list[str] = []
+        meters = MeterKeeper(client, options.lease.namespace, None, self.troubles.append)
+        self.world = dataclasses.replace(world, spent=meters.spent(world.quota, self.now))
+        self._lease = read_lease(client, options.lease)
+        read = batch_of_lease(self._lease)
         self._batch, self.newer = read.batch, read.newer
 
     def unsettled(self) -> list[Entry]:
@@ -136,7 +140,7 @@ class _Preview:
         if self.sight.blind is None or self._lease is None:
             return None
         created = read_time(self._lease.get("metadata", {}).get("creationTimestamp")) or self.now
-        since = unlisted_since(_batch_of(self._lease), created, self.now)
+        since = unlisted_since(batch_of_lease(self._lease), created, self.now)
         return unknown_until(since, self.now, self._options)
 
     def plan(self) -> CyclePlan:
@@ -144,16 +148,29 @@ class _Preview:
         situation = self._situation()
         plan = plan_cycle(situation, self._options, self._memory)
         if self.newer is not None:
-            return dataclasses.replace(plan, stops=(), choices=plan.waiting)
+            return dataclasses.replace(plan, stops=(), drained=(), evictions=(), choices=plan.waiting)
         if self.unknown_until() is not None:
             held = tuple(item.postponed(*NEW_LEASE) if item.chosen else item for item in plan.choices)
-            return dataclasses.replace(plan, stops=(), choices=held)
+            return dataclasses.replace(plan, stops=(), drained=(), evictions=(), choices=held)
         choices, delayed = self._tried(plan.choices)
         if delayed:
             records = without_failed(plan, self.failed, self.now)
-            again, _troubles = walk_queue(situation, self._options, self._memory, records)
-            choices, _delayed = self._tried(again)
-        return dataclasses.replace(plan, choices=choices)
+            stopped = {item.record.uid for item in plan.stops}
+            again = walk_queue(situation, self._options, self._memory, records, stopped)
+            plan = dataclasses.replace(plan, drained=again.drained, evictions=again.evictions)
+            choices, _delayed = self._tried(again.choices)
+        return self._with_askers_tried(plan, choices)
+
+    def _with_askers_tried(self, plan: CyclePlan, choices: Sequence[Choice]) -> CyclePlan:
+        """The plan without evictions for gangs that the server would refuse all the same."""
+        askers = {item.asker.uid for item in plan.evictions}
+        asking = [item for item in choices if item.record.uid in askers]
+        tried, _delayed = self._tried([dataclasses.replace(item, chosen=True) for item in asking])
+        told = {item.record.uid: item for item in tried if not item.chosen}
+        able = {item.record.uid for item in tried if item.chosen}
+        left = [told.get(item.record.uid, item) for item in choices if item.record.uid not in self.failed]
+        evictions = tuple(item for item in plan.evictions if item.asker.uid in able)
+        return dataclasses.replace(plan, choices=tuple(left), evictions=evictions)
 
     def _tried(self, choices: Sequence[Choice]) -> tuple[tuple[Choice, ...], bool]:
         """The choices after dry runs of those that are chosen, and whether one of these has to wait after all."""
@@ -232,6 +249,25 @@ class _Preview:
             return False
 
 
+def foresee_under(
+    client: KubeClient, options: DispatchOptions, name: str, tree: QuotaTree | None
+) -> tuple[Foresight, str | None]:
+    """What the queue comes to if the quota tree of that name were this one or gone, and why nobody can tell, if so.
+
+    Nothing is written.
+    """
+    preview = _Preview(client, options)
+    situation = preview._situation()
+    world = situation.world
+    before = world.quota
+    others = [item for item in before.trees if item.name != name]
+    trees = sorted([*others, *([tree] if tree is not None else [])], key=lambda item: item.name)
+    broken = {other: text for other, text in before.unreadable.items() if other != name}
+    quota = trees_in_force(trees, broken, world.snapshot.namespaces, sees_all=preview.sight.blind is None)
+    present = dataclasses.replace(situation, world=dataclasses.replace(world, quota=quota))
+    return foresee_queue(present, options, preview._memory), quota.hidden
+
+
 def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:
     """The decisions of one cycle; later ones follow from what these bring about. Dry runs are the only writes sent."""
     began, before = time.monotonic(), dict(client.requests)
@@ -239,6 +275,8 @@ def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchRe
     plan = preview.plan()
     result = DispatchResult(decisions=[*_decisions(preview, plan, options)])
     result.unseen = preview.sight.unseen()
+    for text in preview.troubles:
+        result.warn(text)
     if preview.newer is not None:
         result.warn(f"nothing is started or stopped: {preview.newer}")
     unknown = preview.unknown_until()
@@ -275,6 +313,8 @@ def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> 
         yield _decision(preview.records[uid], "fail", REFUSED, message, now)
     for stop in plan.stops:
         yield _decision(stop.record, "stop", stop.reason, stop.message, now)
+    for stop in (*plan.drained, *(item for group in plan.evictions for item in group.victims)):
+        yield _decision(stop.record, "evict", stop.reason, stop.message, now)
     yield from (_of_choice(choice, now) for choice in plan.choices)
     going = set(foreseen(preview.records.values(), options, now))
     yield from (
@@ -288,20 +328,6 @@ def _phases(preview: _Preview, plan: CyclePlan, decisions: Sequence[Decision]) -
     failing += [item.record.uid for item in plan.stops if item.then == "failed"]
     phases: dict[str, str] = {uid: record.phase for uid, record in preview.records.items()}
     return phases | dict.fromkeys(failing, "failed")
-
-
-def _read_lease(client: KubeClient, options: DispatchOptions) -> dict[str, t.Any] | None:
-    """The Lease, empty when there is none yet; None when it may not be read."""
-    path = resource_path(LEASE_API, "leases", options.lease.namespace, options.lease.name)
-    try:
-        return get_object(client, path) or {}
-    except Forbidden:
-        return None
-
-
-def _batch_of(lease: dict[str, t.Any] | None) -> BatchRead:
-    """The batch in a Lease; nothing when there is none."""
-    return read_batch((((lease or {}).get("metadata") or {}).get("annotations") or {}).get(BATCH_ANNOTATION))
 
 
 def _of_choice(choice: Choice, now: float) -> Decision:

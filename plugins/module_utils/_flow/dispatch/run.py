@@ -44,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.mirror import Mi
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import (
     MOST_DECISIONS,
     Decision,
@@ -225,6 +226,9 @@ class _Run:
         if cycle is not None:
             save_due(cycle, after=0.0)
             publish_events(cycle)
+            cycle.session.meters.flush(cycle)
+            if cycle.session.amounts.later is not None:
+                cycle.session.amounts.later()
             self._collect(cycle)
 
     def _open_session(self, lease: DispatchLease, workers: Workers, source: MirroredSource | None) -> Session:
@@ -325,7 +329,7 @@ class _Run:
         end = time.monotonic() + LINGER
         while time.monotonic() < end:
             known = list(cycle.records.values())
-            going = [item for item in known if item.phase == "undoing" and item.uid not in cycle.skipped]
+            going = [item for item in known if item.phase in UNDOING and item.uid not in cycle.skipped]
             if not going:
                 break
             cycle.side_by_side([(record, partial(finish_undo, cycle, record)) for record in going])

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.registry impor
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses import Pauses
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import ListedSource, Source
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_records
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.meters import MeterKeeper
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
@@ -35,6 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     Changes,
     Phase,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.status import TreeStatus
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import (
     BadInput,
     MusterError,
@@ -66,6 +68,20 @@ class LastVerdict:
 
     gist: tuple[t.Any, ...]
     compared: float
+
+
+@dataclasses.dataclass(slots=True)
+class ToldAmounts:
+    """What was published of quota trees: when it was last looked at, and what is known to be told of each tree.
+
+    Beside that stands when it was last compared with the cluster. later looks once more, for what changed since; barred
+    tells that this account may not publish anything.
+    """
+
+    looked: float = -math.inf
+    known: dict[str, tuple[TreeStatus, float]] = dataclasses.field(default_factory=dict)
+    later: Callable[[], None] | None = None
+    barred: bool = False
 
 
 class Journal:
@@ -159,7 +175,8 @@ class Session:
         # What edited gangs were started with, by record.
         self.started: dict[str, StartedAs] = {}
         self.workers = workers or Workers()
-        self.journal = Journal()
+        self.journal, self.amounts = Journal(), ToldAmounts()
+        self.meters = MeterKeeper(client, options.lease.namespace, lease.write_timeout, self._warn)
         self.pauses = Pauses(client.clock)
         # What was asked for lately because a list did not show it: tickets, and owners of tickets.
         self.doubts = Pauses(client.clock)
@@ -216,6 +233,9 @@ class Session:
         self.pauses.keep_only(alive)
         self.engine.forget(alive)
         self.doubts.drop_old()
+
+    def _warn(self, text: str) -> None:
+        self.journal.warn(text)
 
     def now_text(self) -> str:
         """The server's time as records carry it."""

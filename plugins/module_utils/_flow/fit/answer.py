@@ -30,6 +30,15 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit 
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 
+class Completion(t.Protocol):
+    """Adds to a verdict what others have to say to the gang."""
+
+    def prepare(self) -> None:
+        """Read what it needs."""
+
+    def __call__(self, gang: Gang, verdict: Verdict, /) -> Verdict: ...
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class FitAnswer:
     """Verdicts in the order of the gangs, and what the answer cost."""
@@ -60,18 +69,24 @@ def answer_fit(
     cumulative: bool,
     advice: bool,
     on_node: NodeObserver | None = None,
+    complete: Completion | None = None,
 ) -> FitAnswer:
-    """Read what the gangs need to know and judge them in order; on_node sees every node as the server sent it."""
+    """Read what the gangs need to know and judge them in order; on_node sees every node as the server sent it.
+
+    complete adds to each verdict what others have to say, before the next gang is judged.
+    """
     needs = needs_of(rough_gangs(requests))
     reading = read_snapshot(client, needs, on_node=on_node)
     for namespace in needs.namespaces:
         if namespace not in reading.snapshot.namespaces:
             require_namespace(client, namespace)
     gangs = [gang_of(request, reading.snapshot) for request in requests]
+    if complete is not None:
+        complete.prepare()
     started = time.perf_counter()
     # One walk of the garbage collector over a large snapshot takes longer than most decisions.
     with without_gc():
-        verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice)
+        verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice, complete=complete)
     return FitAnswer(tuple(verdicts), reading, time.perf_counter() - started)
 
 
@@ -80,11 +95,24 @@ def rough_gangs(requests: t.Sequence[GangRequest]) -> list[Gang]:
     return [gang_of(request, Snapshot()) for request in requests]
 
 
-def decide(snapshot: Snapshot, gangs: t.Sequence[Gang], *, cumulative: bool, advice: bool) -> list[Verdict]:
+def decide(
+    snapshot: Snapshot,
+    gangs: t.Sequence[Gang],
+    *,
+    cumulative: bool,
+    advice: bool,
+    complete: Completion | None = None,
+) -> list[Verdict]:
     """Judge gangs against a snapshot; pods that await the scheduler come first."""
     room = Room(snapshot)
     place_waiting_pods(room, gangs)
-    return judge_all(room, gangs, cumulative=cumulative, finish=with_advice if advice else _as_it_is)
+    advise = with_advice if advice else _as_it_is
+
+    def finish(room: Room, gang: Gang, verdict: Verdict) -> Verdict:
+        advised = advise(room, gang, verdict)
+        return advised if complete is None else complete(gang, advised)
+
+    return judge_all(room, gangs, cumulative=cumulative, finish=finish)
 
 
 def _as_it_is(room: Room, gang: Gang, verdict: Verdict) -> Verdict:

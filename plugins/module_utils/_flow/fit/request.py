@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
 from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import (
     GangRequest,
     checked_object,
@@ -51,6 +52,9 @@ class FitOptions:
     # Whether a gang that fits takes its place before the next one is judged.
     cumulative: bool = True
     advice: bool = True
+    # The queue that the gangs would name, and the Lease beside which the quota trees are.
+    queue: str | None = None
+    lease: LeaseOptions = dataclasses.field(default_factory=LeaseOptions)
 
 
 def read_objects(definition: t.Any, src: str | None, where: str) -> tuple[Object, ...]:

@@ -13,10 +13,12 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import started_objects
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.pods import PodReading, first_failure, read_pods
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import untold_standings
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import FINISHED_PHASES
@@ -43,6 +45,8 @@ class GangInfoOptions:
     labels: str | None = None
     log_lines: int = 20
     capacity: bool = False
+    # The Lease beside which quota trees are.
+    lease: LeaseOptions = dataclasses.field(default_factory=LeaseOptions)
 
 
 def answer_gangs(client: KubeClient, question: GangInfoOptions) -> Data:
@@ -54,7 +58,12 @@ def answer_gangs(client: KubeClient, question: GangInfoOptions) -> Data:
         matching = _labelled(client, question, sorted({record.store for record in chosen}))
         chosen = [record for record in chosen if record.uid in matching]
     reading = read_pods(client, chosen)
-    gangs = [_gang(client, record, reading, places.get(record.uid), queue.now, question.log_lines) for record in chosen]
+    untold = untold_standings(client, question.lease, chosen)
+    gangs = [
+        _gang(client, record, reading, places.get(record.uid), queue.now, question.log_lines)
+        | {"quota": untold.get(record.uid)}
+        for record in chosen
+    ]
     capacity, notes = read_capacity(client) if question.capacity else (None, ())
     return {"gangs": gangs, "position_scope": queue.scope, "capacity": capacity, "notes": [*reading.notes, *notes]}
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import Removal, as_begun
@@ -27,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested i
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import authenticated_user
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
@@ -35,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import (
     RECORD_LABEL,
     SUBMITTED_ANNOTATION,
+    USER_ANNOTATION,
     require_headroom,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -213,7 +216,7 @@ class Submission:
             remove_record(self._client, record, self._options, self._end, self._report)
             action = "recreated"
         try:
-            made = create_record(self._client, self._dated(draft.body))
+            made = create_record(self._client, self._signed(self._dated(draft.body)))
         except NameTaken as error:
             labels = error.found["metadata"].get("labels") or {}
             if found.store == "configmap" and labels.get(RECORD_LABEL) != "gang":
@@ -230,10 +233,23 @@ class Submission:
         annotations = {**(metadata.get("annotations") or {}), SUBMITTED_ANNOTATION: at}
         return {**body, "metadata": {**metadata, "annotations": annotations}}
 
+    def _signed(self, body: Data) -> Data:
+        """The record with who queued it, unless it says so already; without an answer it does not say."""
+        metadata = body["metadata"]
+        annotations = metadata.get("annotations") or {}
+        if annotations.get(USER_ANNOTATION) or self._user is None:
+            return body
+        return {**body, "metadata": {**metadata, "annotations": {**annotations, USER_ANNOTATION: self._user}}}
+
+    @functools.cached_property
+    def _user(self) -> str | None:
+        """Who we are to the server, asked once for all gangs of a task."""
+        return authenticated_user(self._client)
+
     def _change(self, wanted: RequestedGang, record: Record, draft: Draft) -> Record:
         """Replace the specification of a record that is still as it was read; uid and place in the queue stay."""
         grown = demand_grew(record.spec, draft.spec)
-        body = merged_body(record, self._dated(draft.body) if grown else draft.body)
+        body = self._signed(merged_body(record, self._dated(draft.body) if grown else draft.body))
         require_headroom(body["metadata"]["annotations"], wanted.target)
         return replace_record(self._client, record, body)
 

@@ -3,11 +3,14 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A tree with what is used of it, as data and as text."""
+"""A tree with what is used of it, as data, as text, and as a table for spreadsheets."""
 
 from __future__ import annotations
 
+import csv
+import io
 import typing as t
+from collections.abc import Collection, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import NO_FLAVOR, QuotaQueue, QuotaTree
@@ -18,6 +21,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 
 Data = dict[str, t.Any]
 
+_OF_QUEUE = ("path", "name", "parent", "leaf", "stop", "started", "waiting", "weighted_share")
+_OF_RESOURCE = ("flavor", "resource", "entitled", "used", "borrowed", "lent", "headroom", "idle")
+COLUMNS = ("tree", *_OF_QUEUE, *_OF_RESOURCE, "as_of")
+# What makes a spreadsheet read a cell as a formula, or look behind a break for one.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _USE = ("used", "borrowed", "lent", "headroom")
 
 
@@ -65,11 +73,13 @@ def fairness_data(charged: ChargedTree | None) -> dict[str, float | None]:
     }
 
 
-def tree_lines(tree: QuotaTree, charged: ChargedTree | None) -> list[str]:
-    """The tree for people: one line for each queue, indented by its depth."""
+def tree_lines(tree: QuotaTree, charged: ChargedTree | None, shown: Collection[str] | None = None) -> list[str]:
+    """The tree for people: one line for each queue, or each that is to be shown, indented by its depth."""
     usage = TreeUsage(tree) if charged is None else charged.usage
     lines = []
     for queue in tree.queues:
+        if shown is not None and queue.name not in shown:
+            continue
         depth = len(tree.ancestry(queue.name)) - 1
         parts = [_amount_text(level, charged is not None) for level in usage.standing(queue.name)]
         counts = charged.counts.get(queue.name) if charged is not None else None
@@ -91,3 +101,26 @@ def _amount_text(level: QueueLevel, seen: bool) -> str:
     told = [text for text, amount in zip(more, (level.borrowed, level.lent), strict=True) if amount]
     rest = f" ({', '.join(told)})" if told else ""
     return f"{describe(name, level.used)} of {describe(name, level.nominal)} {name}{of} used{rest}"
+
+
+def trees_csv(trees: Sequence[Data]) -> str:
+    """A row for each queue and resource of these trees, as quota_info tells them; a queue without any has one row."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for tree in trees:
+        for queue in tree["queues"]:
+            for item in queue["resources"] or [{}]:
+                cells = {**item, **{key: queue[key] for key in _OF_QUEUE}, "tree": tree["name"], "as_of": tree["as_of"]}
+                writer.writerow([harmless(cells.get(column)) for column in COLUMNS])
+    return text.getvalue()
+
+
+def harmless(value: t.Any) -> str:
+    """A cell; a text that would be a formula begins with an apostrophe, by which spreadsheets know that it is none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

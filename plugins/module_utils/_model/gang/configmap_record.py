@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import typing as t
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.timestam
 
 RECORD_LABEL = "muster.kube/record"
 SUBMITTED_ANNOTATION = "muster.kube/submitted"
+# Who queued the gang; a label could not hold every name of a user.
+USER_ANNOTATION = "muster.kube/user"
 # The phase as a label, so that a server can leave out records that are over; the state annotation stays the truth.
 PHASE_LABEL = "muster.kube/phase"
 # When a finished gang has outlived its own ttl.
@@ -39,6 +42,10 @@ FINISHED_SELECTOR = f"{PHASE_LABEL} in {_OVER}"
 RECORD_BYTES = 1024 * 1024
 # What the API server allows for all annotations of an object together.
 ANNOTATION_BYTES = 256 * 1024
+
+# A user's name that is longer is told by its beginning and a fingerprint: it is repeated in meters.
+_USER_LENGTH = 253
+_FINGERPRINT = 16
 
 # The last moment that can be written; a ttl may be longer.
 _END_OF_TIME = 253_402_300_799.0
@@ -119,3 +126,11 @@ def submission_time(metadata: Mapping[str, t.Any]) -> float:
     created = read_time(metadata.get("creationTimestamp")) or 0.0
     told = read_time((metadata.get("annotations") or {}).get(SUBMITTED_ANNOTATION))
     return told if told is not None and told >= created - _ROUNDING else created
+
+
+def user_of(metadata: Mapping[str, t.Any]) -> str:
+    """Who a record says has queued the gang, empty where it does not say; anybody who may edit it can claim that."""
+    name = str((metadata.get("annotations") or {}).get(USER_ANNOTATION) or "")
+    if len(name) <= _USER_LENGTH:
+        return name
+    return f"{name[: _USER_LENGTH - _FINGERPRINT - 1]}#{hashlib.sha256(name.encode()).hexdigest()[:_FINGERPRINT]}"

@@ -56,6 +56,8 @@ class GangPod:
     waiting_reason: str | None
     nominated: str | None
     template: Raw | None
+    # When its deletion was ordered.
+    leaving_since: float | None = None
 
     @property
     def finished(self) -> bool:
@@ -139,7 +141,14 @@ def gang_pod_from_api(raw: Raw, pod: Pod | None = None) -> GangPod | None:
         waiting_reason=next(filter(None, (_waiting_reason(item) for item in containers)), None),
         nominated=status.get("nominatedNodeName") or None,
         template=None if spec.get("nodeName") else {"metadata": {"labels": labels}, "spec": spec},
+        leaving_since=_leaving_since(meta),
     )
+
+
+def _leaving_since(meta: Raw) -> float | None:
+    """When the deletion of an object was ordered: its timestamp tells when the time to end in order is over."""
+    over = read_time(meta.get("deletionTimestamp"))
+    return None if over is None else over - float(meta.get("deletionGracePeriodSeconds") or 0)
 
 
 def _created(meta: Raw) -> float:

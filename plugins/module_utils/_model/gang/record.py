@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_
     PHASE_LABEL,
     spec_of_record,
     submission_time,
+    user_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
@@ -100,6 +101,11 @@ class Record:
     def labels(self) -> Mapping[str, str]:
         """The record's labels."""
         return self.raw["metadata"].get("labels") or {}
+
+    @property
+    def user(self) -> str:
+        """Who queued the gang, as its record says; empty where it does not say."""
+        return user_of(self.raw["metadata"])
 
     @property
     def finished(self) -> bool:

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import TICKET_LABEL, is_kept
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    GANG_LABEL,
+    QUEUE_LABEL,
+    TICKET_LABEL,
+    Plan,
+    is_kept,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.wrapper import WRAPPER_GROUPS
@@ -36,6 +42,51 @@ def refuse_objects(spec: GangSpec, *, store: Store, namespaced: ScopeLookup | Sc
         for field, cause in _complaints(spec, obj, store, namespaced):
             where = describe_object(obj, spec.namespace, index)
             raise BadInput("accept", f"{where} in gang {spec.namespace}/{spec.name}: objects[{index}].{field}", cause)
+
+
+def refuse_other_queue(spec: GangSpec, labels: Mapping[str, str], *, store: Store) -> None:
+    """Raise BadInput when the label of a record does not name the queue that the gang itself names.
+
+    Servers can check labels only: rights to use a queue are asked for the one in the label.
+    """
+    told = labels.get(QUEUE_LABEL) or None
+    if store == "configmap" and told != spec.queue:
+        where = f"gang {spec.namespace}/{spec.name}: metadata.labels.{QUEUE_LABEL}"
+        both = f"the label names {_queue_text(told)}, and the gang itself {_queue_text(spec.queue)}"
+        raise BadInput("accept", where, f"{both}; queue it anew with the one it is to use")
+
+
+def _queue_text(name: str | None) -> str:
+    """A queue in a sentence."""
+    return "no queue" if name is None else f"queue {name}"
+
+
+def refuse_forged_labels(spec: GangSpec, plan: Plan, record_uid: str) -> None:
+    """Raise BadInput when pods of a planned object would pass for those of another gang, or of another queue.
+
+    Templates that we know have got the right labels by now. What is left stands where we cannot set any.
+    """
+    right = {GANG_LABEL: record_uid, QUEUE_LABEL: spec.queue}
+    for item in plan:
+        for labels in _label_mappings(item.object):
+            for key, value in right.items():
+                if labels.get(key, value) != value:
+                    where = describe_object(item.object, spec.namespace, item.index)
+                    cause = f"{key}: {labels[key]!r} is set by the dispatcher itself; remove the label"
+                    raise BadInput("accept", f"{where} in gang {spec.namespace}/{spec.name}: labels", cause)
+
+
+def _label_mappings(obj: t.Any) -> Iterator[Mapping[str, t.Any]]:
+    """Everything in an object that is called labels, however deep."""
+    left = [obj]
+    while left:
+        part = left.pop()
+        if isinstance(part, Mapping):
+            if isinstance(part.get("labels"), Mapping):
+                yield part["labels"]
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
 
 
 def object_warnings(spec: GangSpec, *, store: Store) -> tuple[str, ...]:

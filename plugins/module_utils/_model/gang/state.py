@@ -131,6 +131,9 @@ _KEYS = (
     "transitions",
     "waits",
     "charged",
+    "nominated",
+    "nominations",
+    "evictions",
     "packed",
 )
 # What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
@@ -164,8 +167,10 @@ class GangState:
     has to remove; a holding gang has all its items done while pods are left. outcomes says of this attempt's objects,
     by their place, how they ended when they were last seen: objects may go before anybody looks again. made is how many
     of them had been created when the start had to wait: those that end by themselves are never created again. charged
-    names the queues that what is reserved counts for. waits tells for people what it waited for each time before it
-    left the queue. unknown holds keys of a later version, to be written back as they are.
+    names the queues that what is reserved counts for. nominated tells of a waiting gang until when room that others
+    were evicted for is held for it, nominations how often that was without a start; evictions counts how often it was
+    evicted itself. waits tells for people what it waited for each time before it left the queue. unknown holds keys of
+    a later version, written back as they are.
     """
 
     phase: Phase
@@ -189,6 +194,9 @@ class GangState:
     left: tuple[ObjectKey, ...] = ()
     made: int = 0
     charged: tuple[Charge, ...] = ()
+    nominated: str | None = None
+    nominations: int = 0
+    evictions: int = 0
     waits: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
 
@@ -214,6 +222,9 @@ class Changes(t.TypedDict, total=False):
     left: tuple[ObjectKey, ...]
     made: int
     charged: tuple[Charge, ...]
+    nominated: str | None
+    nominations: int
+    evictions: int
 
 
 def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
@@ -346,6 +357,9 @@ def _state_data(state: GangState) -> Data:
         **({"left": state.left} if state.left else {}),
         **({"made": state.made} if state.made else {}),
         **({"charged": [charge_data(item) for item in state.charged]} if state.charged else {}),
+        **({"nominated": {"until": state.nominated}} if state.nominated else {}),
+        **({"nominations": state.nominations} if state.nominations else {}),
+        **({"evictions": state.evictions} if state.evictions else {}),
     }
 
 
@@ -417,6 +431,9 @@ def _state_from(value: t.Any) -> GangState:
         left=tuple(_key(fields, index, item) for index, item in enumerate(fields.sequence("left"))),
         made=fields.whole("made", 0, INT32 - 1),
         charged=tuple(read_charge(item, f"{fields.where}: charged") for item in fields.sequence("charged")),
+        nominated=_nominated(fields) if "nominated" in fields.data else None,
+        nominations=fields.whole("nominations", 0, INT32 - 1) if "nominations" in fields.data else 0,
+        evictions=fields.whole("evictions", 0, INT32 - 1) if "evictions" in fields.data else 0,
         waits=read_waits(fields.get("waits"), MOST_TRANSITIONS),
         unknown=fields.unknown(_KEYS),
     )
@@ -437,6 +454,11 @@ def _time(fields: Fields, key: str) -> str | None:
     if value is not None and read_micros(value) is None:
         raise fields.fail(key, f"{value!r} is no time; write it as 2026-01-01T00:00:00Z")
     return value
+
+
+def _nominated(fields: Fields) -> str | None:
+    """Until when room is held for the gang."""
+    return _time(Fields(fields.mapping("nominated"), f"{fields.where}: nominated"), "until")
 
 
 def _outcome(fields: Fields, place: t.Any, value: t.Any) -> tuple[int, ItemOutcome]:

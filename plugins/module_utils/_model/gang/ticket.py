@@ -98,7 +98,8 @@ def plan_objects(spec: GangSpec, record_uid: str, attempt: int) -> Plan:
         if template.get("metadata") is None:
             template["metadata"] = {}
         own = {} if name is None else {PODSET_LABEL: podset_label(name)}
-        # Whose quota pods use is asked even when their record is gone.
+        # Whose quota pods use is asked even when their record is gone, so nobody else says it.
+        (template["metadata"].get("labels") or {}).pop(QUEUE_LABEL, None)
         queue = {} if spec.queue is None else {QUEUE_LABEL: spec.queue}
         _add_labels(template["metadata"], {GANG_LABEL: record_uid, **own, **queue})
     planned = tuple(_planned(spec, obj, index, record_uid, attempt) for index, obj in enumerate(objects))

@@ -22,7 +22,7 @@ PAUSE_PROGRAM = "pause"
 CONTAINERD = "containerd"
 KUBELET = "kubelet"
 REGISTRY = "registry"
-FLAG_NAME = re.compile(r"^[a-z0-9][-a-z0-9]*$")
+FLAG_NAME = re.compile(r"^[A-Za-z0-9][-A-Za-z0-9]*$")
 DNS_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$")
 PLACEHOLDER = re.compile(
     r"\{(kubeconfig|certificates|configuration|data|server|feature_gates|runtime_config|port:[^{}]+|base64:[^{}]+"

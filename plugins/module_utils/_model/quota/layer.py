@@ -33,7 +33,7 @@ QUOTA_REASONS = {
     "queue_held": "its queue starts nothing now",
     "user_limit": "its user has as much as one user may have in the queue",
     "budget_spent": "the budget of its queue is spent",
-    "nominated": "what was freed is held for the gang it was freed for",
+    "nominated": "others are evicted for it, and what they free is held for it",
     "quota_unreadable": "the quota tree cannot be read, so nothing of it starts",
     "quota_not_visible": "not all that is used of the quota tree may be seen",
 }

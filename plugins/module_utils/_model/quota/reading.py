@@ -22,12 +22,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks im
     written_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
+    BACKENDS,
+    COUNTING,
     FAIRS,
     NO_FLAVOR,
     OVER_CAPACITIES,
     PERIODS,
     RECLAIMS,
     STOPS,
+    Backend,
     FlavorResource,
     QueueBudget,
     QuotaFlavor,
@@ -51,7 +54,7 @@ TREE_FORMAT = 1
 
 _Value = t.TypeVar("_Value")
 
-TREE_KEYS = ("queues", "flavors", "settings", "over_capacity")
+TREE_KEYS = ("queues", "flavors", "settings", "over_capacity", "backends", "label", "priorities")
 QUEUE_KEYS = (
     "name",
     "parent",
@@ -70,6 +73,7 @@ QUEUE_KEYS = (
     "user_limits",
     "budget",
     "stop",
+    "note",
 )
 FLAVOR_KEYS = ("name", "node_labels", "tolerations")
 SETTING_KEYS = ("fair", "half_life", "min_run_time", "nominate_timeout", "max_evictions", "prices")
@@ -80,7 +84,8 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 # A queue's name is the value of a label.
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-_RESOURCE_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+# Resources and labels are named alike.
+_QUALIFIED_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _MOST = 10**30
 # What stands in for a part that could not be read.
 _NO_DATA: Mapping[str, t.Any] = {}
@@ -132,6 +137,9 @@ class _TreeReading:
             over_capacity=self._attempt(
                 "tree", fields, lambda f: f.choice("over_capacity", OVER_CAPACITIES, "refuse"), "refuse"
             ),
+            backends=self._attempt("tree", fields, _backends, ("embedded",)),
+            label=self._attempt("tree", fields, _label, None),
+            priorities=self._attempt("tree", fields, _priorities, {}),
             unknown=fields.unknown((*TREE_KEYS, "format")),
         )
         if shaped:
@@ -207,6 +215,7 @@ class _TreeReading:
             user_limits=self._attempt(path, fields, _user_limits, UserLimits()),
             budget=self._attempt(path, fields, _budget, None),
             stop=self._attempt(path, fields, lambda f: f.choice("stop", STOPS, "none"), "none"),
+            note=self._attempt(path, fields, lambda f: f.text("note"), None) or "",
             unknown=_unknown(fields, QUEUE_KEYS),
         )
 
@@ -278,9 +287,41 @@ def _unknown(fields: Fields, known: Sequence[str]) -> Data:
     return found
 
 
+def _backends(fields: Fields) -> tuple[Backend, ...]:
+    """Who is told of the tree, in a fixed order: exactly one that counts, and perhaps ceilings."""
+    given = fields.sequence("backends")
+    unknown = [word for word in given if word not in BACKENDS]
+    if unknown:
+        raise fields.fail("backends", f"{unknown[0]!r} is none of {', '.join(BACKENDS)}")
+    found = tuple(backend for backend in BACKENDS if backend in given) if given else ("embedded",)
+    counting = [backend for backend in COUNTING if backend in found]
+    if len(counting) > 1:
+        raise fields.fail("backends", f"{' and '.join(counting)} would each hand out the whole tree; choose one")
+    if not counting:
+        raise fields.fail("backends", f"{', '.join(found)} only sets ceilings; add embedded or kueue, which counts")
+    return found
+
+
+def _label(fields: Fields) -> str | None:
+    """The label by which gangs name their queue; None means the tree's name."""
+    label = fields.text("label")
+    if label is not None and not _QUALIFIED_NAME.fullmatch(label):
+        raise fields.fail("label", f"{label!r} cannot be the name of a label")
+    return label
+
+
+def _priorities(fields: Fields) -> dict[str, int]:
+    """Priorities by their names."""
+    entry = Fields(fields.mapping("priorities"), f"{fields.where}: priorities")
+    for name in entry.data:
+        if not isinstance(name, str) or len(name) > LABEL_LENGTH or not DNS_NAME.fullmatch(name):
+            raise entry.fail(str(name), "this cannot be the name of an object: lower case letters, digits, '-' and '.'")
+    return {name: entry.whole(name, -INT32, INT32 - 1, required=True) for name in entry.data}
+
+
 def _resource(fields: Fields, name: str) -> str:
     """The name of a resource."""
-    if not _RESOURCE_NAME.fullmatch(name):
+    if not _QUALIFIED_NAME.fullmatch(name):
         raise fields.fail(name, "this is no name of a resource")
     return name
 

@@ -41,8 +41,11 @@ def configmap_name(tree: str) -> str:
 
 def tree_data(tree: QuotaTree) -> Data:
     """Plain values from which read_tree makes the same tree again; what has its default is left out."""
+    usual: Data = {"backends": ["embedded"], "label": None, "priorities": {}}
+    given = {"backends": list(tree.backends), "label": tree.label, "priorities": dict(sorted(tree.priorities.items()))}
     return {
         **tree.unknown,
+        **{key: value for key, value in given.items() if value != usual[key]},
         "over_capacity": tree.over_capacity,
         "queues": [_queue_data(queue) for queue in tree.queues],
         "flavors": [_flavor_data(flavor) for flavor in tree.flavors],
@@ -120,6 +123,7 @@ def _queue_data(queue: QuotaQueue) -> Data:
         "user_limits": {**nested.get("user_limits", {}), **_user_limits_data(queue)},
         "budget": _budget_data(queue),
         "stop": None if queue.stop == "none" else queue.stop,
+        "note": queue.note or None,
     }
     kept = {key: value for key, value in nested.items() if key not in data}
     given = {key: value for key, value in data.items() if value not in (None, False, {}, [])}

@@ -25,12 +25,16 @@ Stop = t.Literal["none", "hold", "drain"]
 Fair = t.Literal["borrowed", "usage"]
 Period = t.Literal["month", "quarter", "year"]
 OverCapacity = t.Literal["refuse", "warn"]
+Backend = t.Literal["embedded", "kueue", "resourcequota"]
 
 RECLAIMS: tuple[Reclaim, ...] = t.get_args(Reclaim)
 STOPS: tuple[Stop, ...] = t.get_args(Stop)
 FAIRS: tuple[Fair, ...] = t.get_args(Fair)
 PERIODS: tuple[Period, ...] = t.get_args(Period)
 OVER_CAPACITIES: tuple[OverCapacity, ...] = t.get_args(OverCapacity)
+BACKENDS: tuple[Backend, ...] = t.get_args(Backend)
+# Of these exactly one hands out a tree: two of them would each hand out the whole.
+COUNTING: tuple[Backend, ...] = ("embedded", "kueue")
 
 NO_FLAVOR = ""
 # The tree that a gang means when it names a queue and no tree.
@@ -80,7 +84,8 @@ class QuotaQueue:
     """One queue as declared: a leaf with a nominal amount that gangs are charged to, or one above others.
 
     extra is a pool of its own that an inner queue adds to what its queues bring; capacity is the most they may have
-    together. hard says that nothing may be borrowed. unknown holds keys of a later version, to be written back.
+    together. hard says that nothing may be borrowed. note is for people. unknown holds keys of a later version, to be
+    written back.
     """
 
     name: str
@@ -100,6 +105,7 @@ class QuotaQueue:
     user_limits: UserLimits = UserLimits()
     budget: QueueBudget | None = None
     stop: Stop = "none"
+    note: str = ""
     unknown: Data = dataclasses.field(default_factory=dict)
 
     def most_borrowed(self, key: FlavorResource) -> int | None:
@@ -132,14 +138,31 @@ class QuotaSettings:
 
 @dataclasses.dataclass(frozen=True)
 class QuotaTree:
-    """A tree that was found sound: one root, every parent known, no cycle. Queues are sorted by their paths."""
+    """A tree that was found sound: one root, every parent known, no cycle. Queues are sorted by their paths.
+
+    label is that of records by which gangs name their queue, if it is not called like the tree. priorities are names of
+    priorities for those who know them by names only.
+    """
 
     name: str
     queues: tuple[QuotaQueue, ...]
     flavors: tuple[QuotaFlavor, ...] = ()
     settings: QuotaSettings = QuotaSettings()
     over_capacity: OverCapacity = "refuse"
+    backends: tuple[Backend, ...] = ("embedded",)
+    label: str | None = None
+    priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)
     unknown: Data = dataclasses.field(default_factory=dict)
+
+    @property
+    def counted_by(self) -> Backend:
+        """Who hands out what the tree has."""
+        return next(backend for backend in COUNTING if backend in self.backends)
+
+    @property
+    def queue_label(self) -> str:
+        """The label of records that names a gang's queue."""
+        return self.label or self.name
 
     @functools.cached_property
     def by_name(self) -> Mapping[str, QuotaQueue]:

@@ -51,6 +51,11 @@ def group_and_kind(obj: Mapping[str, t.Any]) -> tuple[str, str]:
     return api_group(str(obj.get("apiVersion") or "")), str(obj.get("kind") or "")
 
 
+def versionless_key(obj: Mapping[str, t.Any]) -> tuple[str, str, str, str]:
+    """What tells an object from all others, whatever version of the API it is written for."""
+    return (*group_and_kind(obj), obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+
+
 def resource_of(kind: str) -> str:
     """The name of a kind in paths and quotas, as Kubernetes itself guesses it; all kinds of its own are called so."""
     name = kind.lower()

@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 
 Action = t.Literal[
-    "start", "wait", "stop", "running", "complete", "fail", "queue", "suspend", "expire", "recover", "refuse"
+    "start", "wait", "stop", "evict", "running", "complete", "fail", "queue", "suspend", "expire", "recover", "refuse"
 ]
 
 

@@ -118,6 +118,9 @@ class Advance:
         changed: Changes = {"holding": False, **_noting(self.outcomes)}
         if self.lost_races is not None:
             changed["lost_races"] = self.lost_races
+        if self.phase == "running":
+            # Whoever others were evicted for got what was freed.
+            changed["nominations"] = 0
         return changed
 
 

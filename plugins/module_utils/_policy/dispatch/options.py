@@ -26,7 +26,7 @@ class DispatchOptions:
     namespaces None means all of them; then objects are created as the ServiceAccount `muster` of their namespace, else
     with the caller's own rights. only names the records that may be started or stopped; others keep what is reserved
     for them, and no more. Of finished gangs without a ttl so many are kept for so long; None is no limit. engine names
-    the one that starts the gangs (_engine/registry.py).
+    the one that starts the gangs (_engine/registry.py). What gangs use of quota trees is counted every accrue_seconds.
     """
 
     policy: Policy = "reserve"
@@ -45,6 +45,7 @@ class DispatchOptions:
     keep_finished: int | None = 1000
     keep_finished_for: float | None = 7 * 86_400.0
     engine: str = "embedded"
+    accrue_seconds: float = 300.0
 
     def is_for(self, record: Record) -> bool:
         """Whether a record is one that this run may start or stop."""

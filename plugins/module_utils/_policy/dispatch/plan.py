@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    EVICTED,
     OUTCOME_UNKNOWN,
     REFUSED,
     WAITING_PHASES,
@@ -26,7 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     new_state,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.completion import Search
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import (
@@ -41,12 +42,22 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.healt
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.foresight import (
+    Foresight,
+    Walk,
+    foresee,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept_walk import KeptQueue
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import back_off
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Eviction, EvictionTerms
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import why_never
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
 
+# After an eviction: this long, then twice as long each time, up to the most.
+EVICTION_PAUSE = 60.0
+LONGEST_EVICTION_PAUSE = 3600.0
 _NO_TICKET = "it has no ticket any more, so nothing that was started for it is left"
 
 
@@ -73,6 +84,8 @@ class Situation:
     # Records that this cycle must not act on, and those of them whose health may be judged all the same.
     resting: Collection[str] = frozenset()
     judged: Collection[str] = frozenset()
+    # Records that could not be written time and again: nobody waits for what they hold.
+    unwritable: Collection[str] = frozenset()
     # Objects of edited gangs that are gone, and gangs whose ticket does not exist, whatever their records say.
     lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ticketless: Collection[str] = frozenset()
@@ -80,13 +93,26 @@ class Situation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop:
-    """A started gang to be undone, and what the undo leads to."""
+    """A started gang to be undone, and what the undo leads to; an evicted one made room for others."""
 
     record: Record
     reason: str
     message: str
     then: Phase
     changes: Changes
+    phase: Phase = "undoing"
+    # The queue that it is evicted for.
+    queue: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvictionGroup:
+    """Gangs that are evicted for one that waits, all or none."""
+
+    asker: Record
+    victims: tuple[Stop, ...]
+    # Until when what they free is held for the asker, as states carry it.
+    until: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +138,11 @@ class CyclePlan:
     refusals: tuple[RefusedGang, ...]
     steps: tuple[HealthStep, ...]
     stops: tuple[Stop, ...]
+    # Gangs of queues that are drained.
+    drained: tuple[Stop, ...]
     choices: tuple[Choice, ...]
+    # Who is evicted for whom.
+    evictions: tuple[EvictionGroup, ...]
     # Gangs whose health could not be judged, and why.
     unjudged: tuple[tuple[Record, BadInput], ...]
     # Errors of ours that gangs provoked in the queue, by record.
@@ -148,15 +178,18 @@ def plan_cycle(
         uid, step = item.record.uid, Advance("failed", REFUSED, item.message)
         after[uid] = _advanced(after[uid], situation.now, step)
     known = {uid: record for uid, record in after.items() if uid not in troubles} if troubles else after
-    choices, more = walk_queue(situation, options, memory, known, walker=walker)
+    stopped = {item.record.uid for item in health.stops}
+    walked = walk_queue(situation, options, memory, known, stopped, walker=walker)
     return CyclePlan(
         tuple(refusals),
         tuple(health.steps),
         tuple(health.stops),
-        tuple(choices),
+        walked.drained,
+        walked.choices,
+        walked.evictions,
         tuple(health.unjudged),
-        {**troubles, **more},
-        health.next_check,
+        {**troubles, **walked.unforeseen},
+        health.next_check if walked.next_check is None else _earlier(health.next_check, walked.next_check),
         known,
     )
 
@@ -172,10 +205,11 @@ def walk_queue(
     options: DispatchOptions,
     memory: Memory,
     records: Mapping[str, Record],
+    stopped: Collection[str],
     *,
     walker: type[Queue] = KeptQueue,
-) -> tuple[list[Choice], dict[str, str]]:
-    """A verdict on each waiting gang in its turn, and the errors of ours that gangs provoked."""
+) -> Walked:
+    """What the walk down the queue comes to; stopped are gangs that are stopped in this cycle anyway."""
     # Threads of slow calls may change the records meanwhile.
     present = list(records.values())
     queue = walker(
@@ -188,8 +222,62 @@ def walk_queue(
         memory=memory,
         now=situation.now,
         history=situation.history,
+        evicting=EvictionTerms(stopped, situation.resting, situation.unwritable, situation.certain),
     )
-    return queue.decide(), queue.unforeseen
+    choices, reclaim, now = tuple(queue.decide()), queue.reclaim, situation.now
+    if reclaim is None:
+        return Walked(choices, queue.unforeseen)
+    drained = tuple(_evicted(record, f"queue {name} is drained", None, now) for record, name in reclaim.drained)
+    groups = tuple(_group(item, now) for item in reclaim.evictions)
+    return Walked(choices, queue.unforeseen, drained, groups, reclaim.next_check)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    """The earlier of two moments that may be unknown."""
+    return other if one is None else one if other is None else min(one, other)
+
+
+class Walked(t.NamedTuple):
+    """What a walk down the queue came to, and the errors of ours that gangs provoked, by record."""
+
+    choices: tuple[Choice, ...]
+    unforeseen: dict[str, str]
+    drained: tuple[Stop, ...] = ()
+    evictions: tuple[EvictionGroup, ...] = ()
+    next_check: float | None = None
+
+
+def _group(eviction: Eviction, now: float) -> EvictionGroup:
+    """An eviction as the stops of its victims."""
+    message = f"queue {eviction.queue} takes its own back"
+    victims = tuple(_evicted(record, message, eviction.queue, now) for record in eviction.victims)
+    return EvictionGroup(eviction.asker, victims, time_text(eviction.until))
+
+
+def _evicted(record: Record, message: str, queue: str | None, now: float) -> Stop:
+    """The stop of an evicted gang: it keeps its place, and pauses longer each time it had to go for another."""
+    changes: Changes = {"holding": False}
+    if queue is not None:
+        times = (record.state.evictions if record.state is not None else 0) + 1
+        pause = back_off(EVICTION_PAUSE, "exponential", times, LONGEST_EVICTION_PAUSE)
+        changes.update({"evictions": times, "not_before": time_text(math.ceil(now + pause))})
+    return Stop(record, EVICTED, message, "queued", changes, "evicting", queue)
+
+
+def foresee_queue(situation: Situation, options: DispatchOptions, memory: Memory) -> Foresight:
+    """What the queue comes to if nothing else happens: one walk after the other, each carried out at once."""
+    plan = plan_cycle(situation, options, memory)
+    stopped = {item.record.uid for item in plan.stops}
+
+    def walk(world: World, records: Mapping[str, Record]) -> Walk:
+        """One walk in another world."""
+        present = dataclasses.replace(situation, world=world)
+        walked = walk_queue(present, options, memory, records, stopped, walker=Queue)
+        victims = (item.record for group in walked.evictions for item in group.victims)
+        evicted = (*(item.record for item in walked.drained), *victims)
+        return Walk(walked.choices, evicted, {group.asker.uid: group.until for group in walked.evictions})
+
+    return foresee(situation.world, plan.after, situation.now, walk)
 
 
 class _Health:
@@ -235,7 +323,7 @@ class _Health:
         """Look at a gang again in time, and note how its items ended."""
         if step.next_check is not None:
             moment = step.next_check + self._late
-            self.next_check = moment if self.next_check is None else min(self.next_check, moment)
+            self.next_check = _earlier(self.next_check, moment)
         if record.state is not None and (step.holding != record.state.holding or step.outcomes is not None):
             self.steps.append(HealthStep(record, step))
 

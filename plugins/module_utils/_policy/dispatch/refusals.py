@@ -13,7 +13,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     foreign_status_writer,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.refusal import refuse_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.refusal import (
+    refuse_forged_labels,
+    refuse_objects,
+    refuse_other_queue,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.start_size import require_start_fits
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -42,8 +46,12 @@ def foreign_message(writer: str) -> str:
 def why_never(record: Record, scopes: Scopes, plan: Callable[[], Plan]) -> str | None:
     """Why a gang may not be started whoever asks; records can be written without passing our modules."""
     try:
-        refuse_objects(spec_of(record), store=record.store, namespaced=scopes)
-        require_start_fits(spec_of(record), plan())
+        spec = spec_of(record)
+        refuse_other_queue(spec, record.labels, store=record.store)
+        refuse_objects(spec, store=record.store, namespaced=scopes)
+        planned = plan()
+        refuse_forged_labels(spec, planned, record.uid)
+        require_start_fits(spec, planned)
     except BadInput as error:
         return str(error)
     return None

@@ -14,6 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
@@ -21,7 +22,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
     pods_of_gang,
     started_moment,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import demand_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands, started_demands
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 
 Object = dict[str, t.Any]
 
@@ -29,6 +33,8 @@ Object = dict[str, t.Any]
 Places = tuple["str | None", ...]
 
 
+# Pods by namespace and gang.
+PodsByGang = t.Mapping[tuple[str, str], t.Sequence[GangPod]]
 Tickets = t.Mapping[str, tuple[Object, ...]]
 
 
@@ -50,6 +56,8 @@ class World:
     # Whether kinds of waiting gangs lie in namespaces, by apiVersion and kind, as far as the server tells.
     scopes: t.Mapping[tuple[str, str], bool] = dataclasses.field(default_factory=dict)
     quota: QuotaTrees = NO_TREES
+    # What is said to gangs of queues whose budget is spent, by tree and queue.
+    spent: SpentBudgets = dataclasses.field(default_factory=dict)
 
 
 def without_tickets(world: World, gone: t.Collection[str]) -> World:
@@ -77,6 +85,21 @@ def pods_of(record: Record, world: World) -> tuple[GangPod, ...]:
             since=started_moment(record.state) if record.state is not None else None,
         )
     )
+
+
+def used_by(record: Record, world: World) -> Demands:
+    """What a started gang keeps reserved, whatever its record asks for by now, and no less than its pods use."""
+    return demands_of(record, world.gangs, world.pods.by_gang)
+
+
+def demands_of(record: Record, gangs: t.Mapping[str, Gang], pods: PodsByGang) -> Demands:
+    """The same from the sizes of all gangs and their pods."""
+
+    def asked() -> tuple[PodSet, ...]:
+        gang = gangs.get(record.uid)
+        return () if gang is None else demand_of(record, gang).podsets
+
+    return started_demands(record, asked, pods.get((record.namespace, record.uid), ()))
 
 
 def scopes(terms: DispatchOptions) -> Places:

@@ -94,7 +94,7 @@ def _quota_lines(
     used = (quota.get("status") or {}).get("used") or {}
     name = quota["metadata"]["name"]
     lines = []
-    for resource, limit in _hard(quota).items():
+    for resource, limit in hard_limits(quota).items():
         requested = sum(podset.count * _per_pod(resource, podset) for podset in podsets) + objects.get(resource, 0)
         if requested:
             before = parse_quantity(used.get(resource, "0")) + taken.get((gang.namespace, name, resource), 0)
@@ -102,7 +102,7 @@ def _quota_lines(
     return lines
 
 
-def _hard(quota: Raw) -> Raw:
+def hard_limits(quota: Raw) -> Raw:
     """The limits in force; those of a quota that nobody has looked at yet are about to be."""
     status, spec = quota.get("status") or {}, quota.get("spec") or {}
     return status.get("hard") or spec.get("hard") or {}
@@ -135,7 +135,7 @@ def _unstated(quota: Raw, podset: PodSet) -> t.Iterator[str]:
     pod = podset.admitted
     if pod.whole:
         return
-    hard = _hard(quota)
+    hard = hard_limits(quota)
     for resource in MUST_BE_STATED:
         if resource in hard:
             base, limits = base_resource(resource), resource.startswith("limits.")

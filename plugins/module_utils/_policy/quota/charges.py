@@ -8,15 +8,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import podset_demands
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
@@ -92,33 +93,48 @@ def known_flavors(tree: QuotaTree, flavors: Mapping[str, str]) -> dict[str, str]
 
 
 def charged_leaf(usage: TreeUsage, record: Record, labels: NamespaceLabels) -> tuple[str | None, Mapping[str, str]]:
+    """The leaf of a tree that a started gang is charged to, see leaf_charged."""
+    return leaf_charged(usage.tree, record, labels)
+
+
+def leaf_charged(tree: QuotaTree, record: Record, labels: NamespaceLabels) -> tuple[str | None, Mapping[str, str]]:
     """The leaf that a started gang is charged to, with its flavors: the one of its start, else the one it has now.
 
     A leaf that is gone is nobody's any more.
     """
     charged = record.state.charged if record.state is not None else ()
-    known = next((item for item in charged if item.tree == usage.tree.name), None)
-    if known is not None and usage.tree.children.get(known.queue) == ():
+    known = next((item for item in charged if item.tree == tree.name), None)
+    if known is not None and tree.children.get(known.queue) == ():
         return known.queue, known.flavors
-    leaf = leaf_of_record(usage.tree, record, labels).leaf
+    leaf = leaf_of_record(tree, record, labels).leaf
     return (leaf.name if leaf is not None else None), {}
 
 
-def charge_records(usage: TreeUsage, records: Iterable[Record], labels: NamespaceLabels) -> ChargedTree:
-    """Charge every started gang to its leaf, whether it may start there today or not, and count those that wait."""
+def started_demands(record: Record, asked: Callable[[], Iterable[PodSet]], pods: Iterable[GangPod]) -> Demands:
+    """What a started gang is charged with: what it keeps reserved, whatever its record asks for by now.
+
+    Where its state tells nothing of that, it is what its podsets ask for. It is no less than what its pods ask for.
+    """
+    demands: Demands = reserved_demands(record.state) if record.state is not None else {}
+    return at_least(demands or podset_demands(asked()), living_demand(pods))
+
+
+def count_gangs(
+    usage: TreeUsage, records: Iterable[Record], promised: Collection[str], labels: NamespaceLabels
+) -> ChargedTree:
+    """A tree that is charged, with how many gangs of each leaf are started and wait; the records are not over.
+
+    promised are the uids of gangs that are about to start.
+    """
     counts = {leaf.name: LeafCounts() for leaf in usage.tree.leaves}
     unplaced = []
     for record in records:
-        if record.finished:
-            continue
-        started = record.phase in STARTED_PHASES
-        leaf, flavors = charged_leaf(usage, record, labels)
+        started = record.phase in STARTED_PHASES or record.uid in promised
+        leaf, _flavors = charged_leaf(usage, record, labels)
         if leaf is None:
             unplaced += [record.key] if started else []
         elif started:
             counts[leaf].started += 1
-            demands = reserved_demands(record.state) if record.state is not None else {}
-            usage.charge(leaf, charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors)))
         else:
             counts[leaf].waiting += 1
     return ChargedTree(usage, counts, tuple(unplaced))

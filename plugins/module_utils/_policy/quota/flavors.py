@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QuotaAnswer
@@ -39,20 +39,24 @@ def podset_demands(podsets: Iterable[PodSet]) -> dict[str, dict[str, int]]:
     }
 
 
-def flavored(tree: QuotaTree, flavor: str, demand: Mapping[str, int]) -> dict[FlavorResource, int]:
-    """A demand as amounts of one flavor; resources that the tree does not count are left out."""
-    return {
-        FlavorResource(flavor, name): amount for name, amount in demand.items() if amount and name in tree.resources
-    }
+def flavored(
+    tree: QuotaTree, flavor: str, demand: Mapping[str, int], counted: Collection[str] | None = None
+) -> dict[FlavorResource, int]:
+    """A demand as amounts of one flavor; resources that are not counted, by the tree if not told, are left out."""
+    known = tree.resources if counted is None else counted
+    return {FlavorResource(flavor, name): amount for name, amount in demand.items() if amount and name in known}
 
 
 def charged_amounts(
-    tree: QuotaTree, demands: Mapping[str, Mapping[str, int]], flavors: Mapping[str, str]
+    tree: QuotaTree,
+    demands: Mapping[str, Mapping[str, int]],
+    flavors: Mapping[str, str],
+    counted: Collection[str] | None = None,
 ) -> dict[FlavorResource, int]:
     """What podsets use that were started with these flavors; one without a flavor has the tree's first."""
     amounts: dict[FlavorResource, int] = {}
     for name, demand in demands.items():
-        _add(amounts, flavored(tree, flavors.get(name, tree.flavor_names[0]), demand))
+        _add(amounts, flavored(tree, flavors.get(name, tree.flavor_names[0]), demand, counted))
     return amounts
 
 

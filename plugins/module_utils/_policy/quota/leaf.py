@@ -29,8 +29,8 @@ class LeafChoice:
 
 
 def named_queue(tree: QuotaTree, labels: Mapping[str, str], queue: str | None) -> str | None:
-    """The queue that a record names in this tree: by the label with the tree's name, else by its queue."""
-    return labels.get(tree.name) or (queue if tree.name == DEFAULT_TREE else None)
+    """The queue that a record names in this tree: by the label for that, else by its queue."""
+    return labels.get(tree.queue_label) or (queue if tree.name == DEFAULT_TREE else None)
 
 
 def find_leaf(

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import FlavorResource, QuotaAmounts
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
 
@@ -43,24 +43,51 @@ class Asker:
     priority: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidates:
+    """Gangs that may be taken from, in the order in which they go, and what all of them free, by leaf."""
+
+    gangs: tuple[Evictable, ...]
+    freed: Mapping[str, QuotaAmounts]
+
+
+# Candidates by the asker's leaf and priority, and what is short.
+Known = dict[tuple[str, int, tuple[FlavorResource, ...]], Candidates]
 # Says whether the asker would find nodes if these gangs were gone.
 NodesAfter = Callable[[Sequence[Evictable]], bool]
 
 
+def by_leaf(started: Iterable[Evictable]) -> dict[str, list[Evictable]]:
+    """Started gangs sorted for those who ask often: what a queue uses tells of all its gangs at once."""
+    found: dict[str, list[Evictable]] = {}
+    for item in started:
+        found.setdefault(item.leaf, []).append(item)
+    return found
+
+
 def choose_victims(
-    usage: TreeUsage, asker: Asker, started: Iterable[Evictable], nodes_after: NodesAfter | None = None
+    usage: TreeUsage,
+    asker: Asker,
+    started: Mapping[str, Sequence[Evictable]],
+    nodes_after: NodesAfter | None = None,
+    gone: Collection[str] = frozenset(),
+    known: Known | None = None,
 ) -> tuple[Evictable, ...] | None:
     """The smallest set found whose end lets the asker start; None when no allowed set does, empty when it fits already.
 
     Victims are added one by one, lowest base priority first, then newest, then least work lost, until the asker fits
-    quota and nodes; then each is put back, the last added first, that is not needed after all.
+    quota and nodes; then each is put back, the last added first, that is not needed after all. started are those that
+    may be evicted, by leaf, but for those that are gone. known is for those who ask often: what was found out for
+    earlier askers, as long as nothing else is used or gone.
     """
     lacking = {key: amount for key, amount in asker.amounts.items() if not usage.fits(asker.leaf, {key: amount})}
     if not lacking and (nodes_after is None or nodes_after(())):
         return ()
     if not all(_may_evict(usage, asker.leaf, {key: amount}) for key, amount in lacking.items()):
         return None
-    return _Search(usage, asker, lacking or asker.amounts, nodes_after).run(started)
+    return _Search(usage, asker, lacking or asker.amounts, nodes_after).run(
+        started, gone, {} if known is None else known
+    )
 
 
 def _may_evict(usage: TreeUsage, leaf: str, wanted: QuotaAmounts) -> bool:
@@ -83,6 +110,8 @@ class _Search:
         self._nodes_after = nodes_after
         # The queues below which the asker takes back what is its own, found out before anybody goes.
         self._owned = dict(self._sides())
+        # The same by the leaf of a victim.
+        self._owns: dict[str, bool] = {}
         self._chosen: list[Evictable] = []
 
     def _sides(self) -> Iterator[tuple[str, bool]]:
@@ -93,10 +122,17 @@ class _Search:
             owned = owned or not self._usage.exceeds_with(below, self._asker.leaf, self._asker.amounts)
             yield name, owned
 
-    def run(self, started: Iterable[Evictable]) -> tuple[Evictable, ...] | None:
+    def run(
+        self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str], known: Known
+    ) -> tuple[Evictable, ...] | None:
         """Look for victims, with and without letting the asker borrow."""
-        order = sorted(started, key=lambda item: (item.priority, -item.started, item.work_lost, item.uid))
-        candidates = [item for item in order if self._is_candidate(item)]
+        key = self._asker.leaf, self._asker.priority, tuple(sorted(self._lacking))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self._candidates(started, gone)
+        if not found.gangs or not self._suffice(found):
+            return None
+        candidates = found.gangs
         own = [item for item in candidates if item.leaf == self._asker.leaf]
         reclaimed = [item for item in candidates if item.leaf != self._asker.leaf and self._owns_from(item)]
         others = [item for item in candidates if item.leaf != self._asker.leaf and not self._owns_from(item)]
@@ -104,8 +140,29 @@ class _Search:
         if others and self._is_below_nominal():
             # Without the right of an owner nobody is evicted for a start that borrows.
             attempts.insert(len(attempts) if reclaimed else 0, (False, [*reclaimed, *others, *own]))
-        found = (self._attempt(borrowing, tried) for borrowing, tried in attempts)
-        return next((victims for victims in found if victims is not None), None)
+        tries = (self._attempt(borrowing, tried) for borrowing, tried in attempts)
+        return next((victims for victims in tries if victims is not None), None)
+
+    def _candidates(self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str]) -> Candidates:
+        """Those that the asker may take from."""
+        leaves = [leaf for leaf in started if leaf == self._asker.leaf or self._takes_from(leaf)]
+        able = [item for leaf in leaves for item in started[leaf] if item.uid not in gone and self._is_candidate(item)]
+        freed: dict[str, dict[FlavorResource, int]] = {}
+        for item in able:
+            amounts = freed.setdefault(item.leaf, {})
+            for key, amount in item.amounts.items():
+                amounts[key] = amounts.get(key, 0) + amount
+        able.sort(key=lambda item: (item.priority, -item.started, item.work_lost, item.uid))
+        return Candidates(tuple(able), freed)
+
+    def _suffice(self, candidates: Candidates) -> bool:
+        """Whether the asker would fit by quota if all were gone: most often nobody has to be looked for."""
+        for leaf, amounts in candidates.freed.items():
+            self._usage.release(leaf, amounts)
+        fits = self._usage.fits(self._asker.leaf, self._asker.amounts)
+        for leaf, amounts in candidates.freed.items():
+            self._usage.charge(leaf, amounts)
+        return fits
 
     def _is_below_nominal(self) -> bool:
         """Whether the asker's leaf has something left of its own of all that is short."""
@@ -113,63 +170,105 @@ class _Search:
         nominal = self._usage.tree.by_name[leaf].nominal
         return all(self._usage.used(leaf, key) < nominal.get(key, 0) for key in self._lacking)
 
+    def _takes_from(self, leaf: str) -> bool:
+        """Whether the asker's queue takes anything from another one that borrows now."""
+        policy = self._usage.tree.by_name[self._asker.leaf].reclaim
+        return policy != "never" and self._usage.borrows_of(leaf, self._lacking) and self._borrows(leaf)
+
     def _is_candidate(self, victim: Evictable) -> bool:
-        """Whether priorities and the queue's word allow to take from a gang that has something of what is short."""
+        """Whether priorities allow to take from a gang that has something of what is short."""
         if not any(victim.amounts.get(key, 0) for key in self._lacking):
             return False
-        if victim.leaf == self._asker.leaf:
-            return victim.priority < self._asker.priority
+        own = victim.leaf == self._asker.leaf
         policy = self._usage.tree.by_name[self._asker.leaf].reclaim
-        if policy == "never" or (policy == "lower_priority" and victim.priority >= self._asker.priority):
-            return False
-        return self._borrows(victim)
+        return victim.priority < self._asker.priority or not (own or policy == "lower_priority")
 
-    def _shared(self, victim: Evictable) -> str:
-        """The lowest queue above both."""
-        above = self._usage.tree.ancestry(victim.leaf)
+    def _shared(self, leaf: str) -> str:
+        """The lowest queue above the asker's and another one."""
+        above = self._usage.tree.ancestry(leaf)
         return next(name for name in self._owned if name in above)
 
     def _owns_from(self, victim: Evictable) -> bool:
         """Whether the asker takes back its own from a gang."""
-        return self._owned[self._shared(victim)]
+        known = self._owns.get(victim.leaf)
+        if known is None:
+            known = self._owns[victim.leaf] = self._owned[self._shared(victim.leaf)]
+        return known
 
-    def _borrows(self, victim: Evictable) -> bool:
-        """Whether the victim's queues, up to the first one above both, use more than their own of what is short now."""
-        above = self._usage.tree.ancestry(victim.leaf)
-        below = above[: above.index(self._shared(victim))]
+    def _borrows(self, leaf: str) -> bool:
+        """Whether a queue, and those above it that are not above the asker's, borrow what is short."""
+        above = self._usage.tree.ancestry(leaf)
+        below = above[: above.index(self._shared(leaf))]
         return all(self._usage.borrows_of(name, self._lacking) for name in below)
 
     def _attempt(self, borrowing: bool, candidates: Sequence[Evictable]) -> tuple[Evictable, ...] | None:
-        """Take one after the other until the asker fits."""
+        """Take one after the other until the asker fits.
+
+        Nodes cost much more to ask about than quota, and gangs that go only free more of them: they are asked after
+        one, two, four and so on gangs more, and then for the first number that is enough.
+        """
+        failed, step = 0, 1
         try:
             for victim in candidates:
                 # A queue is left alone once it is back within its own.
-                if victim.leaf != self._asker.leaf and not self._borrows(victim):
+                if victim.leaf != self._asker.leaf and not self._borrows(victim.leaf):
                     continue
                 self._usage.release(victim.leaf, victim.amounts)
                 self._chosen.append(victim)
-                if self._fits(borrowing):
-                    self._put_back(borrowing)
-                    return tuple(self._chosen)
-            return None
+                if not self._fits_quota(borrowing):
+                    failed = len(self._chosen)
+                elif len(self._chosen) - failed >= step:
+                    if self._fits_nodes(self._chosen):
+                        return self._shortest(failed, borrowing)
+                    failed, step = len(self._chosen), 2 * step
+            enough = len(self._chosen) > failed and self._fits_nodes(self._chosen)
+            return self._shortest(failed, borrowing) if enough else None
         finally:
             for victim in self._chosen:
                 self._usage.charge(victim.leaf, victim.amounts)
             self._chosen = []
 
-    def _fits(self, borrowing: bool) -> bool:
-        """Whether the asker could start now, and without borrowing if it may not."""
+    def _fits_quota(self, borrowing: bool) -> bool:
+        """Whether the asker has quota now, and without borrowing if it may not."""
         leaf, amounts = self._asker.leaf, self._asker.amounts
-        if not self._usage.fits(leaf, amounts) or (not borrowing and self._usage.borrows_with(leaf, amounts)):
-            return False
-        return self._nodes_after is None or self._nodes_after(tuple(self._chosen))
+        return self._usage.fits(leaf, amounts) and (borrowing or not self._usage.borrows_with(leaf, amounts))
 
-    def _put_back(self, borrowing: bool) -> None:
-        """Leave out every victim without whom the asker fits too; without the last one it did not."""
-        for victim in list(reversed(self._chosen[:-1])):
+    def _fits_nodes(self, victims: Sequence[Evictable]) -> bool:
+        """Whether the asker would find nodes without these."""
+        return self._nodes_after is None or self._nodes_after(tuple(victims))
+
+    def _shortest(self, failed: int, borrowing: bool) -> tuple[Evictable, ...]:
+        """The first of the chosen that are enough, without those that are not needed; so many are known not to be."""
+        enough = len(self._chosen)
+        while failed + 1 < enough:
+            tried = (failed + enough) // 2
+            if self._fits_nodes(self._chosen[:tried]):
+                enough = tried
+            else:
+                failed = tried
+        for victim in self._chosen[enough:]:
             self._usage.charge(victim.leaf, victim.amounts)
-            place = self._chosen.index(victim)
-            del self._chosen[place]
-            if not self._fits(borrowing):
-                self._usage.release(victim.leaf, victim.amounts)
-                self._chosen.insert(place, victim)
+        del self._chosen[enough:]
+        self._put_back(list(reversed(self._chosen[:-1])), borrowing)
+        return tuple(self._chosen)
+
+    def _put_back(self, victims: Sequence[Evictable], borrowing: bool) -> None:
+        """Leave out every victim without whom the asker fits too, in this order; without the last one it did not.
+
+        Many at once where none of them is needed, since that is the same as one after the other.
+        """
+        if not victims:
+            return
+        before, left = self._chosen, {victim.uid for victim in victims}
+        for victim in victims:
+            self._usage.charge(victim.leaf, victim.amounts)
+        self._chosen = [victim for victim in before if victim.uid not in left]
+        if self._fits_quota(borrowing) and self._fits_nodes(self._chosen):
+            return
+        for victim in victims:
+            self._usage.release(victim.leaf, victim.amounts)
+        self._chosen = before
+        if len(victims) > 1:
+            half = len(victims) // 2
+            self._put_back(victims[:half], borrowing)
+            self._put_back(victims[half:], borrowing)

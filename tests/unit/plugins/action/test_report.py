@@ -46,6 +46,7 @@ def test_the_templates_lie_in_a_folder_of_their_own():
         "gang_timeline.html.j2",
         "inspections.html.j2",
         "mine.html.j2",
+        "quota_tree.html.j2",
         "section.html.j2",
     }
 

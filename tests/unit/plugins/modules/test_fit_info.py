@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._face.modules import fit_info as face
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MissingLibrary, MusterError
 from ansible_collections.muster.kube.plugins.modules import fit_info
 from ansible_collections.muster.kube.tests.support.module_call import call_module
@@ -34,7 +35,8 @@ def call(monkeypatch):
     def run(options, work=None, check_mode=False):
         calls = []
 
-        def answer(client, requests, **settings):
+        def answer(client, requests, *, complete, **settings):
+            assert isinstance(complete, QuotaCompletion)
             calls.append((client, requests, settings))
             if work:
                 raise work
@@ -52,7 +54,7 @@ def call(monkeypatch):
 def test_one_gang_at_the_top_level(call, check_mode):
     options = {"definition": POD, "namespace": "team", "name": "g", "host": "https://x", "context": "c"}
     answer, calls, _module = call(options, check_mode=check_mode)
-    assert answer == {"changed": False, "fits": True, "verdicts": []}
+    assert answer == {"changed": False, "fits": True, "verdicts": [], "quota_as_of": None}
     ((client, requests, settings),) = calls
     assert client == ("client", {"host": "https://x", "context": "c"})
     assert [(item.name, item.namespace, item.objects, item.podsets) for item in requests] == [

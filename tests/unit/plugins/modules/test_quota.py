@@ -51,7 +51,7 @@ def test_everything_that_is_wrong_is_told_at_once(call, api):
 
 
 def test_queues_are_needed_for_a_tree(call):
-    assert "state is present but all of the following are missing: queues" in call()["msg"]
+    assert "state is present but any of the following are missing: queues, from_quota_subtrees" in call()["msg"]
 
 
 def test_a_missing_right_is_named(call, api):

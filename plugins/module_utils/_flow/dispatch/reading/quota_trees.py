@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Lists
@@ -34,9 +36,19 @@ def read_trees(lists: Lists, namespace: str, labels: NamespaceLabels, *, sees_al
     if not stored:
         return NO_TREES
     trees = sorted((item.tree for item in stored if item.tree is not None), key=lambda tree: tree.name)
+    unreadable = {item.name: item.unreadable or "" for item in stored if item.tree is None}
+    return trees_in_force(trees, unreadable, labels, sees_all=sees_all)
+
+
+def trees_in_force(
+    trees: Sequence[QuotaTree], unreadable: Mapping[str, str], labels: NamespaceLabels, *, sees_all: bool
+) -> QuotaTrees:
+    """Trees, in the order of their names, with what else decides by them."""
+    if not trees and not unreadable:
+        return NO_TREES
     return QuotaTrees(
         trees=tuple(trees),
-        unreadable={item.name: item.unreadable or "" for item in stored if item.tree is None},
+        unreadable=unreadable,
         # Where no queue asks for labels, other ones make no other trees.
         namespaces=labels if any(_has_selectors(tree) for tree in trees) else {},
         hidden=None if sees_all else _HIDDEN,

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import math
 import typing as t
@@ -22,18 +21,13 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Lists, find_resource
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import ACTIVE_PHASES, UNDOING
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
-    FINISHED_LABEL,
-    TICKET_LABEL,
-    is_kept,
-    owner_of,
-)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import is_kept, owner_of
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory, VersionedKind
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, Sight, Tickets, World
-from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records, list_tickets
 
 Object = dict[str, t.Any]
 
@@ -137,23 +131,9 @@ def read_tickets(
     finished: bool = False,
     source: Source | None = None,
 ) -> dict[str, tuple[Object, ...]]:
-    """All tickets by the uid of the record that owns them; those without an owner are nobody's business any more.
-
-    Nothing in another namespace than its record's can be its ticket, whatever it says. Tickets of gangs that are over
-    are left out by the server where they are marked, unless they are asked for.
-    """
+    """All tickets by the uid of the record that owns them; see list_tickets."""
     homes = {record.uid: record.namespace for record in records}
-    selector = TICKET_LABEL if finished else f"{TICKET_LABEL},!{FINISHED_LABEL}"
-    lists = (source or ListedSource(client)).lists
-    found: dict[str, list[Object]] = collections.defaultdict(list)
-    for namespace in places:
-        path = resource_path("v1", "configmaps", namespace)
-        for ticket in lists.list(path, keep=_ticket, label_selector=selector).items:
-            home = ticket["metadata"]["namespace"]
-            for owner in ticket["metadata"].get("ownerReferences") or ():
-                if homes.get(str(owner.get("uid")), home) == home:
-                    found[str(owner.get("uid"))].append(ticket)
-    return {uid: tuple(tickets) for uid, tickets in found.items()}
+    return list_tickets((source or ListedSource(client)).lists, homes, places, finished=finished)
 
 
 def _read_accounts(lists: Lists) -> frozenset[str]:
@@ -223,12 +203,6 @@ def _uid_and_owners(raw: Object) -> tuple[str, tuple[str, ...]]:
     """An object's uid and those of its owners."""
     metadata = raw["metadata"]
     return metadata["uid"], tuple(str(owner.get("uid")) for owner in metadata.get("ownerReferences") or ())
-
-
-def _ticket(raw: Object) -> Object:
-    """Keep a ticket without who wrote which field of it."""
-    raw["metadata"].pop("managedFields", None)
-    return raw
 
 
 def _home(raw: Object) -> str:

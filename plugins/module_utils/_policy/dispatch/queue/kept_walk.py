@@ -19,6 +19,7 @@ world, whatever the cycles before were. It is the same walk; only these parts ar
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import typing as t
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -46,6 +47,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
     Endings,
@@ -75,6 +77,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands
 
 _BY_KEY = operator.attrgetter("key")
+# What is asked for, the queue, the priority, and whether this run is for the gang.
+_Kind = tuple[int, Hashable, int, bool]
 
 
 class KeptQueue(Queue):
@@ -88,8 +92,8 @@ class KeptQueue(Queue):
         self._refusal: Verdict | None = None
         self._asked_for: Hashable = None
         # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
-        self._settled: dict[tuple[int, Hashable], Verdict] = {}
-        self._settled_long: dict[tuple[int, Hashable], Verdict] = {}
+        self._settled: dict[_Kind, Verdict] = {}
+        self._settled_long: dict[_Kind, Verdict] = {}
         self._kept.cycle += 1
         room = self._kept.room.follow(self._world.snapshot)
         return room.twin(), room.twin()
@@ -288,12 +292,15 @@ class KeptQueue(Queue):
         """Judge all in their turn; under the policy strict nobody of a queue behind the first that does not fit."""
         strict = self._terms.policy == "strict"
         now, after = self._now, self._reserver.terms.reserve_after
+        limits = self._quotas.in_force and self._quotas.limits_users
         first: dict[Hashable, Record] = {}
         left: list[tuple[WaitingNotes, Record]] = []
-        for notes in self._quotas.in_turn(queue, _record_and_gang) if self._quotas.in_force else queue:
+        for notes in queue if self.reclaim is None else self._in_turn(queue, self.reclaim):
             lane = self._quotas.lane(notes.record, notes.gang) if self._quotas.in_force else None
             if lane in first:
                 left.append((notes, first[lane]))
+                continue
+            if limits and self._alone(notes.record, partial(self._is_limited, notes.record, notes.gang)) is not False:
                 continue
             long = now - notes.item.submitted > after
             said = self._known(notes, lane, long=long)
@@ -309,6 +316,11 @@ class KeptQueue(Queue):
                 first[lane] = notes.record
         self._leave_behind(left)
 
+    def _in_turn(self, queue: t.Sequence[WaitingNotes], reclaim: Reclaim) -> t.Iterable[WaitingNotes]:
+        """Those that room is held for first, then queue by queue."""
+        first, others = reclaim.first(queue, lambda notes: notes.record)
+        return itertools.chain(first, self._quotas.in_turn(others, _record_and_gang))
+
     def _known(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> Verdict | None:
         """What was said of a gang like this one in this walk; None when nothing was."""
         # A queue that lacks quota is told so, whoever else is held back.
@@ -316,7 +328,13 @@ class KeptQueue(Queue):
             said = self._held_back.get(notes.alike)
             if said is not None:
                 return said
-        return (self._settled_long if long else self._settled).get((notes.kind, lane))
+        if self.reclaim is not None and self.reclaim.nominated_until(notes.record) is not None:
+            return None
+        return (self._settled_long if long else self._settled).get(self._kind(notes, lane))
+
+    def _kind(self, notes: WaitingNotes, lane: Hashable) -> _Kind:
+        """What gangs have in common of which the same is said: others are evicted only for one that this run is for."""
+        return notes.kind, lane, notes.item.priority, lane is not None and self._may_start(notes.record)
 
     def _judge_first(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> bool:
         """Judge a gang of which nothing is known, and note what is said of its kind in its queue."""
@@ -327,7 +345,7 @@ class KeptQueue(Queue):
         elif self._refusal is not None:
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
-            (self._settled_long if long else self._settled)[notes.kind, lane] = said
+            (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
         return fits
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
@@ -384,6 +402,10 @@ class KeptQueue(Queue):
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """The number of the class."""
         return self._kept.waiting[record.uid].alike
+
+    def _note_own_obstacle(self) -> None:
+        """Nothing is noted of the kind."""
+        self._refusal = None
 
     def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
         """The same; a refusal that names nothing of this gang's own is noted."""

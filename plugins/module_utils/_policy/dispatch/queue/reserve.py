@@ -119,6 +119,16 @@ class Reservation:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FreedPlaces:
+    """How a gang would stand if some pods had gone; confined if it has to keep off nodes held for others."""
+
+    case: Case
+    placed: Placed
+    leaving: tuple[Pod, ...]
+    confined: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Held:
     """A reservation with its nodes by index, and all nodes its gang may use at all: its class."""
 
@@ -247,8 +257,7 @@ class Reserver:
         demand is equal for gangs that ask for the same; one that was refused is not worked out again in this cycle,
         since the room only shrinks.
         """
-        stopping = [held for held in self._held if not self._ends_in_time(estimate, held.reservation)]
-        closed: frozenset[int] = frozenset().union(*(held.nodes for held in stopping))
+        stopping, closed = self._closed(estimate) if self._held else ([], frozenset[int]())
         known = self._refused.get((demand, closed)) if demand is not None else None
         if known is not None:
             verdict = dataclasses.replace(known, gang=gang.name, namespace=gang.namespace)
@@ -276,6 +285,34 @@ class Reserver:
         if estimate.seconds is not None:
             self._endings_so_far.append(Ending(pods, self.now + estimate.seconds, estimate.enforced))
         return pods
+
+    def fit_without(
+        self, gang: Gang, estimate: Estimate, gone: t.Iterable[Pod], taken: QuotaUse | None = None
+    ) -> FreedPlaces | None:
+        """Where a gang would stand if these pods of the room had gone; None if it would not fit even then.
+
+        Nodes that are held for others stay closed to it.
+        """
+        leaving = tuple(gone)
+        then = self.room.without(leaving)
+        if not then.snapshot.nodes_visible or judge_alone(then, gang, taken).answer != "fits":
+            return None
+        case, (_stopping, closed) = open_case(gang, then), self._closed(estimate)
+        placed = place_outside(case, closed) if closed else try_to_fit(case)
+        return None if placed is None else FreedPlaces(case, placed, leaving, bool(closed))
+
+    def hold_freed(self, item: QueuedGang, gang: Gang, places: FreedPlaces) -> None:
+        """Hold the nodes for a gang on which it is to stand when pods are gone that are about to go."""
+        freed = {self.room.index[t.cast(str, pod.node)]: math.inf for pod in places.leaving}
+        nodes = self._nodes_to_hold(places.case, places.placed, freed, confined=places.confined)
+        names = frozenset(self.room.nodes[n].name for n in nodes)
+        reservation = Reservation(item.uid, f"{gang.namespace}/{gang.name}", names, None, False)
+        self._hold(_Held(reservation, nodes, frozenset(places.case.state.nodes)))
+
+    def _closed(self, estimate: Estimate) -> tuple[list[_Held], frozenset[int]]:
+        """The reservations that a gang of this run time has to respect, and their nodes."""
+        stopping = [held for held in self._held if not self._ends_in_time(estimate, held.reservation)]
+        return stopping, frozenset().union(*(held.nodes for held in stopping))
 
     def _nodes_of(self, verdict: Verdict) -> set[int]:
         """The nodes a verdict places pods on."""
@@ -327,7 +364,7 @@ class Reserver:
                 self._hold(_Held(Reservation(item.uid, key, names, None, False), node_class, node_class))
             return NO_END_KNOWN
         at, case, placed = found
-        nodes = self._nodes_to_hold(case, placed, at)
+        nodes = self._nodes_to_hold(case, placed, self._freed_until(at))
         names = frozenset(self.room.nodes[n].name for n in nodes)
         reservation = Reservation(item.uid, key, names, at, self._firm(nodes, at))
         self._hold(_Held(reservation, nodes, node_class))
@@ -398,8 +435,8 @@ class Reserver:
                 return moment, case, placed
         return None
 
-    def _nodes_to_hold(self, case: Case, placed: Placed, at: float) -> frozenset[int]:
-        """The nodes to hold of those that suffice then: rather such as are busy for long, which nobody misses."""
+    def _freed_until(self, at: float) -> dict[int, float]:
+        """The nodes that pods leave until then, and when the last of them does."""
         freed: dict[int, float] = {}
         for ending in self._endings:
             end = max(self.now, t.cast(float, ending.at))
@@ -407,12 +444,21 @@ class Reserver:
                 for pod in ending.pods:
                     n = self.room.index[t.cast(str, pod.node)]
                     freed[n] = max(end, freed.get(n, end))
+        return freed
+
+    def _nodes_to_hold(
+        self, case: Case, placed: Placed, freed: t.Mapping[int, float], *, confined: bool = False
+    ) -> frozenset[int]:
+        """The nodes to hold of those that suffice then: rather such as are busy for long, which nobody misses.
+
+        freed tells when nodes are left; a placement that is confined already stays as it is.
+        """
 
         def least_missed(state: PlacementState, p: int, n: int) -> tuple[float, ...]:
             mine = any(placed.get(n, 0) for placed in state.placed)
             return (not mine, -freed.get(n, self.now), state.room_for(p, n), n)
 
-        placement = _confined(case.state, least_missed) or placed.placement
+        placement = (None if confined else _confined(case.state, least_missed)) or placed.placement
         return frozenset(n for here in placement for n in here)
 
     def _firm(self, nodes: frozenset[int], at: float) -> bool:

@@ -16,17 +16,18 @@ import functools
 import itertools
 import math
 import typing as t
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
-    GANG_LABEL,
-    QUEUE_LABEL,
-    ticket_keys,
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    STARTED_PHASES,
+    WAITING_PHASES,
+    GangState,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
     NamespaceFit,
     Verdict,
@@ -51,6 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.charging import charge_all
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
     QueuedGang,
     ordered,
@@ -67,6 +69,15 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Quotas,
     charges_of,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import (
+    NO_TERMS,
+    EvictionTerms,
+    Question,
+    Reclaim,
+    is_recent,
+    last_change,
+    patience_of,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Endings,
     Estimate,
@@ -77,7 +88,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     name_prefix,
     run_time_history,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
     LabelKeys,
@@ -90,13 +101,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.name
     quota_use,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
-    Demands,
-    at_least,
-    living_demand,
-    reserved_demands,
-)
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import podset_demands
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands
 
 _T = t.TypeVar("_T")
 
@@ -152,6 +157,7 @@ class Queue:
         memory: Memory,
         now: float,
         history: Mapping[tuple[str | None, str], float] | None = None,
+        evicting: EvictionTerms = NO_TERMS,
     ) -> None:
         """Elsewhere are records of namespaces that this run is not for: they count, but nothing is decided about them.
 
@@ -192,6 +198,7 @@ class Queue:
             place_waiting_pods(room, world.gangs.values(), self._is_promised, counted, least)
         self._reserver = self._open_reserver()
         self._quotas = self._open_quotas()
+        self.reclaim = self._open_reclaim(evicting) if self._quotas.in_force else None
 
     # What a cycle begins with.
 
@@ -199,43 +206,78 @@ class Queue:
         """The quota trees with everything taken off that is charged to their queues."""
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
-            charged = set(self._promises)
-            for record in self._records.values():
-                if record.phase in STARTED_PHASES and record.uid not in self._promises:
-                    charged.add(record.uid)
-                    self._alone(record, partial(self._charge_started, quotas, record))
-            for uid, item in self._promises.items():
-                seen = self._records.get(uid)
-                named = seen.spec.queue if seen is not None and seen.spec is not None else None
-                quotas.charge_promised(item.gang, item.queue or named, seen.labels if seen is not None else {})
-            self._charge_left(quotas, charged)
+            quotas.spent = self._world.spent
+            pods = self._world.pods.by_gang
+            charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
         return quotas
+
+    def _open_reclaim(self, terms: EvictionTerms) -> Reclaim:
+        """Who may be evicted, and what is held for whom; without trees nobody and nothing is."""
+        return Reclaim(
+            self._quotas,
+            self._reserver,
+            self._records,
+            self._now,
+            terms._replace(stopped={*terms.stopped, *self._leaving()}),
+            may_evict=lambda record: self._may_start(record) and record.uid not in self._promises,
+            began=self._began,
+            priority_of=self._base_priority,
+            gang_of=lambda pod: gang_of(self._uids, pod),
+        )
+
+    def _leaving(self) -> Iterator[str]:
+        """Gangs whose pods are about to go: taken back a moment ago, or their records were deleted.
+
+        Pods that somebody else labelled, or that do not go in time, are no reason to wait for them.
+        """
+        patience = patience_of(self._quotas)
+        for (namespace, uid), pods in self._world.pods.by_gang.items():
+            record = self._records.get(uid)
+            if record is not None and (record.phase not in WAITING_PHASES or record.namespace != namespace):
+                continue
+            there = [pod for pod in pods if not pod.finished]
+            undone = last_change(record)
+            if there and all(self._is_leaving(pod, undone, patience) for pod in there):
+                yield uid
+
+    def _is_leaving(self, pod: GangPod, undone: float | None, patience: float) -> bool:
+        """Whether a pod is about to go; undone is when its gang came back to the queue, after which none was left."""
+        if pod.leaving_since is not None:
+            return is_recent(pod.leaving_since, self._now, patience)
+        return undone is not None and pod.created <= undone and is_recent(undone, self._now, patience)
+
+    def _began(self, record: Record) -> float | None:
+        """When a gang was started, as far as anybody can tell; anybody can write anything into its state.
+
+        Only the server writes when its ticket was made, and a start does not take longer than it may.
+        """
+        told = read_time(record.state.started_at) if record.state is not None else None
+        tickets = self._world.tickets.get(record.uid, ())
+        made = [read_time(ticket["metadata"].get("creationTimestamp")) for ticket in tickets]
+        latest = [moment + self._terms.start_timeout for moment in made if moment is not None]
+        return min((moment for moment in (told, *latest) if moment is not None), default=None)
+
+    @functools.cached_property
+    def _uids(self) -> dict[tuple[str, str], str]:
+        """The uids of all records by namespace and name."""
+        return {(item.namespace, item.name): uid for uid, item in self._records.items()}
+
+    def _base_priority(self, record: Record) -> int:
+        """The priority of a gang as its queue lets it count, without what it gains by waiting."""
+        cap, priority = self._priority_cap(record), spec_of(record).priority
+        return priority if cap is None else min(priority, cap)
 
     def _new_quotas(self) -> Quotas:
         """The quota trees with nothing used."""
         return Quotas(self._world.quota)
 
-    def _charge_started(self, quotas: Quotas, record: Record) -> None:
+    def _charge_alone(self, quotas: Quotas, record: Record) -> None:
         """Count what a started gang takes of its queue's quota."""
-        quotas.charge_started(record, self._used_by(record))
+        self._alone(record, lambda: quotas.charge_started(record, self._used_by(record)))
 
     def _used_by(self, record: Record) -> Demands:
-        """What a started gang keeps reserved, whatever its record asks for by now, and no less than its pods use."""
-        demands: Demands = reserved_demands(record.state) if record.state is not None else {}
-        if not demands and record.uid in self._world.gangs:
-            demands = podset_demands(self._demand(record).podsets)
-        return at_least(demands, living_demand(self._world.pods.by_gang.get((record.namespace, record.uid), ())))
-
-    def _charge_left(self, quotas: Quotas, charged: Collection[str]) -> None:
-        """Count pods of gangs that nothing else tells of: their records are gone, or for a newer version only."""
-        for (namespace, uid), pods in self._world.pods.by_gang.items():
-            if uid in charged:
-                continue
-            # Pods that nobody made but their user are outside of gangs, whatever their labels say.
-            left = [pod for pod in pods if pod.owner_uids]
-            for queue in {pod.labels.get(QUEUE_LABEL) for pod in left}:
-                mine = [pod for pod in left if pod.labels.get(QUEUE_LABEL) == queue]
-                quotas.charge_left(namespace, queue, living_demand(mine))
+        """What a started gang is charged with."""
+        return used_by(record, self._world)
 
     def _open_rooms(self) -> tuple[Room, Room]:
         """The room of the snapshot, for this cycle's starts and for what they have to share."""
@@ -268,8 +310,10 @@ class Queue:
         queue = ordered([item for item in able if item is not None], self._now)
         line: Iterable[QueuedGang] = queue
         lane = None
-        if self._quotas.in_force:
-            line, lane = self._quotas.in_turn(queue, lambda item: self._subject(self._records[item.uid])), self._lane
+        if self.reclaim is not None:
+            first, others = self.reclaim.first(queue, lambda item: self._records[item.uid])
+            in_turn = self._quotas.in_turn(others, lambda item: self._subject(self._records[item.uid]))
+            line, lane = itertools.chain(first, in_turn), self._lane
         decisions = walk(self._terms.policy, line, self._judge, self._reserver.blocked_by, self._is_hopeless, lane)
         judged = {*self.unforeseen, *(choice.record.uid for choice in self._choices)}
         for item in decisions.waiting:
@@ -446,6 +490,8 @@ class Queue:
     def _judge_record(self, item: QueuedGang, record: Record) -> bool:
         """The same, where an error of ours ends in nothing."""
         gang, estimate = self._demand(record), self._estimate(record)
+        if self._quotas.in_force and self._is_limited(record, gang):
+            return False
         alike = self._alike(record, gang)
         mine = self._may_start(record)
         quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
@@ -454,6 +500,10 @@ class Queue:
             known = self._held_back.get(alike) if mine else None
             verdict = known or self._ask(item, gang, estimate, alike)
         verdict = discreet(_renamed(verdict, gang))
+        if quota is not None and self.reclaim is not None and verdict.answer == "waits":
+            question = Question(item, record, gang, estimate, quota, verdict, alike)
+            verdict = self._claim(self.reclaim, question, mine=mine) or verdict
+        found = verdict
         if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, gang, verdict)
             if verdict.reason in _HELD_BACK:
@@ -469,7 +519,38 @@ class Queue:
             self._start(gang, verdict, estimate)
             if quota is not None:
                 self._quotas.start(quota)
+                self._quotas.start_for_user(record, gang)
+        elif quota is not None and self.reclaim is not None and found.answer == "fits":
+            self.reclaim.keep(Question(item, record, gang, estimate, quota, found, alike), self._taken)
         return fits
+
+    def _is_limited(self, record: Record, gang: Gang) -> bool:
+        """Whether a gang waits for what its user has by now, which is told; nobody waits behind it."""
+        limit = self._quotas.user_limit(record, gang)
+        if limit is None:
+            return False
+        self._hopeless.add(record.uid)
+        self._choices.append(Choice(record, gang, self._waits(record, *limit), False))
+        return True
+
+    def _claim(self, reclaim: Reclaim, question: Question, *, mine: bool) -> Verdict | None:
+        """What is said of a gang that lacks room if others are evicted for it, or were; None when they are not."""
+        record = question.record
+
+        def obstacle() -> bool:
+            """Whether a gang would not be started even if there were room."""
+            if not mine:
+                return True
+            refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
+            if refused or isinstance(self._taken_names(record), str):
+                self._note_own_obstacle()
+                return True
+            return False
+
+        return reclaim.answer(question, self._taken, obstacle)
+
+    def _note_own_obstacle(self) -> None:
+        """What is said of the gang that is judged need not hold for others that ask for the same."""
 
     def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
         """The verdict of a gang that its queue has no quota for."""

@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Changes
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import Changes, Phase
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import TICKET_LABEL, Plan
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter
@@ -66,8 +66,10 @@ class JobsEngine:
     def reason(self, _record: Record) -> str | None:
         return "the next cycle"
 
-    def stop(self, record: Record, reason: str, message: str, **changes: t.Unpack[Changes]) -> Record:
-        return self._writer.advance(record, "undoing", reason, message, **changes)
+    def stop(
+        self, record: Record, reason: str, message: str, phase: Phase = "undoing", **changes: t.Unpack[Changes]
+    ) -> Record:
+        return self._writer.advance(record, phase, reason, message, **changes)
 
     def finish_stop(self, record: Record, plan: Plan) -> Record | None:
         paths = [resource_path(*JOBS, item.key[3]) for item in plan]

@@ -123,6 +123,17 @@ def test_dry_run_is_repeated_as_a_read_is(stub: t.Any, client: KubeClient, reply
     assert (client.writes, client.dry_runs) == (0, 3)
 
 
+def test_a_review_is_no_write_and_repeated_as_a_read_is(
+    stub: t.Any, client: KubeClient, reply: t.Any, fault: t.Any
+) -> None:
+    heard: list[str] = []
+    client.listen(lambda method, _path, _answer: heard.append(method))
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    stub.answer("POST", path, fault(503), reply({"kind": "SelfSubjectReview"}, 201))
+    assert client.request("POST", path, body={}).status == 201
+    assert (client.writes, client.dry_runs, client.requests["POST"], heard) == (0, 0, 2, [])
+
+
 def test_dry_runs_are_counted_apart(stub: t.Any, client: KubeClient, reply: t.Any) -> None:
     stub.answer("POST", PODS, reply({}))
     client.request("POST", PODS, query={"dryRun": "All"}, body={})

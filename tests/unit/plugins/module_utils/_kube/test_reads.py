@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, Gone, Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     ResourceInfo,
+    authenticated_user,
     find_resource,
     get_object,
     list_objects,
@@ -210,3 +211,26 @@ def test_missing_kind_is_asked_for_again(stub: t.Any, client: KubeClient, reply:
 def test_cluster_wide_kind_has_no_namespace_in_its_path() -> None:
     info = ResourceInfo("v1", "Node", "nodes", False)
     assert info.path("lab", "a") == "/api/v1/nodes/a"
+
+
+@pytest.mark.parametrize(
+    ("body", "user"),
+    [
+        ({"status": {"userInfo": {"username": "ann@example.com"}}}, "ann@example.com"),
+        ({"status": {"userInfo": {"username": ""}}}, None),
+        ({"status": None}, None),
+    ],
+)
+def test_the_server_tells_who_we_are(
+    stub: t.Any, client: KubeClient, reply: t.Any, body: t.Any, user: str | None
+) -> None:
+    stub.answer("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", reply(body, 201))
+    assert authenticated_user(client) == user
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_server_that_does_not_tell_who_we_are_is_no_error(
+    stub: t.Any, client: KubeClient, fault: t.Any, status: int
+) -> None:
+    stub.answer("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", fault(status))
+    assert authenticated_user(client) is None

@@ -42,6 +42,7 @@ def test_everything_can_be_set():
         adopt=True,
         keep_finished=0,
         keep_finished_for="12h",
+        accrue_seconds="5m",
     )
     assert terms == DispatchOptions(
         policy="strict",
@@ -58,6 +59,7 @@ def test_everything_can_be_set():
         adopt=True,
         keep_finished=0,
         keep_finished_for=43200.0,
+        accrue_seconds=300.0,
     )
 
 
@@ -73,6 +75,7 @@ def test_finished_gangs_may_be_kept_without_limit():
         ({"max_starts": -1}, "max_starts"),
         ({"keep_finished": -2}, "-1 for no limit"),
         ({"keep_finished_for": "-2"}, "keep_finished_for"),
+        ({"accrue_seconds": "0.5"}, "accrue_seconds"),
         ({"lease": {"seconds": 0.5}}, "lease.seconds"),
         ({"duration": "long"}, "duration"),
     ],

@@ -12,10 +12,10 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import (
     ComponentOptions,
     namespaces_of,
-    object_key,
     read_definitions,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import versionless_key
 from ansible_collections.muster.kube.tests.support.component_stage import config_map, namespace, widget_crd
 
 
@@ -109,7 +109,7 @@ def test_values_that_are_no_texts_are_named_and_not_shown(kind):
 def test_an_object_may_be_there_once():
     with pytest.raises(BadInput, match="ConfigMap home/a is there twice"):
         read([config_map("a"), config_map("b"), config_map("a")])
-    assert object_key(config_map("a")) == ("", "ConfigMap", "home", "a")
+    assert versionless_key(config_map("a")) == ("", "ConfigMap", "home", "a")
 
 
 def test_a_task_without_objects_may_only_remove_everything():

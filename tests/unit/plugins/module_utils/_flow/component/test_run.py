@@ -170,6 +170,7 @@ def test_a_namespace_with_results_in_it_stays(stage):
     ("plural", "labels"),
     [
         ("configmaps", {"muster.kube/record": "gang"}),
+        ("configmaps", {"muster.kube/quota-tree": "default"}),
         ("appwrappers", {}),
         ("serviceaccounts", {"muster.kube/component": "gadgets"}),
     ],

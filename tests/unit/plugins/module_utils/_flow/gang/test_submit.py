@@ -42,6 +42,7 @@ from ansible_collections.muster.kube.tests.support.gang_records import (
     terms,
     wrapper,
 )
+from ansible_collections.muster.kube.tests.support.writable_api import REVIEWS
 
 LARGER = job("train", 3, requests={"cpu": "1"})
 SMALLER = job("train", 1, requests={"cpu": "1"})
@@ -59,6 +60,16 @@ def submit(api, asked):
 def stored(api, path=f"{RECORDS}/train"):
     """The specification kept in a record."""
     return json.loads(api.objects[path]["data"]["gang.json"])
+
+
+def known(api, name):
+    """Let the server know us under this name."""
+    api.fixed[("POST", REVIEWS)] = [(201, {"status": {"userInfo": {"username": name}}})]
+
+
+def user(api, path=f"{RECORDS}/train"):
+    """Who queued a gang, as its record says."""
+    return (api.objects[path]["metadata"].get("annotations") or {}).get("muster.kube/user")
 
 
 def add_begun(api):
@@ -131,6 +142,29 @@ class TestNewGang:
         assert (outcome.action, outcome.changed, outcome.store) == ("created", True, "configmap")
         assert api.writes == [("POST", RECORDS)]
         assert stored(api)["objects"] == [TRAIN]
+
+    def test_the_record_says_who_queued_it(self, api):
+        known(api, "ann@example.com")
+        submit(api, terms())
+        assert user(api) == "ann@example.com"
+        assert api.asked.count(("POST", REVIEWS, False)) == 1
+
+    def test_where_the_server_does_not_tell_nobody_queued_it(self, api):
+        submit(api, terms())
+        assert user(api) is None
+
+    def test_who_queued_it_stays_when_others_change_it(self, api):
+        known(api, "ann")
+        submit(api, terms())
+        known(api, "bob")
+        assert submit(api, terms(gang(priority=5))).action == "changed"
+        assert user(api) == "ann"
+
+    def test_a_change_tells_who_made_it_where_nobody_is_known(self, api):
+        submit(api, terms())
+        known(api, "bob")
+        submit(api, terms(gang(priority=5)))
+        assert user(api) == "bob"
 
     def test_a_second_run_reads_once_and_writes_nothing(self, api):
         submit(api, terms())

@@ -20,6 +20,8 @@ RESERVED = ({"name": "w", "count": 2, "requests": {"cpu": "1"}},)
 ROOT = queue("root", capacity={"cpu": 8})
 BOTH = [ROOT, queue("a", "root", nominal={"cpu": 4}, namespaces=["team"]), queue("b", "root", nominal={"cpu": 4})]
 ONE = [ROOT, queue("b", "root", nominal={"cpu": 4})]
+# Where no gang waits or runs nothing would happen.
+NOTHING = {"start": [], "wait": [], "reclaim": []}
 
 
 @pytest.fixture
@@ -50,10 +52,12 @@ def test_other_order_and_spelling_is_no_change(api):
 def test_check_mode_tells_the_same_and_writes_nothing(api):
     foretold = run(api, check=True).as_result(diff=True)
     assert api.writes == []
+    assert foretold.pop("would") == NOTHING
     assert run(api).as_result(diff=True) == foretold
     api.asked.clear()
     gone = run(api, state="absent", check=True).as_result(diff=True)
     assert api.writes == []
+    assert gone.pop("would") == NOTHING
     assert run(api, state="absent").as_result(diff=True) == gone
 
 

@@ -7,8 +7,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.refusal import object_warnings, refuse_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.refusal import (
+    object_warnings,
+    refuse_forged_labels,
+    refuse_objects,
+    refuse_other_queue,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 FINE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc"}}
@@ -111,3 +117,55 @@ def test_ordinary_objects_are_accepted(store):
     other = obj("example.com/v1", "AppWrapper", labels={"muster.kube/gang": "overwritten"})
     spec = gang(FINE, job(), claim, kept, unknown_kept, other, obj("v1", "ConfigMap"), obj("v1", "ServiceAccount"))
     assert refuse_objects(spec, store=store) is None
+
+
+def in_queue(queue, *objects, podsets=None):
+    data = {"name": "g", "namespace": "team", "objects": list(objects or [job()]), "queue": queue, "podsets": podsets}
+    return read_spec(data, "gang team/g")
+
+
+@pytest.mark.parametrize(
+    ("label", "queue"), [("mine", "yours"), (None, "yours"), ("mine", None), ("", "yours"), ("Yours", "yours")]
+)
+def test_the_label_of_a_record_names_the_queue_of_its_gang(label, queue):
+    labels = {} if label is None else {"muster.kube/queue": label}
+    with pytest.raises(BadInput, match=r"gang team/g: metadata.labels.muster.kube/queue: the label names .*queue"):
+        refuse_other_queue(in_queue(queue), labels, store="configmap")
+
+
+@pytest.mark.parametrize(("label", "queue"), [("mine", "mine"), (None, None), ("", None)])
+def test_a_label_that_agrees_is_fine(label, queue):
+    labels = {} if label is None else {"muster.kube/queue": label}
+    assert refuse_other_queue(in_queue(queue), labels, store="configmap") is None
+
+
+def test_the_queue_of_a_wrapper_is_its_label():
+    assert refuse_other_queue(in_queue("mine"), {}, store="appwrapper") is None
+
+
+def forger(**labels):
+    """An object of a kind whose pods nobody here can see."""
+    return {**obj("example.com/v1", "Thing"), "spec": {"groups": [{"template": {"metadata": {"labels": labels}}}]}}
+
+
+UNSEEN = [{"name": "pods", "count": 1, "requests": {"cpu": 1}}]
+
+
+@pytest.mark.parametrize("label", ["muster.kube/gang", "muster.kube/queue"])
+@pytest.mark.parametrize("queue", [None, "mine"])
+def test_pods_cannot_pass_for_those_of_others(label, queue):
+    spec = in_queue(queue, FINE, forger(**{label: "another"}), podsets=UNSEEN)
+    with pytest.raises(BadInput, match=rf"Thing team/x in gang team/g: labels: {label}: 'another'.*remove the label"):
+        refuse_forged_labels(spec, plan_objects(spec, "own", 1), "own")
+
+
+def test_known_templates_have_the_right_labels_whatever_the_user_wrote():
+    template = {"metadata": {"labels": {"muster.kube/gang": "a", "muster.kube/queue": "b", "x": "y"}}}
+    work = {**job(), "spec": {"template": {**template, "spec": {"containers": [{"name": "main"}]}}}}
+    for queue in (None, "mine"):
+        spec = in_queue(queue, work)
+        plan = plan_objects(spec, "own", 1)
+        assert refuse_forged_labels(spec, plan, "own") is None
+        labels = plan[0].object["spec"]["template"]["metadata"]["labels"]
+        expected = {} if queue is None else {"muster.kube/queue": queue}
+        assert labels == {"x": "y", "muster.kube/gang": "own", "muster.kube/podset": "x", **expected}

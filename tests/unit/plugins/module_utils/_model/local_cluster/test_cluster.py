@@ -103,7 +103,7 @@ def test_flags_of_the_user_replace_ours():
 @pytest.mark.parametrize(("component", "flag", "word"), [("you", "a", "but me"), ("me", "--a", "without dashes")])
 def test_flags_of_nobody_and_bad_flags_are_refused(component, flag, word):
     known = ProcessSpec("me", "p", "run", (), (), "")
-    check_flags(ClusterSpec("c", component_flags=(("me", (("a", "1"),)),)), [known])
+    check_flags(ClusterSpec("c", component_flags=(("me", (("a", "1"), ("quotaEnabled", "true"))),)), [known])
     with pytest.raises(BadInput) as refused:
         check_flags(ClusterSpec("c", component_flags=((component, ((flag, "1"),)),)), [known])
     assert refused.value.target == f"component_flags.{component}"

@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import tree_from_text, tree_text
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
     FlavorResource,
     QueueBudget,
@@ -155,6 +156,15 @@ def test_wrong_fields_of_a_queue_are_told_by_its_path(entry, told):
         ({"settings": 3}, "tree: settings: a mapping is needed"),
         ({"over_capacity": "ignore"}, "tree: over_capacity: 'ignore' is none of refuse, warn"),
         ({"queue": []}, "tree: queue: unknown key; did you mean queues?"),
+        ({"backends": ["volcano"]}, "tree: backends: 'volcano' is none of embedded, kueue, resourcequota"),
+        ({"backends": ["kueue", "embedded"]}, "tree: backends: embedded and kueue would each hand out the whole tree"),
+        ({"backends": ["resourcequota"]}, "tree: backends: resourcequota only sets ceilings; add embedded or kueue"),
+        ({"backends": "kueue"}, "tree: backends: a list is needed"),
+        ({"label": "a b"}, "tree: label: 'a b' cannot be the name of a label"),
+        ({"label": 3}, "tree: label: a text is needed"),
+        ({"priorities": {"Urgent": 1}}, "tree: priorities.Urgent: this cannot be the name of an object"),
+        ({"priorities": {"urgent": "1"}}, "tree: priorities.urgent: a whole number"),
+        ({"priorities": {"urgent": None}}, "tree: priorities.urgent: it is missing"),
         ({"name": "quota_context"}, "tree: 'quota_context' cannot be part of a ConfigMap's name and a label"),
         ({"name": "x" * 64}, "tree: 'xxx"),
     ],
@@ -188,3 +198,26 @@ def test_tree_that_is_no_mapping_is_refused():
 def test_order_of_queues_in_the_declaration_does_not_matter():
     queues = [queue("root"), queue("b", "root"), queue("a", "root"), queue("c", "a")]
     assert read_tree("t", {"queues": queues}) == read_tree("t", {"queues": queues[::-1]})
+
+
+def test_who_counts_and_by_which_label_gangs_name_their_queue():
+    usual = small_tree(queue("a"))
+    assert (usual.backends, usual.counted_by, usual.queue_label, usual.priorities) == (
+        ("embedded",),
+        "embedded",
+        "default",
+        {},
+    )
+    told = small_tree(
+        queue("a", note="until spring"),
+        backends=["resourcequota", "kueue", "kueue"],
+        label="team.example.com/queue",
+        priorities={"urgent": 10},
+    )
+    assert (told.backends, told.counted_by) == (("kueue", "resourcequota"), "kueue")
+    assert (told.queue_label, told.priorities, told.by_name["a"].note) == (
+        "team.example.com/queue",
+        {"urgent": 10},
+        "until spring",
+    )
+    assert tree_from_text("default", tree_text(told)) == told

@@ -77,7 +77,8 @@ def test_a_gang_runs_when_all_its_pods_are_bound():
     spec = spec_of(JOB)
     assert judged(spec, started(), [gang_pod()]) == Stay(next_check=T0 + 300)
     step = judged(spec, started(lost_races=2), [gang_pod(), gang_pod(on="b", phase="Pending")])
-    assert (step.phase, step.reason, step.changes()) == ("running", "PodsBound", {"holding": False, "lost_races": 0})
+    changes = {"holding": False, "lost_races": 0, "nominations": 0}
+    assert (step.phase, step.reason, step.changes()) == ("running", "PodsBound", changes)
 
 
 def test_terminating_and_failed_pods_are_not_bound():

@@ -199,6 +199,19 @@ def test_what_can_never_start_is_refused():
     assert {uid: item.phase for uid, item in plan.after.items()} == {"a": "failed", "b": "queued"}
 
 
+@pytest.mark.parametrize("label", ["theirs", None])
+def test_a_gang_whose_label_names_another_queue_is_refused(label):
+    """Rights to use a queue are asked for the one in the label, which is all that a server can read."""
+    raw = record("a", queue="mine").raw
+    raw["metadata"]["labels"].update({"muster.kube/queue": label} if label else {})
+    if label is None:
+        del raw["metadata"]["labels"]["muster.kube/queue"]
+    plan = make_plan(record_from_api(raw), record("b", queue="mine"))
+    assert [item.record.name for item in plan.refusals] == ["a"]
+    assert "and the gang itself queue mine" in plan.refusals[0].message
+    assert [item.record.name for item in plan.starts] == ["b"]
+
+
 def test_what_the_size_of_a_gang_came_to_is_a_reason_to_refuse_it():
     plan = make_plan(record("a"), problems={"a": "nobody knows its pods"})
     assert [(item.record.name, item.message) for item in plan.refusals] == [("a", "nobody knows its pods")]

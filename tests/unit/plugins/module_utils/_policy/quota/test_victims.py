@@ -12,7 +12,12 @@ import random
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import FlavorResource
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims import Asker, Evictable, choose_victims
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims import (
+    Asker,
+    Evictable,
+    by_leaf,
+    choose_victims,
+)
 from ansible_collections.muster.kube.tests.support.quota_trees import (
     GPU,
     gpus,
@@ -42,7 +47,7 @@ def taken(tree, asker, *gangs, nodes=None):
     """The uids of the victims, None when the asker cannot get in."""
     usage = charged(tree, *gangs)
     before = [usage.standing(name) for name in tree.by_name]
-    found = choose_victims(usage, asker, gangs, nodes)
+    found = choose_victims(usage, asker, by_leaf(gangs), nodes)
     assert [usage.standing(name) for name in tree.by_name] == before
     return None if found is None else {item.uid for item in found}
 
@@ -120,13 +125,30 @@ def test_gang_of_other_resources_is_no_victim():
     own = gang("gpu", "a", 4)
     for item in (other, own):
         usage.charge(item.leaf, item.amounts)
-    assert choose_victims(usage, Asker("a", gpus(4), 1), [other, own]) == (own,)
+    assert choose_victims(usage, Asker("a", gpus(4), 1), by_leaf([other, own])) == (own,)
 
 
 def test_nodes_have_a_say():
     gangs = gang("x", "b", 6, started=1), gang("y", "b", 6)
     assert taken(pair(), Asker("a", gpus(8), 0), *gangs, nodes=lambda _victims: False) is None
     assert taken(pair(), Asker("a", gpus(8), 0), *gangs, nodes=lambda victims: len(victims) > 0) == {"x"}
+
+
+def test_nodes_are_not_asked_about_for_every_gang():
+    """A simulation costs milliseconds, and thousands of gangs may borrow: only one of them is in the way, or none."""
+    gangs = [gang(f"g{number:04}", "b", 1, started=number) for number in range(1000)]
+    tree, asked = small_tree(queue("a", nominal={NAME: 2000}), queue("b", nominal={NAME: 10})), []
+    for needed in ("g0050", "nobody"):
+        asked.clear()
+
+        def frees(victims, needed=needed):
+            asked.append(len(victims))
+            return needed in {item.uid for item in victims}
+
+        usage = charged(tree, *gangs)
+        found = choose_victims(usage, Asker("a", gpus(1), 0), by_leaf(gangs), frees)
+        assert (None if found is None else [item.uid for item in found]) == (None if needed == "nobody" else [needed])
+        assert len(asked) < 60, needed
 
 
 def test_who_fits_takes_nothing():
@@ -150,7 +172,7 @@ def test_nobody_borrows_at_a_borrowers_cost_because_its_own_queue_could_have_giv
     tree = small_tree(queue("a", nominal={NAME: 6, "cpu": "6m"}), queue("b", nominal={NAME: 8}))
     own, other = gang("own", "a", 8, 1, 1.0), Evictable("other", "b", {GPU: 3, cpu: 6}, 1, 0.0)
     # With the first gone it would be an owner, but the second is enough, and then it would borrow.
-    assert choose_victims(charged(tree, own, other), Asker("a", {GPU: 6, cpu: 4}, 2), [own, other]) is None
+    assert choose_victims(charged(tree, own, other), Asker("a", {GPU: 6, cpu: 4}, 2), by_leaf([own, other])) is None
 
 
 def test_inner_queue_takes_back_its_own_for_a_leaf_that_borrows_within_it():
@@ -170,15 +192,15 @@ def test_mcad_borrowing_gold_takes_its_own_back_from_silver():
     silver = Evictable("silver", "silver", wrapper(1000, 600, 16), 0, 0.0)
     usage = charged(mcad_tree(), silver)
     assert not usage.fits("gold", wrapper(500, 300, 8))
-    assert choose_victims(usage, Asker("gold", wrapper(500, 300, 8), 0), [silver]) == (silver,)
+    assert choose_victims(usage, Asker("gold", wrapper(500, 300, 8), 0), by_leaf([silver])) == (silver,)
 
 
 def test_mcad_forest_06_gold_of_higher_priority_takes_from_gold():
     milli = {FlavorResource("", "cpu"): 600}
     first = Evictable("first", "gold", milli, 0, 0.0)
     usage = charged(mcad_tree(), first)
-    assert choose_victims(usage, Asker("gold", milli, 0), [first]) is None
-    assert choose_victims(usage, Asker("gold", milli, 1000), [first]) == (first,)
+    assert choose_victims(usage, Asker("gold", milli, 0), by_leaf([first])) is None
+    assert choose_victims(usage, Asker("gold", milli, 1000), by_leaf([first])) == (first,)
 
 
 def random_stage(chance, **kinds):
@@ -202,7 +224,7 @@ def test_owner_within_capacity_gets_its_nominal_back():
         leaf = chance.choice(usage.tree.leaves)
         wanted = {key: amount - usage.used(leaf.name, key) for key, amount in leaf.nominal.items()}
         wanted = {key: amount for key, amount in wanted.items() if amount > 0}
-        victims = choose_victims(usage, Asker(leaf.name, wanted, 0), gangs)
+        victims = choose_victims(usage, Asker(leaf.name, wanted, 0), by_leaf(gangs))
         assert victims is not None
         assert all(item.leaf != leaf.name for item in victims)
         reclaimed += bool(victims)
@@ -215,7 +237,7 @@ def test_victims_are_minimal_and_allowed():
         usage, gangs = random_stage(chance)
         leaf = chance.choice(usage.tree.leaves).name
         asker = Asker(leaf, random_demand(chance, usage.tree, most=10), chance.randint(0, 4))
-        victims = choose_victims(usage, asker, gangs) or ()
+        victims = choose_victims(usage, asker, by_leaf(gangs)) or ()
         for fewer in itertools.combinations(victims, max(0, len(victims) - 1)):
             if not victims:
                 break

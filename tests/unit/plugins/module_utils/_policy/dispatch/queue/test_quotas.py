@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
@@ -61,5 +62,45 @@ def test_promise_is_charged_to_the_queue_of_its_entry(
 def test_pods_without_a_record_are_charged_to_a_queue_that_is_for_their_namespace(
     quotas: Quotas, namespace: str, named: t.Any, leaf: str
 ) -> None:
-    quotas.charge_left(namespace, named, {"cpu": 500})
+    quotas.charge_left("gone", namespace, named, {"cpu": 500})
     assert used(quotas) == {leaf: 500}
+
+
+def waiting(name: str, named: str, user: str = "", cpu: str = "1") -> tuple[Record, Gang]:
+    """A gang of one pod that waits in a queue."""
+    job = cases.job(f"{name}-j", None, 1, cpu=cpu)
+    raw = cases.gang_record(name, "x", [job], queue=named)
+    raw["metadata"].update(uid=name, resourceVersion="1", annotations={"muster.kube/user": user})
+    return record_from_api(raw), Gang(name, "x", tuple(infer_podsets([job], namespace="x")))
+
+
+def test_a_spent_budget_stops_its_queue_and_all_below() -> None:
+    tree = small_tree(
+        queue("half"), queue("a", "half", nominal={"cpu": 4}), queue("b", "half"), queue("c", nominal={"cpu": 1})
+    )
+    quotas = Quotas(QuotaTrees((tree,)))
+    quotas.spent = {("default", "half"): "all is used", ("other", "c"): "another tree"}
+    told = {name: quotas.stop(waiting("g", name)[0]) for name in "abc"}
+    assert told == {"a": ("budget_spent", "all is used"), "b": ("budget_spent", "all is used"), "c": None}
+
+
+def test_who_has_enough_does_not_take_the_turn_of_a_queue() -> None:
+    """A queue is asked by its first gang that could start, and that is not one of a user who has enough."""
+    limits = {"running": 1}
+    tree = small_tree(queue("a", nominal={"cpu": 2}, user_limits=limits), queue("b", nominal={"cpu": 1}))
+    quotas = Quotas(QuotaTrees((tree,)))
+    line = [
+        waiting("a1", "a", "ann"),
+        waiting("a2", "a", "ann", cpu="2"),
+        waiting("a3", "a", "bob"),
+        waiting("b1", "b"),
+    ]
+    asked: list[str] = []
+    for record, gang in quotas.in_turn(line, lambda item: item):
+        asked.append(record.name)
+        if quotas.user_limit(record, gang) is None:
+            quotas.start(quotas.ask(record, gang))
+            quotas.start_for_user(record, gang)
+    assert asked == ["a1", "a2", "a3", "b1"]
+    assert quotas.user_limit(*line[2]) == ("user_limit", "the user bob has 1 of 1 started gangs in queue root/a")
+    assert quotas.user_limit(*line[3]) is None

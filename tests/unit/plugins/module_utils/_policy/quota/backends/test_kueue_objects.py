@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.kueue_objects import (
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.kueue_objects import (
     build_kueue_objects,
+    in_version,
     kueue_name,
 )
 from ansible_collections.muster.kube.tests.support.quota_trees import queue, small_tree
@@ -199,3 +200,21 @@ def test_what_kueue_does_otherwise_is_warned_of():
         "settings.min_run_time",
         "the tree has no amounts of memory",
     ]
+
+
+def test_priorities_are_classes():
+    found = built(queue("a"), priorities={"urgent": 1000, "idle": -5}, name="lab")
+    classes = {key: obj for key, obj in found.items() if key[0] == "WorkloadPriorityClass"}
+    assert [(key[1], obj["value"], "spec" in obj) for key, obj in classes.items()] == [
+        ("lab.idle", -5, False),
+        ("lab.urgent", 1000, False),
+    ]
+
+
+def test_before_v1beta2_a_cohort_was_named_otherwise():
+    found = built(queue("a", nominal={GPU: 1}))
+    old = {key: in_version(obj, "kueue.x-k8s.io/v1beta1") for key, obj in found.items()}
+    assert {obj["apiVersion"] for obj in old.values()} == {"kueue.x-k8s.io/v1beta1"}
+    assert old["ClusterQueue", "a"]["spec"]["cohort"] == "root"
+    assert "cohortName" not in old["ClusterQueue", "a"]["spec"]
+    assert {key: in_version(obj, "kueue.x-k8s.io/v1beta2") for key, obj in found.items()} == found

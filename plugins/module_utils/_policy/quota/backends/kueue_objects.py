@@ -37,6 +37,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity
 )
 
 KUEUE_API = "kueue.x-k8s.io/v1beta2"
+# The versions that objects can be written in, the best first.
+KUEUE_APIS = (KUEUE_API, "kueue.x-k8s.io/v1beta1")
+FLAVOR, PRIORITY, COHORT, CLUSTER_QUEUE, LOCAL_QUEUE = KUEUE_KINDS = (
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+)
 
 # What a ClusterQueue and a ResourceFlavor hold at most.
 _MOST_FLAVORS = 64
@@ -76,6 +85,7 @@ def build_kueue_objects(tree: QuotaTree, namespaces: Mapping[str, Mapping[str, s
     if problems:
         raise BadTree(tree.name, problems)
     flavors = [_build_flavor(tree, flavor) for flavor in tree.flavors or (QuotaFlavor(NO_FLAVOR),)]
+    priorities = [_build_priority(tree, name) for name in sorted(tree.priorities)]
     cohorts = [_build_cohort(tree, queue) for queue in tree.queues if tree.children[queue.name]]
     queues = [_build_queue(tree, leaf, namespaces) for leaf in tree.leaves]
     doors = [
@@ -84,7 +94,16 @@ def build_kueue_objects(tree: QuotaTree, namespaces: Mapping[str, Mapping[str, s
         for namespace in sorted(namespaces)
         if _admits(leaf, namespace, namespaces[namespace])
     ]
-    return KueueObjects((*flavors, *cohorts, *queues, *doors), tuple(_warnings(tree)))
+    return KueueObjects((*flavors, *priorities, *cohorts, *queues, *doors), tuple(_warnings(tree)))
+
+
+def in_version(obj: Data, api_version: str) -> Data:
+    """An object as a version of Kueue's API has it; before v1beta2 a ClusterQueue named its cohort by another field."""
+    spec = obj.get("spec", {})
+    if api_version != KUEUE_API and "cohortName" in spec:
+        renamed = {"cohort" if key == "cohortName" else key: value for key, value in spec.items()}
+        return {**obj, "apiVersion": api_version, "spec": renamed}
+    return {**obj, "apiVersion": api_version}
 
 
 def kueue_name(tree: str, name: str) -> str:
@@ -155,6 +174,13 @@ def _object(tree: QuotaTree, kind: str, name: str, spec: Data, namespace: str | 
     return {"apiVersion": KUEUE_API, "kind": kind, "metadata": meta, "spec": spec}
 
 
+def _build_priority(tree: QuotaTree, name: str) -> Data:
+    """A priority by its name; the kind has no spec."""
+    made = _object(tree, PRIORITY, name, {})
+    del made["spec"]
+    return {**made, "value": tree.priorities[name]}
+
+
 def _build_flavor(tree: QuotaTree, flavor: QuotaFlavor) -> Data:
     """A kind of nodes."""
     spec: Data = {}
@@ -162,13 +188,13 @@ def _build_flavor(tree: QuotaTree, flavor: QuotaFlavor) -> Data:
         spec["nodeLabels"] = dict(flavor.node_labels)
     if flavor.tolerations:
         spec["tolerations"] = [dict(item) for item in flavor.tolerations]
-    return _object(tree, "ResourceFlavor", flavor.name, spec)
+    return _object(tree, FLAVOR, flavor.name, spec)
 
 
 def _build_cohort(tree: QuotaTree, queue: QuotaQueue) -> Data:
     """A queue above others; its own amounts are a pool beside what they bring."""
     parent = {} if queue.parent is None else {"parentName": kueue_name(tree.name, queue.parent)}
-    return _object(tree, "Cohort", queue.name, {**parent, **_shared_spec(tree, queue)})
+    return _object(tree, COHORT, queue.name, {**parent, **_shared_spec(tree, queue)})
 
 
 def _build_queue(tree: QuotaTree, leaf: QuotaQueue, namespaces: Mapping[str, Mapping[str, str]]) -> Data:
@@ -188,13 +214,13 @@ def _build_queue(tree: QuotaTree, leaf: QuotaQueue, namespaces: Mapping[str, Map
         },
         "stopPolicy": _STOP_POLICIES[max(stops, key=_STOP_ORDER.index)],
     }
-    return _object(tree, "ClusterQueue", leaf.name, spec)
+    return _object(tree, CLUSTER_QUEUE, leaf.name, spec)
 
 
 def _build_door(tree: QuotaTree, leaf: QuotaQueue, namespace: str) -> Data:
     """The LocalQueue by which a namespace gets at a leaf."""
     spec = {"clusterQueue": kueue_name(tree.name, leaf.name)}
-    return _object(tree, "LocalQueue", leaf.name, spec, namespace)
+    return _object(tree, LOCAL_QUEUE, leaf.name, spec, namespace)
 
 
 def _admits(leaf: QuotaQueue, namespace: str, labels: Mapping[str, str]) -> bool:

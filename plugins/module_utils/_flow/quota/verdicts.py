@@ -1,0 +1,113 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What quota trees say in the answers of fit_info, and of gang_info where records do not tell it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import typing as t
+from collections.abc import Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.question import naming_of, with_labels
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.view import NO_VIEW, Naming, read_view
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import quota_lines
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import demand_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import queue_named_by
+
+Data = dict[str, t.Any]
+
+
+class QuotaCompletion:
+    """Adds the layer quota to verdicts."""
+
+    def __init__(
+        self, client: KubeClient, lease: LeaseOptions, *, queue: str | None, cumulative: bool, advice: bool
+    ) -> None:
+        """All gangs name this queue, if any; cumulative gangs take what they fit into from those after them."""
+        self._client = client
+        self._lease = lease
+        self._queue = queue
+        self._cumulative = cumulative
+        self._advice = advice
+        self._view = NO_VIEW
+
+    def prepare(self) -> None:
+        """Read all trees and what is used of them; who may not read them knows of none, like a dispatcher."""
+        with contextlib.suppress(Forbidden, NotFound):
+            self._view = read_view(self._client, self._lease)
+
+    def __call__(self, gang: Gang, verdict: Verdict) -> Verdict:
+        """The verdict with what the trees say to the gang; they come before reasons to wait for nodes."""
+        self._view = view = with_labels(self._client, self._view, gang.namespace)
+        layer, advice = view.layer(lambda tree: naming_of(tree, self._queue), gang.namespace, gang.podsets)
+        if layer is None:
+            return verdict
+        told = verdict.with_quota(layer)
+        if self._advice:
+            told = dataclasses.replace(told, advice=(*advice, *told.advice))
+        if self._cumulative and told.answer == "fits":
+            charged = {item.stored.name: item.charged for item in view.trees}
+            for standing in layer.standings:
+                found = charged[standing.tree]
+                if standing.leaf is not None and found is not None:
+                    found.usage.charge(standing.leaf, standing.amounts)
+        return told
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The key of a result that tells of which moment published amounts are; none where all was counted now."""
+        return {"quota_as_of": self._view.as_of}
+
+
+def untold_standings(client: KubeClient, lease: LeaseOptions, records: Sequence[Record]) -> dict[str, Data]:
+    """The layer quota of waiting gangs by uid, of those whose verdicts tell nothing of what is used.
+
+    Nothing is read where all tell it, and nothing is said where this account may not read the trees.
+    """
+    asked = [record for record in records if _is_untold(record)]
+    if not asked:
+        return {}
+    try:
+        view = read_view(client, lease)
+    except (Forbidden, NotFound):
+        return {}
+    memory = Memory()
+    found: dict[str, Data] = {}
+    for record in asked:
+        gang, _problem = memory.rough_size(record)
+        if gang is None:
+            continue
+        view = with_labels(client, view, record.namespace)
+        podsets = demand_of(record, gang).podsets
+        layer, advice = view.layer(_naming(record), record.namespace, podsets)
+        if layer is not None:
+            data = layer.as_dict()
+            found[record.uid] = {
+                **data,
+                "advice": [item.as_dict() for item in advice],
+                "as_of": view.as_of,
+                "text": "\n".join(line.strip() for line in quota_lines({"quota": data})),
+            }
+    return found
+
+
+def _naming(record: Record) -> Naming:
+    return lambda tree: queue_named_by(tree, record)
+
+
+def _is_untold(record: Record) -> bool:
+    """Whether a gang waits and its record does not say what quota has to do with it."""
+    if record.phase != "queued" or record.terminating:
+        return False
+    verdict = record.state.verdict if record.state is not None else None
+    return verdict is None or verdict.get("reason") == "quota_not_visible"

@@ -1,0 +1,108 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who is charged for what of all trees: started gangs, promises of the batch, and pods that nothing else tells of.
+
+The dispatcher decides by it, and whoever is asked what is used answers with it: both count the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import QUEUE_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import PodsByGang, demands_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
+    ChargedTree,
+    Demands,
+    count_gangs,
+    living_demand,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.user_limits import user_key
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holders:
+    """All that may use quota, as one reading of a cluster shows it.
+
+    records are those of all namespaces that are not over, and that this version understands; gangs the sizes of those
+    that can be read, promises what open entries of the batch reserve besides.
+    """
+
+    records: Mapping[str, Record]
+    gangs: Mapping[str, Gang]
+    promises: Mapping[str, Outstanding] = dataclasses.field(default_factory=dict)
+    pods: PodsByGang = dataclasses.field(default_factory=dict)
+
+    @property
+    def charged(self) -> frozenset[str]:
+        """The uids of gangs that are charged by their records, or by entries of the batch."""
+        started = (uid for uid, record in self.records.items() if record.phase in STARTED_PHASES)
+        return frozenset((*started, *self.promises))
+
+    def living(self, record: Record) -> dict[str, int]:
+        """What the pods of a gang ask for that did not end."""
+        return living_demand(self.pods.get((record.namespace, record.uid), ()))
+
+    def used_by(self, record: Record) -> Demands:
+        """What a started gang is charged with."""
+        return demands_of(record, self.gangs, self.pods)
+
+
+def charge_all(
+    quotas: Quotas,
+    records: Mapping[str, Record],
+    promises: Mapping[str, Outstanding],
+    pods: PodsByGang,
+    charge_started: Callable[[Record], object],
+) -> None:
+    """Charge everything that is started or promised; charge_started does it for one started gang."""
+    charged = set(promises)
+    for record in records.values():
+        if record.phase in STARTED_PHASES and record.uid not in promises:
+            charged.add(record.uid)
+            charge_started(record)
+    for uid, item in promises.items():
+        seen = records.get(uid)
+        named = seen.spec.queue if seen is not None and seen.spec is not None else None
+        labels, user = ({}, None) if seen is None else (seen.labels, user_key(seen))
+        quotas.charge_promised(item.gang, item.queue or named, labels, user)
+    for uid, namespace, queue, demand in left_demands(pods, charged):
+        quotas.charge_left(uid, namespace, queue, demand)
+
+
+def left_demands(pods: PodsByGang, charged: Collection[str]) -> Iterator[tuple[str, str, str | None, dict[str, int]]]:
+    """Uid, namespace, queue and demand of pods of gangs that nothing else tells of; these were charged already.
+
+    Their records are gone, or for a newer version only.
+    """
+    for (namespace, uid), found in pods.items():
+        if uid in charged:
+            continue
+        # Pods that nobody made but their user are outside of gangs, whatever their labels say.
+        left = [pod for pod in found if pod.owner_uids]
+        for queue in {pod.labels.get(QUEUE_LABEL) for pod in left}:
+            yield uid, namespace, queue, living_demand(pod for pod in left if pod.labels.get(QUEUE_LABEL) == queue)
+
+
+def charged_trees(trees: QuotaTrees, holders: Holders) -> dict[str, ChargedTree]:
+    """Each tree with what is used of it, and how many gangs of its leaves are started and wait."""
+    quotas = Quotas(trees)
+
+    def charge(record: Record) -> None:
+        quotas.charge_started(record, holders.used_by(record))
+
+    charge_all(quotas, holders.records, holders.promises, holders.pods, charge)
+    counted = [record for record in holders.records.values() if not record.finished]
+    return {
+        name: count_gangs(usage, counted, holders.promises, trees.namespaces) for name, usage in quotas.usages.items()
+    }

@@ -1,0 +1,343 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reclaim: who is evicted for a gang that is short of its own, and what is held for it until it starts.
+
+A gang is evicted only if the simulation shows that the asker then fits quota and nodes. What is being freed is held for
+the asker: its amounts count as used, and its nodes are closed to others, until it starts or its nomination ends.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import typing as t
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    DISPATCHED_PHASES,
+    UNDOING,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NODE_REASONS, Verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas, StartedGang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
+    Estimate,
+    FreedPlaces,
+    Reserver,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
+
+T = t.TypeVar("T")
+# So many times others go for a gang that does not start all the same.
+MOST_NOMINATIONS = 3
+
+# What is taken back counts as about to go for at least so many seconds.
+SHORTEST_PATIENCE = 60.0
+# In one cycle it is looked so often where gangs would stand if others had gone.
+MOST_LOOKS = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Eviction:
+    """Started gangs that are evicted for one that waits, all or none, and until when what they free is held for it."""
+
+    asker: Record
+    # The asker's queue, as a path: gangs of others are never named.
+    queue: str
+    victims: tuple[Record, ...]
+    until: float
+
+
+class EvictionTerms(t.NamedTuple):
+    """What keeps gangs from being evicted: stopped ones go anyway, resting ones cannot be written at the moment.
+
+    Unwritable ones could not be written time and again, so that nobody waits until they can be.
+    """
+
+    stopped: Collection[str] = frozenset()
+    resting: Collection[str] = frozenset()
+    unwritable: Collection[str] = frozenset()
+    # A moment that has certainly come by the server's clock; None when nobody can tell, and nobody's time is over.
+    certain: float | None = None
+
+
+NO_TERMS = EvictionTerms()
+
+
+class Question(t.NamedTuple):
+    """A waiting gang that does not fit, and what was said of it."""
+
+    item: QueuedGang
+    record: Record
+    gang: Gang
+    estimate: Estimate
+    quota: QuotaLayer
+    verdict: Verdict
+    # Equal for gangs that get the same answer from the same room.
+    alike: Hashable
+
+    @property
+    def is_about_room(self) -> bool:
+        """Whether quota or nodes are all that is missing; of nodes a gang only takes its own back."""
+        refusal = self.quota.refusal
+        if refusal is not None:
+            return refusal.answer == "waits" and refusal.reason == "quota"
+        return self.verdict.answer == "waits" and self.verdict.reason in NODE_REASONS and not self.quota.borrows
+
+
+class Reclaim:
+    """One cycle's evictions and nominations, decided while the queue is walked."""
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        reserver: Reserver,
+        records: Mapping[str, Record],
+        now: float,
+        terms: EvictionTerms,
+        *,
+        may_evict: Callable[[Record], bool],
+        began: Callable[[Record], float | None],
+        priority_of: Callable[[Record], int],
+        gang_of: Callable[[Pod], str | None],
+    ) -> None:
+        """Take what the walk counts with.
+
+        may_evict tells whether this run may stop a gang, began when it was started, priority_of its base priority,
+        gang_of whose a pod is.
+        """
+        self._quotas, self._reserver, self._records, self._now = quotas, reserver, records, now
+        self._may_evict, self._began, self._priority_of, self._gang_of = may_evict, began, priority_of, gang_of
+        # When somebody may be evicted who may not be now, or a nomination ends.
+        self.next_check: float | None = None
+        # Gangs that are about to go: what they use is free soon.
+        self._going = {*terms.stopped, *self._undone(patience_of(quotas))}
+        quotas.going = self._going
+        self._resting, self._unwritable, self._certain = terms.resting, terms.unwritable, terms.certain
+        settings = quotas.settings
+        # How often one may still look where gangs would stand, and those that find no nodes whoever goes.
+        self._looks_left = MOST_LOOKS
+        self._nowhere: set[tuple[Hashable, Estimate]] = set()
+        self._left = min((item.max_evictions for item in settings), default=0)
+        self._timeout = max((item.nominate_timeout for item in settings), default=0.0)
+        self._protected = max((item.min_run_time for item in settings), default=0.0)
+        self.evictions: list[Eviction] = []
+        # Gangs of drained queues, and those queues: they go first.
+        self.drained = list(self._drain())
+
+    def _undone(self, patience: float) -> Iterator[str]:
+        """Gangs that are taken back; of those that do not go in time nobody knows when they do."""
+        for uid, record in self._records.items():
+            since = last_change(record) if record.phase in UNDOING else None
+            if since is not None and is_recent(since, self._now, patience):
+                self._look_again(since + patience + 1.0)
+                yield uid
+
+    # Who is evicted without anybody who asks.
+
+    def _drain(self) -> Iterator[tuple[Record, str]]:
+        """Started gangs of queues that are drained, as many as may be evicted at once, and the drained queue."""
+        for uid, record in self._records.items():
+            able = self._left > 0 and uid not in self._resting and self._may_go(record)
+            queue = self._quotas.drained(uid) if able else None
+            if queue is not None:
+                self._left -= 1
+                self._going.add(uid)
+                yield record, queue
+
+    # Who asks.
+
+    def _asked_in_vain(self, record: Record) -> bool:
+        """Whether others went for a gang several times and it was refused each time: nobody goes for it any more."""
+        return record.state is not None and record.state.nominations >= MOST_NOMINATIONS
+
+    def nominated_until(self, record: Record) -> float | None:
+        """Until when room is held for a gang; what lies further ahead than anybody nominates was not written by us."""
+        until = read_time(record.state.nominated) if record.state is not None and record.state.nominated else None
+        return until if until is not None and self._now < until <= self._now + self._timeout + 1.0 else None
+
+    def first(self, queue: Sequence[T], record_of: Callable[[T], Record]) -> tuple[list[T], list[T]]:
+        """Those of a queue that room is held for, the oldest nomination first, and all others as they are."""
+        found = [(self.nominated_until(record_of(item)), item) for item in queue]
+        held = sorted(((until, item) for until, item in found if until is not None), key=lambda pair: pair[0])
+        return [item for _until, item in held], [item for until, item in found if until is None]
+
+    def answer(self, question: Question, taken: QuotaUse, obstacle: Callable[[], bool]) -> Verdict | None:
+        """The verdict on a gang that room is being freed for, or shall be; None when it stays as it is.
+
+        obstacle tells whether something else than room keeps it from starting; it is asked last.
+        """
+        if not question.is_about_room:
+            return None
+        until = self.nominated_until(question.record)
+        places = self._freed_soon(question, taken) if until is not None else None
+        if places is None:
+            vain = self._asked_in_vain(question.record)
+            found = None if vain or obstacle() else self._choose(question, taken)
+            if found is None:
+                return None
+            victims, places = found
+            until = self._now + self._timeout
+            self.evictions.append(Eviction(question.record, _path_of(question.quota), victims, until))
+            self._left -= len(victims)
+            self._going.update(record.uid for record in victims)
+        self._look_again(until)
+        self._quotas.hold(question.record.uid, question.quota)
+        self._reserver.hold_freed(question.item, question.gang, places)
+        held = question.verdict.held_back("nominated", f"until {time_text(until or self._now)}")
+        return dataclasses.replace(held, how="after_reclaim", quota=question.quota)
+
+    def keep(self, question: Question, taken: QuotaUse) -> None:
+        """Hold what is free by now for a gang that it was freed for, if another run has to start it, or a later cycle.
+
+        Otherwise others would take it, and somebody would have to be evicted again.
+        """
+        until = self.nominated_until(question.record)
+        places = self._reserver.fit_without(question.gang, question.estimate, (), taken) if until is not None else None
+        if places is not None:
+            self._look_again(until)
+            self._quotas.hold(question.record.uid, question.quota)
+            self._reserver.hold_freed(question.item, question.gang, places)
+
+    def _choose(self, question: Question, taken: QuotaUse) -> tuple[tuple[Record, ...], FreedPlaces] | None:
+        """Whom to evict for a gang, and where it stands then; None when nobody may be, or it would not help.
+
+        Nobody has to be for a gang that gets its own from what this cycle's victims free: that is held for it as well,
+        since others would have to be evicted for it later.
+        """
+        if not self._going and (self._left <= 0 or not self._offered):
+            self._look_again(self._next_unprotected)
+            return None
+        record, gang = question.record, question.gang
+        if not self._finds_nodes(question, taken):
+            self._look_again(self._next_unprotected)
+            return None
+        with self._quotas.after():
+            found = self._quotas.choose_victims(
+                record,
+                gang,
+                question.item.priority,
+                lambda uids: self._suffices(question, uids, taken),
+                self._going,
+            )
+            own = self.evictions and found == () and not self._quotas.borrows(record, gang)
+        if found is None or len(found) > self._left or not (found or own):
+            self._look_again(self._next_unprotected)
+            return None
+        if any(uid in self._resting for uid in found):
+            # Another one in its place would be evicted for nothing but a moment's trouble.
+            return None
+        places = self._places(question, found, taken)
+        return None if places is None else (tuple(self._records[uid] for uid in found), places)
+
+    def _finds_nodes(self, question: Question, taken: QuotaUse) -> bool:
+        """Whether a gang would find nodes if all had gone that may be evicted, found out once for all that are alike.
+
+        Without that whoever waits for a node that does not exist would be tried against every one of them.
+        """
+        kind = question.alike, question.estimate
+        if kind not in self._nowhere and not self._suffices(question, self._offered, taken):
+            self._nowhere.add(kind)
+        return kind not in self._nowhere
+
+    def _suffices(self, question: Question, victims: Iterable[str], taken: QuotaUse) -> bool:
+        """Whether a gang would find nodes if these had gone; a cycle must not take long, so it is not asked for ever.
+
+        Who is not asked any more asks again in the next cycle.
+        """
+        if self._looks_left <= 0:
+            return False
+        self._looks_left -= 1
+        return self._places(question, victims, taken) is not None
+
+    def _freed_soon(self, question: Question, taken: QuotaUse) -> FreedPlaces | None:
+        """Where a gang stands once those have gone that are about to; None if that is not enough for it."""
+        with self._quotas.after():
+            if not self._quotas.fits(question.record, question.gang):
+                return None
+        return self._places(question, (), taken)
+
+    def _places(self, question: Question, victims: Iterable[str], taken: QuotaUse) -> FreedPlaces | None:
+        """Where a gang would stand if these had gone, besides those that are about to; None without enough nodes."""
+        pods = [pod for uid in sorted(self._going | set(victims)) for pod in self._pods.get(uid, ())]
+        return self._reserver.fit_without(question.gang, question.estimate, pods, taken)
+
+    def _look_again(self, moment: float | None) -> None:
+        """Note when something of this may change by time alone."""
+        if moment is not None:
+            self.next_check = moment if self.next_check is None else min(self.next_check, moment)
+
+    @functools.cached_property
+    def _running(self) -> list[tuple[Record, float]]:
+        """The gangs that this run may stop, and when each was started."""
+        able = [(record, self._began(record)) for record in self._records.values() if self._may_go(record)]
+        return [(record, began) for record, began in able if began is not None]
+
+    @functools.cached_property
+    def _offered(self) -> list[str]:
+        """The gangs that may be evicted: started long enough ago, and not about to end."""
+        old = [(record, began) for record, began in self._running if self._has_run(began)]
+        self._quotas.offer([StartedGang(record.uid, self._priority_of(record), began) for record, began in old])
+        return [record.uid for record, _began in old]
+
+    def _has_run(self, began: float) -> bool:
+        """Whether a gang has certainly run for as long as each may."""
+        return not self._protected or (self._certain is not None and self._certain - began >= self._protected)
+
+    @functools.cached_property
+    def _next_unprotected(self) -> float | None:
+        """When the next gang has run for long enough to be evicted; the time that is certain stays behind a little."""
+        late = 1.0 if self._certain is None else max(0.0, self._now - self._certain)
+        ends = [began + self._protected + late for _record, began in self._running if not self._has_run(began)]
+        return None if not ends else max(min(ends), self._now + 0.2)
+
+    def _may_go(self, record: Record) -> bool:
+        """Whether a gang is started, not about to end, and this run may stop it."""
+        state = record.state
+        started = state is not None and record.phase in DISPATCHED_PHASES and not state.holding
+        kept = record.terminating or record.uid in self._unwritable or record.uid in self._going
+        return started and not kept and self._may_evict(record)
+
+    @functools.cached_property
+    def _pods(self) -> dict[str, list[Pod]]:
+        """The pods of gangs that stand on nodes, or are promised to."""
+        found: dict[str, list[Pod]] = collections.defaultdict(list)
+        for here in self._reserver.room.pods_on:
+            for pod in here:
+                uid = self._gang_of(pod)
+                record = self._records.get(uid) if uid is not None else None
+                # Pods of other namespaces do not go with a gang, whatever their labels say.
+                if uid is not None and (record is None or record.namespace == pod.namespace):
+                    found[uid].append(pod)
+        return found
+
+
+def patience_of(quotas: Quotas) -> float:
+    """For how long gangs count as about to go; longer than pods usually take, whatever is set."""
+    return max((SHORTEST_PATIENCE, *(item.nominate_timeout for item in quotas.settings)))
+
+
+def is_recent(since: float, now: float, patience: float) -> bool:
+    """Whether something happened lately; what is told of a moment ahead was not written by us."""
+    return -SHORTEST_PATIENCE <= now - since <= patience
+
+
+def last_change(record: Record | None) -> float | None:
+    """When the phase of a record changed last; None when it does not tell."""
+    transitions = record.state.transitions if record is not None and record.state is not None else ()
+    return read_time(transitions[-1].at) if transitions else None
+
+
+def _path_of(quota: QuotaLayer) -> str:
+    """The queue of a gang in the first tree that refuses it, else in the first one."""
+    standing = quota.refusal or quota.standings[0]
+    return standing.path or standing.leaf or standing.tree
