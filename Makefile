@@ -44,7 +44,7 @@ TEST_PROFILES ?= test
 TEST_LIMIT ?= 600
 # Clusters at once in integration tests. Most of the time a test waits for its cluster, so they may be more than processors.
 WORKERS ?= 3
-# Processes of the unit tests; beside other steps one is enough, since each has to read all tests first.
+# Processes of the unit tests.
 UNIT_WORKERS ?= 2
 # What ansible-test looks at: what users get. In full runs it looks at the tests too.
 SANITY_FILES ?= shipped
@@ -103,10 +103,10 @@ cluster-down: ready ## stop and remove that cluster
 .PHONY: test full lint unit integration molecule sanity soak mutants bench
 # The steps beside the integration tests, those that take longest first. Clusters that have to wait for the processor all the
 # time do not come up or go in time, so steps with clusters of their own follow when the machine is theirs, two at once.
-BESIDE := sanity unit smoke216 lint importer
+BESIDE := sanity unit-memory unit-pure smoke216 lint importer
 AFTER := guide demo-tarball molecule readme
 test: packages go trees install ## everything a change has to pass
-	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 UNIT_WORKERS=0 $(PYTHON) tests/tools/steps.py $(RUN)/log \
+	+@MAKE='$(MAKE)' MUSTER_PREPARED=1 $(PYTHON) tests/tools/steps.py $(RUN)/log \
 		main integration beside $(BESIDE) after $(AFTER)
 
 full: MUSTER_SCALE := 1
@@ -126,6 +126,15 @@ lint: $(addprefix lint-,$(LINTS)) ## formatting, types, layers, licenses, Ansibl
 
 unit: ready ## tests that need no cluster
 	@cd $(TREE) && $(PYTEST) -n $(UNIT_WORKERS) $(HYPOTHESIS_OPTIONS) tests/unit
+
+# The same in two halves, so that none of two processors is idle when all else is done: whole dispatchers before a server
+# in memory, and everything below them.
+UNIT_MEMORY = $(patsubst $(TREE)/%,%,$(wildcard $(TREE)/tests/unit/test_*.py)) tests/unit/dispatch
+unit-memory: ready
+	@cd $(TREE) && $(PYTEST) $(HYPOTHESIS_OPTIONS) $(UNIT_MEMORY)
+
+unit-pure: ready
+	@cd $(TREE) && $(PYTEST) $(HYPOTHESIS_OPTIONS) tests/unit $(addprefix --ignore=,$(UNIT_MEMORY))
 
 integration: ready go ## tests against local clusters, one for each worker
 	@cd $(TREE) && MUSTER_DURATIONS=$(RUN)/durations.json $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 \
@@ -183,7 +192,7 @@ help: ## this text
 
 # --- what the targets above are made of ---
 .PHONY: ready venv tree sanity-tree trees home go packages importer-venv core216-venv tarball install lock durations
-.PHONY: importer builder smoke216 demo-tarball readme guide $(addprefix lint-,$(LINTS))
+.PHONY: unit-memory unit-pure importer builder smoke216 demo-tarball readme guide $(addprefix lint-,$(LINTS))
 
 # Inside `make test` the preparations were done once, before steps ran side by side.
 ifdef MUSTER_PREPARED
