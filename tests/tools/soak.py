@@ -4,9 +4,9 @@
 
 """Run every integration test many times in a row while two builds run beside it: none may depend on a fast machine.
 
-Each round passes through every file several times, in turns, with the clusters and images that it prepared once: what
-is repeated is the tests, not what they stand on. What passed is kept in a ledger for the state of the tree, so that a
-soak that was interrupted goes on where it stopped.
+Each round passes through every file several times, in turns, on the clusters that were started once; what a file itself
+prepares is prepared again. What passed is kept in a ledger for the state of the tree, so that a soak that was
+interrupted goes on where it stopped.
 The builds compile Python's own library again and again, in as many processes as make the wanted load. They are ended
 with the soak, even when it is killed.
 Usage: soak.py TREE WORKPLACE [--times N] [--turns N] [--load N] [--fresh] [--pytest COMMAND] [--select MARKS] [TEST...]
@@ -269,6 +269,27 @@ def pytest_generate_tests(metafunc: typing.Any) -> None:
     turns = range(int(os.environ[TURNS_VARIABLE]))
     metafunc.fixturenames.append("soak_turn")
     metafunc.parametrize("soak_turn", turns, indirect=True, ids=[f"turn{turn}" for turn in turns], scope="module")
+
+
+class _Outside:
+    """Stands for a test that comes next and is not of a file."""
+
+    def __init__(self, file: typing.Any) -> None:
+        """Keep what lies around the file."""
+        self._around = file.parent.listchain()
+
+    def listchain(self) -> list[typing.Any]:
+        """What need not be put away for that test."""
+        return list(self._around)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: typing.Any, nextitem: typing.Any) -> typing.Any:
+    """After the last test of a turn put away what its file prepared: the next turn finds it as any run does."""
+    result = yield
+    if nextitem is not None and nextitem.path == item.path and turn_of(nextitem.nodeid) != turn_of(item.nodeid):
+        item.session._setupstate.teardown_exact(_Outside(item.getparent(pytest.Module)))
+    return result
 
 
 def pytest_collection_modifyitems(config: typing.Any, items: list[typing.Any]) -> None:

@@ -36,8 +36,14 @@ def note(word):
     with seen.open("a") as stream:
         stream.write(word + " ")
 
+@pytest.fixture(scope="session")
+def started(): note("started")
+
 @pytest.fixture(scope="module")
-def prepared(): note("made")
+def prepared(started):
+    note("made")
+    yield
+    note("gone")
 
 def test_first(prepared): note("f")
 
@@ -164,7 +170,7 @@ def test_a_soak_that_was_interrupted_goes_on(tree, tmp_path, monkeypatch):
     assert soak.Soak(soak.arguments(words)).ledger.passes == {}
 
 
-def test_a_round_passes_through_a_file_several_times_with_what_was_prepared_once(tree, tmp_path, monkeypatch):
+def test_a_round_passes_through_a_file_several_times_and_prepares_it_anew(tree, tmp_path, monkeypatch):
     (tree / "test_x.py").write_text(TURNED_TESTS, encoding="utf-8")
     passed, made = soaked(tree, tmp_path / "place", 3, monkeypatch, turns=2)
     assert passed
@@ -172,7 +178,8 @@ def test_a_round_passes_through_a_file_several_times_with_what_was_prepared_once
         f"test_x.py::{name}": 3 for name in ("test_first", "test_second[a-b]", "test_second[c-d]")
     }
     # Twice in the first round and once in the second, the file from its beginning to its end each time.
-    assert (tree / "seen").read_text(encoding="utf-8").split() == ["made", *("f", "a", "c") * 2, "made", "f", "a", "c"]
+    turn = ["made", "f", "a", "c", "gone"]
+    assert (tree / "seen").read_text(encoding="utf-8").split() == ["started", *turn, *turn, "started", *turn]
 
 
 @pytest.mark.parametrize(
