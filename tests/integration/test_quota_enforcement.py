@@ -10,26 +10,33 @@ Gangs are dispatched as it is meant to be: by the account of the role dispatcher
 from __future__ import annotations
 
 import copy
+import json
+import pathlib
+import subprocess
 import time
 import typing as t
 
 import pytest
+import yaml
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError, Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.modules import component, quota, quota_info
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.accounts import RBAC, account_kubeconfig, may
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.module_call import call_tasks
 from ansible_collections.muster.kube.tests.support.play import Played
 from ansible_collections.muster.kube.tests.support.role_course import Role, RoleCourse, changes, proxies_for
+from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wrapper_crd
 
 Object = dict[str, t.Any]
 HOME, RED, BLUE = "enforce-home", "enforce-red", "enforce-blue"
@@ -55,18 +62,18 @@ SETTINGS = {
     "quota_tree_operators": ["kuberay", "training-operator"],
 }
 SUBMITTERS = [{"kind": "User", "name": name} for name in (ANN, UMA)]
-RIGHTS = Role(
-    "muster.kube.dispatcher",
-    {
-        "dispatcher_namespace": HOME,
-        "dispatcher_namespaces": [{"name": RED, "submitters": SUBMITTERS}, {"name": BLUE, "submitters": SUBMITTERS}],
-    },
-)
+RIGHTS = {
+    "dispatcher_namespace": HOME,
+    "dispatcher_namespaces": [{"name": RED, "submitters": SUBMITTERS}, {"name": BLUE, "submitters": SUBMITTERS}],
+    "dispatcher_all_subjects": [{"kind": "ServiceAccount", "name": "muster-dispatch", "namespace": HOME}],
+    "dispatcher_leases": {"resources": []},
+}
 ROLE = Role("muster.kube.quota_tree", SETTINGS)
 ANY = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "get", "list", "update", "patch", "delete"]}]
 FORGED = {"muster.kube/gang": "0b4e1b5e-1111-2222-3333-444455556666"}
 RECORDS = resource_path("v1", "configmaps", RED)
 WRAPPERS = resource_path(cases.WRAPPER_API, "appwrappers", RED)
+ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
 
 
 # Objects.
@@ -161,10 +168,26 @@ def record(name: str, *objects: Object, namespace: str = RED, user: str | None =
 
 
 class Course(t.NamedTuple):
-    """What a play gave, and the requests of some of its tasks."""
+    """What a play gave, the requests of some of its tasks, and what modules answered that were called besides."""
 
     played: Played
     proxies: t.Mapping[str, ApiProxy]
+    answers: t.Mapping[str, Object]
+
+
+def filled_in(role: str, name: str, **variables: t.Any) -> tuple[str, Object]:
+    """A template of a role, and the variables of a task that fills it in where the rest of the role is not needed."""
+    files = [ROLES / role / part / "main.yml" for part in ("defaults", "vars")]
+    usual = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+    text = f"{{{{ lookup('ansible.builtin.template', '{ROLES / role / 'templates' / name}') }}}}"
+    known = {key: value for part in usual for key, value in part.items()}
+    return text, {**known, **variables}
+
+
+def ensure_component(cluster: LiveCluster, name: str, **options: t.Any) -> Object:
+    """Call the module component."""
+    task = {"muster.kube.component": {"kubeconfig": cluster.kubeconfig, "name": name, **options}}
+    return call_tasks(component, {"only": task})["only"]
 
 
 @pytest.fixture(scope="module")
@@ -195,26 +218,25 @@ def cluster(operator_cluster: LiveCluster) -> t.Iterator[LiveCluster]:
 
 @pytest.fixture(scope="module")
 def installed(cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """Both roles applied, the second one in check mode, for real and again."""
+    """The role applied in check mode, for real and again, beside the rights of the role dispatcher."""
     directory = tmp_path_factory.mktemp("installed")
-    rights, course = RoleCourse(RIGHTS, cluster, directory), RoleCourse(ROLE, cluster, directory)
-    rights.apply("rights")
+    install_wrapper_crd(cluster.client)
+    course = RoleCourse(ROLE, cluster, directory)
+    rights, variables = filled_in("dispatcher", "objects.yml.j2", **RIGHTS)
+    options = {"kubeconfig": cluster.kubeconfig, "name": "dispatcher", "definition": rights, "prune": False}
+    course.tasks["rights"] = {"muster.kube.component": options, "vars": variables}
+    warns = {"queues": QUEUES, "enforce": "warn"}
+    mild, variables = filled_in("quota_tree", "policies.yml.j2", **SETTINGS, item=warns)
+    course.tasks["mild"] = {"ansible.builtin.debug": {"msg": [mild]}, "vars": variables}
     with proxies_for(cluster, directory, "check", "again") as proxies:
         placeless = {"queues": [{"name": "alone"}], "tree": "placeless", "enforce": "warn"}
         course.apply_in_vain("placeless", quota_tree_trees=[placeless])
         course.apply("check", proxies["check"].kubeconfig, check=True)
         course.apply("made")
         course.apply("again", proxies["again"].kubeconfig)
-        common = {"kubeconfig": cluster.kubeconfig, "lease": {"namespace": HOME}, "tree": "default"}
-        course.tasks["by_admin"] = {"muster.kube.quota": {**common, "impersonate_user": "quinn", "queues": QUEUES[:-1]}}
-        course.tasks["by_admin_again"] = {
-            "muster.kube.quota": {**common, "impersonate_user": "quinn", "queues": QUEUES}
-        }
-        onlooker = {"impersonate_user": "vic", "impersonate_groups": ["onlookers"]}
-        course.tasks["by_viewer"] = {"muster.kube.quota_info": {**common, **onlooker}}
-        course.tasks["by_submitter"] = {"muster.kube.quota_info": {**common, "impersonate_user": ANN}}
-        course.tasks = {**rights.tasks, **course.tasks}
         played = course.play()
+    assert played["rights"]["changed"], played["rights"]
+    answers = with_the_rights_of_the_role(cluster)
     eve = person(cluster, EVE)
     # Policies take a moment to be known.
     for place in (RED, BLUE):
@@ -224,7 +246,23 @@ def installed(cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) ->
             f"the policy of queues in {place}",
             lambda place=place: "is not that of" in denial(cluster, eve, record("p", namespace=place, queue="shared")),
         )
-    return Course(played, proxies)
+    return Course(played, proxies, answers)
+
+
+def with_the_rights_of_the_role(cluster: LiveCluster) -> dict[str, Object]:
+    """What modules answer to those who have them, and to somebody who has none."""
+    common = {"kubeconfig": cluster.kubeconfig, "lease": {"namespace": HOME}, "tree": "default"}
+    admin, submitter = {"impersonate_user": "quinn"}, {"impersonate_user": ANN}
+    onlooker = {"impersonate_user": "vic", "impersonate_groups": ["onlookers"]}
+    tasks = {
+        "by_admin": {"muster.kube.quota": {**common, **admin, "queues": QUEUES[:-1]}},
+        "by_admin_again": {"muster.kube.quota": {**common, **admin, "queues": QUEUES}},
+    }
+    questions = {
+        "by_viewer": {"muster.kube.quota_info": {**common, **onlooker}},
+        "by_submitter": {"muster.kube.quota_info": {**common, **submitter}},
+    }
+    return {**call_tasks(quota, tasks), **call_tasks(quota_info, questions)}
 
 
 def person(cluster: LiveCluster, name: str) -> KubeClient:
@@ -323,10 +361,10 @@ def test_who_may_do_what(
 
 
 def test_the_modules_work_with_these_rights(installed: Course) -> None:
-    assert [installed.played[name]["changed"] for name in ("by_admin", "by_admin_again")] == [True, True]
-    (tree,) = installed.played["by_viewer"]["trees"]
+    assert [installed.answers[name]["changed"] for name in ("by_admin", "by_admin_again")] == [True, True]
+    (tree,) = installed.answers["by_viewer"]["trees"]
     assert {queue["name"] for queue in tree["queues"]} == {queue["name"] for queue in QUEUES}
-    assert "cannot get resource" in installed.played["by_submitter"]["msg"]
+    assert "cannot get resource" in installed.answers["by_submitter"]["msg"]
 
 
 # What is denied.
@@ -470,7 +508,7 @@ def dispatched(
     del liar["metadata"]["labels"]["muster.kube/queue"]
     create(ann, RECORDS, liar)
     auth = {"kubeconfig": account_kubeconfig(cluster, HOME, "muster-dispatch", tmp_path_factory.mktemp("account"))}
-    options = DispatchOptions(lease=LeaseOptions(namespace=HOME), lease_wait=60.0, duration=90.0)
+    options = DispatchOptions(lease=LeaseOptions(namespace=HOME, seconds=5.0), lease_wait=60.0, duration=90.0)
     uids = [item["metadata"]["uid"] for item in starting]
 
     def all_run(phases: t.Mapping[str, str]) -> bool:
@@ -542,47 +580,46 @@ def test_what_was_started_is_changed_by_nobody_else(cluster: LiveCluster, dispat
 
 
 @pytest.fixture(scope="module")
-def ended(
-    cluster: LiveCluster, installed: Course, dispatched: object, tmp_path_factory: pytest.TempPathFactory
-) -> t.Iterator[Course]:
-    """The tree is enforced by warnings, then not at all, and goes with everything else when its gangs are gone."""
+def warned(cluster: LiveCluster, installed: Course, dispatched: object) -> subprocess.CompletedProcess[str]:
+    """What is told to somebody who makes a pod around the queue while the tree is enforced by warnings."""
+    mild = ensure_component(cluster, "quota-tree.default", definition=installed.played["mild"]["msg"])
+    assert mild["changed"]
+    kubectl = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig]
+    command = [*kubectl, "create", "--as", EVE, "--dry-run=server", "-f", "-"]
+    text = json.dumps(thing("Pod", "sly"))
+
+    def told() -> subprocess.CompletedProcess[str] | None:
+        ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        return ended if "Warning: " in ended.stderr else None
+
+    return wait_until("the warning", told)
+
+
+@pytest.fixture(scope="module")
+def ended(cluster: LiveCluster, warned: object, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """The tree is not enforced any more, and goes with everything else when its gangs are gone."""
     directory = tmp_path_factory.mktemp("ended")
-    course, rights = RoleCourse(ROLE, cluster, directory), RoleCourse(RIGHTS, cluster, directory)
-    mild = {"quota_tree_trees": [{"queues": QUEUES, "enforce": "warn"}]}
+    course = RoleCourse(ROLE, cluster, directory)
     # As YAML reads a bare off.
     off = {"quota_tree_trees": [{"queues": QUEUES, "enforce": False}]}
-    kubectl = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig]
+    kubectl = f"{cluster.kubectl} --kubeconfig {cluster.kubeconfig}"
+    policies = "validatingadmissionpolicies,validatingadmissionpolicybindings"
     with proxies_for(cluster, directory, "off_again") as proxies:
-        course.apply("warn", **mild)
-        course.tasks["warned"] = {
-            "ansible.builtin.command": {
-                "argv": [*kubectl, "create", "--as", EVE, "--dry-run=server", "-f", "-"],
-                "stdin": "{{ sly | to_json }}",
-            },
-            "vars": {"sly": thing("Pod", "sly")},
-            "until": "warned.stderr is search('Warning: .*only gangs get')",
-            "retries": 100,
-            "delay": 0.2,
-        }
         course.apply_in_vain("in_use", quota_tree_state="absent")
         course.apply("off", **off)
         course.apply("off_again", proxies["off_again"].kubeconfig, **off)
-        course.kubectl(
-            "policies_left",
-            *("get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name"),
-            *("-l", "app.kubernetes.io/part-of=muster.kube"),
-        )
-        course.kubectl("gangs_end", "delete", "configmaps,appwrappers", "-n", RED, "-l", "muster.kube/phase")
+        asked = f"{kubectl} get {policies} -o name -l app.kubernetes.io/part-of=muster.kube"
+        gangs_end = f"{kubectl} delete configmaps,appwrappers -n {RED} -l muster.kube/phase -o name >&2"
+        course.tasks["policies_left"] = {"ansible.builtin.command": {"argv": ["sh", "-ec", f"{asked}; {gangs_end}"]}}
         course.apply("gone", quota_tree_state="absent")
-        rights.apply("rights_gone", dispatcher_state="absent")
-        course.tasks.update(rights.tasks)
-        course.kubectl("left", "get", "clusterroles,clusterrolebindings,namespaces", "-o", "name")
-        yield Course(course.play(), proxies)
+        played = course.play()
+    rights_gone = ensure_component(cluster, "dispatcher", state="absent", wait=False)
+    return Course(played, proxies, {"rights_gone": rights_gone})
 
 
-def test_with_warn_it_is_told_and_made(ended: Course) -> None:
-    assert ended.played["warned"]["rc"] == 0
-    assert "pod/sly created" in ended.played["warned"]["stdout"]
+def test_with_warn_it_is_told_and_made(warned: subprocess.CompletedProcess[str]) -> None:
+    assert "only gangs get nvidia.com/gpu" in warned.stderr
+    assert (warned.returncode, warned.stdout) == (0, "pod/sly created (server dry run)\n")
 
 
 def test_a_tree_in_use_is_not_removed(ended: Course) -> None:
@@ -597,7 +634,17 @@ def test_switching_off_removes_every_policy_and_only_once(ended: Course) -> None
     assert_no_writes(ended.proxies["off_again"])
 
 
-def test_everything_goes_in_the_end(ended: Course) -> None:
-    left = ended.played["left"]["stdout"]
-    assert "muster-quota" not in left
-    assert f"namespace/{HOME}" not in left
+def test_everything_goes_in_the_end(cluster: LiveCluster, ended: Course) -> None:
+    assert changes(ended.played, "gone") == 2
+    kinds = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+    left = [
+        name
+        for plural in kinds
+        for name in list_objects(
+            cluster.client, resource_path(RBAC, plural), keep=lambda raw: raw["metadata"]["name"]
+        ).items
+    ]
+    assert [name for name in left if "muster-quota" in name] == []
+    assert not ended.answers["rights_gone"]["failed"]
+    home = get_object(cluster.client, resource_path("v1", "namespaces", None, HOME))
+    assert home is None or home["metadata"]["deletionTimestamp"]
