@@ -14,7 +14,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import itertools
 import json
 import os
 import pathlib
@@ -50,7 +49,7 @@ from ansible_collections.muster.kube.tests.support.dispatch_process import (
     run_dispatcher,
 )
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, free_lease
-from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, Signal, chosen
+from ansible_collections.muster.kube.tests.support.fault_points import ARENAS, Fault, FaultPoints, Signal, chosen
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     WRAPPER_API,
     app_wrapper,
@@ -71,7 +70,6 @@ Object = dict[str, t.Any]
 GOALS: dict[Scenario, str] = {"start": "running", "undo": "suspended"}
 SCENARIOS: tuple[Scenario, ...] = ("start", "undo")
 GANG = "gang"
-ARENAS = itertools.count(os.getpid())
 OBJECTS = 3
 # At once: most of them wait for leases to run out most of the time.
 WIDTH = 8

@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.tests.integration import test_dispatch_faul
 from ansible_collections.muster.kube.tests.integration.test_dispatch_faults import Arena, Place, arena
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders, run_dispatcher
 from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
-from ansible_collections.muster.kube.tests.support.fault_points import Fault, FaultPoints, chosen
+from ansible_collections.muster.kube.tests.support.fault_points import ARENAS, Fault, FaultPoints, chosen
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool, three_objects
 
 Object = dict[str, t.Any]
@@ -124,7 +124,7 @@ class EvictionPlace(Place):
 @pytest.fixture(scope="module")
 def points(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> list[faults.Point]:
     """Both sides of every write of an eviction in which nothing goes wrong, and proof that nothing does."""
-    made = Arena(cluster, tmp_path_factory.mktemp("clean"), f"ev-clean-{next(faults.ARENAS)}")
+    made = Arena(cluster, tmp_path_factory.mktemp("clean"), f"ev-clean-{next(ARENAS)}")
     labels: list[str] = []
 
     def scene(place: Place) -> None:

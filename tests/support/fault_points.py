@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -31,6 +33,9 @@ When = t.Literal["before", "after"]
 Signal = t.Literal["kill", "interrupt", "stop"]
 Leases = t.Literal["none", "decisions", "all"]
 
+# Numbers for the names of places on one cluster. pytest imports a file of tests a second time when another one imports
+# it, and two counts would give the same names.
+ARENAS = itertools.count(os.getpid())
 # Never reached when things work.
 PATIENCE = 120.0
 # A process that got Ctrl-C may first have to wait for the very request that is held.
