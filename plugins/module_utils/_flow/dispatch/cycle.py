@@ -16,7 +16,12 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, Overtaken, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import as_begun
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Rehearsal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import (
+    SAVE_AFTER,
+    SAVE_AT_THE_LATEST,
+    Cycle,
+    Rehearsal,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.finished import note_ends, set_aside
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import (
@@ -48,6 +53,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     REFUSED,
     STARTED_PHASES,
     STARTING_PHASES,
+    WAITING_PHASES,
     Changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
@@ -59,6 +65,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs
     promise_of,
     reserved_of,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import Advance
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     NEW_LEASE,
     Evidence,
@@ -70,6 +77,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
     CyclePlan,
     EvictionGroup,
+    HealthStep,
     Situation,
     Stop,
     plan_cycle,
@@ -135,6 +143,8 @@ def run_cycle(cycle: Cycle) -> None:
         # Without entries that ended in this cycle.
         carried = evidence_of(cycle, world).open_batch(batch)
         _commit(cycle, world, carried, starts.ready, stops, evictions)
+    with cycle.timed("look_after"):
+        _save_states(cycle, plan, started=bool(starts.ready))
     with cycle.timed("tell"):
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
@@ -203,8 +213,7 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
     for record, problem in plan.unjudged:
         cycle.session.journal.warn(f"{record.key}: {problem}")
     _report_unforeseen(cycle, plan.unforeseen, plan.stops)
-    apply_steps(cycle, plan.steps)
-    save_due(cycle)
+    apply_steps(cycle, [item for item in plan.steps if _may_be_chosen(item)])
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(
@@ -214,6 +223,23 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
             if record is not None and record.phase == "queued" and cycle.at_rest(record)
         ]
     )
+
+
+def _may_be_chosen(item: HealthStep) -> bool:
+    """Whether a step brings a gang into the queue, where this very cycle may start it."""
+    return isinstance(item.step, Advance) and item.step.phase in WAITING_PHASES
+
+
+def _save_states(cycle: Cycle, plan: CyclePlan, *, started: bool) -> None:
+    """Write how started gangs stand, after the starts: nothing that was decided waits for it, but pods do for starts.
+
+    While gangs are being started, or come to run, of the others it is not written yet that they were started: most of
+    them will run soon, and one write tells of both. Until then their tickets tell it.
+    """
+    steps = [item for item in plan.steps if not _may_be_chosen(item)]
+    apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
+    moving = started or any(isinstance(item.step, Advance) and item.step.phase == "running" for item in steps)
+    save_due(cycle, after=SAVE_AT_THE_LATEST if moving else SAVE_AFTER)
 
 
 class _DryRuns(t.NamedTuple):

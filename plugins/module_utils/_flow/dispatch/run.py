@@ -213,13 +213,11 @@ class _Run:
             self._wait_for_former_holders(session)
             while True:
                 signal.silence()
-                started = time.monotonic()
                 cycle = self._cycle_if_reachable(session)
                 if time.monotonic() >= self.end or (self.until is not None and self.until(self.result.phases)):
                     self._save_states(cycle)
                     return
-                spent = time.monotonic() - started
-                signal.wait(_rest(session, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+                signal.wait(_rest(session, cycle, self.end), at_least=_least_rest(cycle))
 
     def _save_states(self, cycle: Cycle | None) -> None:
         """Write what is left to be written; where that fails the next dispatcher learns it from the tickets."""
@@ -382,6 +380,12 @@ def _rest(session: Session, cycle: Cycle | None, end: float) -> float:
     if cycle.next_check is not None:
         rest = min(rest, max(_POLL, cycle.next_check - session.clock.now()))
     return max(0.0, rest)
+
+
+def _least_rest(cycle: Cycle | None) -> float:
+    """How long to wait whatever rings: in proportion to what looking and deciding took, not to what the server did."""
+    thought = sum(cycle.seconds.get(part, 0.0) for part in ("read", "decide")) if cycle is not None else 0.0
+    return max(SHORTEST_REST, min(1.0, thought / 2))
 
 
 def _namespace_missing(error: KubeError) -> bool:

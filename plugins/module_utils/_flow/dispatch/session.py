@@ -49,6 +49,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.events import NewsBudget
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter, follows
@@ -60,6 +61,8 @@ NEWER_VERSION = "newer_version"
 
 # The state of a gang that was started is written so many seconds later even if there is nothing more to tell.
 SAVE_AFTER = 2.0
+# The same while other gangs are being started or come to run: this one probably will before long.
+SAVE_AT_THE_LATEST = 15.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ class Session:
         self.workers = workers or Workers()
         self.journal, self.amounts = Journal(), ToldAmounts()
         self.meters = MeterKeeper(client, options.lease.namespace, lease.write_timeout, self._warn)
-        self.pauses = Pauses(client.clock)
+        self.pauses, self.news = Pauses(client.clock), NewsBudget(client.clock)
         # What was asked for lately because a list did not show it: tickets, and owners of tickets.
         self.doubts = Pauses(client.clock)
         # Entries of the batch that are over although their records do not say so, by uid and commit.
