@@ -412,6 +412,7 @@ class Cycle:
             self.check_again(session.clock.now() + SAVE_AFTER)
         else:
             session.unsaved.pop(uid, None)
+            session.records.remember(after)
         with self._lock:
             self.records[uid] = after
 
