@@ -17,10 +17,12 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import as_begun
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import (
+    REHEARSAL_SECONDS,
     SAVE_AFTER,
     SAVE_AT_THE_LATEST,
     Cycle,
     Rehearsal,
+    shape_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.finished import note_ends, set_aside
@@ -102,9 +104,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import Tolerance
 
 Demand = tuple[dict[str, t.Any], ...]
-
-# What a dry run showed is asked again when it is older.
-REHEARSAL_SECONDS = 60.0
 
 
 def run_cycle(cycle: Cycle) -> None:
@@ -339,7 +338,12 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
     for choice in choices:
         if cycle.at_rest(choice.record):
             (ready if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
-    for choice, rehearsal in _rehearsed(cycle, ready):
+    first, others = _one_of_each_shape(cycle, ready)
+    shown = list(_rehearsed(cycle, first))
+    asked: list[Choice] = []
+    for choice in others:
+        (asked if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
+    for choice, rehearsal in (*shown, *_rehearsed(cycle, asked)):
         if rehearsal.reason is None:
             tried.ready.append(choice)
         else:
@@ -347,6 +351,19 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
             tried.postponed.append(choice.postponed(rehearsal.reason, rehearsal.message))
     publish_waiting(cycle, tried.postponed)
     return tried
+
+
+def _one_of_each_shape(cycle: Cycle, choices: Sequence[Choice]) -> tuple[list[Choice], list[Choice]]:
+    """Those for which the server is asked first, and those that may then be known to be allowed."""
+    first: dict[str, Choice] = {}
+    others: list[Choice] = []
+    for choice in choices:
+        record = choice.record
+        alone = not cycle.session.defers or record.spec is None or record.uid in cycle.session.given_back
+        shape = record.uid if alone or record.spec is None else shape_of(record.spec)
+        if first.setdefault(shape, choice) is not choice:
+            others.append(choice)
+    return list(first.values()), others
 
 
 def _rehearsed(cycle: Cycle, choices: Sequence[Choice]) -> Iterator[tuple[Choice, Rehearsal]]:
@@ -380,10 +397,13 @@ def _try_askers(
 def _needs_rehearsal(cycle: Cycle, choice: Choice) -> bool:
     """Whether the server is asked before a start: one object is made or refused whole, and then nothing is left of it.
 
-    That costs a cycle, so it is only for runs in which another one follows, and for gangs that were not refused before.
+    Of several objects it is asked once for all gangs that differ in names only. A refusal then costs a cycle, so that
+    is only for runs in which another one follows, and for gangs that were not refused before.
     """
     session, spec = cycle.session, choice.record.spec
-    return not session.defers or spec is None or len(spec.objects) > 1 or choice.record.uid in session.given_back
+    if not session.defers or spec is None or choice.record.uid in session.given_back:
+        return True
+    return len(spec.objects) > 1 and not session.allowed_shapes.knows(spec)
 
 
 def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
@@ -413,6 +433,8 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             return
         if outcome.delay is not None:
             session.memory.note_refused(record, session.clock.now(), *outcome.delay)
+        elif record.spec is not None:
+            session.allowed_shapes.add(record.spec)
         at, delay = session.client.clock(), outcome.delay or (None, "")
         session.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, *delay)
 
@@ -655,4 +677,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         session.over.add((started.uid, batch))
         cycle.check_again(session.clock.now())
     else:
+        # What the server would allow of others of its kind has to be asked again.
+        cycle.session.given_back.add(started.uid)
+        cycle.session.allowed_shapes.clear()
         cycle.decide(started, "stop", *started.why)

@@ -69,6 +69,8 @@ _POLL = 0.2
 # Rests between two cycles of a run: at most, so that time rules are seen; at least, so that changes gather.
 LONGEST_REST = 10.0
 SHORTEST_REST = 0.05
+# The same while nothing waits for room, so that news only tell how far gangs are that were started.
+CALM_REST = 0.25
 
 
 @dataclasses.dataclass(slots=True)
@@ -384,8 +386,11 @@ def _rest(session: Session, cycle: Cycle | None, end: float) -> float:
 
 def _least_rest(cycle: Cycle | None) -> float:
     """How long to wait whatever rings: in proportion to what looking and deciding took, not to what the server did."""
-    thought = sum(cycle.seconds.get(part, 0.0) for part in ("read", "decide")) if cycle is not None else 0.0
-    return max(SHORTEST_REST, min(1.0, thought / 2))
+    if cycle is None:
+        return SHORTEST_REST
+    thought = sum(cycle.seconds.get(part, 0.0) for part in ("read", "decide"))
+    waits = any(record.phase == "queued" for record in list(cycle.records.values()))
+    return max(SHORTEST_REST if waits else CALM_REST, min(1.0, thought / 2))
 
 
 def _namespace_missing(error: KubeError) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import math
+import re
 import threading
 import time
 import typing as t
@@ -42,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
     MusterError,
     unforeseen,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
@@ -63,6 +66,8 @@ NEWER_VERSION = "newer_version"
 SAVE_AFTER = 2.0
 # The same while other gangs are being started or come to run: this one probably will before long.
 SAVE_AT_THE_LATEST = 15.0
+# What a dry run showed is asked again when it is older.
+REHEARSAL_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,8 +194,8 @@ class Session:
         self.removed: set[tuple[str, int]] = set()
         # What dry runs showed, kept for those that took longer than a cycle waits.
         self.rehearsals: dict[str, Rehearsal] = {}
-        # Gangs of which an object was refused before anything was created.
-        self.given_back: set[str] = set()
+        # Gangs of which an object was refused, and shapes of gangs that dry runs allowed.
+        self.given_back, self.allowed_shapes = set[str](), AllowedShapes(client.clock)
         # Records whose states are still to be written, and since when.
         self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
@@ -258,6 +263,40 @@ class StartedAs:
     resource_version: str
     spec: GangSpec
     lost: str | None
+
+
+class AllowedShapes:
+    """Gangs that the server would accept, by what their objects say besides their own names; for a while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """None is known."""
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def knows(self, spec: GangSpec) -> bool:
+        """Whether a gang that differs in its names only was allowed lately."""
+        now = self._clock()
+        for shape in [shape for shape, until in tuple(self._until.items()) if until <= now]:
+            self._until.pop(shape, None)
+        return bool(self._until) and shape_of(spec) in self._until
+
+    def add(self, spec: GangSpec) -> None:
+        """Note that a gang was allowed."""
+        self._until[shape_of(spec)] = self._clock() + REHEARSAL_SECONDS
+
+    def clear(self) -> None:
+        """Forget all: one was refused after all."""
+        self._until.clear()
+
+
+def shape_of(spec: GangSpec) -> str:
+    """What the objects of a gang say, and where, with numbers in the place of its own names wherever these stand."""
+    names = [spec.name, *(str(obj["metadata"].get("name") or "") for obj in spec.objects)]
+    numbers = {name: str(number) for number, name in enumerate(names) if name}
+    own = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
+    text = canonical_json([spec.namespace, spec.queue, spec.objects])
+    bare = re.sub(rf"(?<![A-Za-z0-9])(?:{own})(?![A-Za-z0-9])", lambda found: f"#{numbers[found[0]]}", text)
+    return hashlib.sha256(bare.encode()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

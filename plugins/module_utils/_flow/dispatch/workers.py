@@ -84,7 +84,8 @@ class Workers:
         """
         with self._changed:
             keys = self._take(tasks)
-            self._awaited.update(dict.fromkeys(keys, set(keys)))
+            left = set(keys)
+            self._awaited.update((key, left) for key in keys)
             while True:
                 # One moment for both: a call that turns slow in between would make room that is not used.
                 now = self._clock()
