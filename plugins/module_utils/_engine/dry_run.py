@@ -132,7 +132,7 @@ def _pretend(actor: KubeClient, record: Object, item: AddressedObject, allowance
     query = {"dryRun": "All", "fieldManager": FIELD_MANAGER}
     timeout, target = None if allowance is None else allowance(), describe_object(body)
     answer = actor.request("POST", item.collection, query=query, body=body, timeout=timeout, target=target)
-    stored = decode(item.collection, answer.body)
+    stored = decode(item.collection, answer)
     return Pretended(stored, stripped(body, stored))
 
 

@@ -143,6 +143,10 @@ class Transport:
         self._configuration = configuration
         self._headers = headers
         self._pool = kubernetes_client.ApiClient(configuration).rest_client.pool_manager
+        # A proxy wants the whole address of each request.
+        proxied = isinstance(self._pool, urllib3.ProxyManager)
+        self._connections: t.Any = self._pool if proxied else None
+        self._prefix = self.base_url if proxied else urllib.parse.urlsplit(self.base_url).path
         self._credentials_lock = threading.Lock()
 
     def send(
@@ -193,9 +197,12 @@ class Transport:
         for name, value in (*self._headers, *self._credentials()):
             all_headers.add(name, value)
         try:
-            return self._pool.request(
+            if self._connections is None:
+                # All requests go to one server, which need not be looked up each time.
+                self._connections = self._pool.connection_from_url(self.base_url)
+            return self._connections.urlopen(
                 method,
-                self.base_url + url,
+                self._prefix + url,
                 body=body,
                 headers=all_headers,
                 timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),

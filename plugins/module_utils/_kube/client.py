@@ -65,17 +65,20 @@ class RetryPolicy:
         return min(self.first_pause * 2.0 ** min(failures - 1, 60), self.longest_pause)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response:
-    """A whole answer; the body is decoded only when asked for."""
+    """A whole answer; the body is decoded only when asked for, and once."""
 
     status: int
     headers: t.Mapping[str, str]
     body: bytes
+    _decoded: t.Any = None
 
     def json(self) -> t.Any:
         """The decoded body, None when there is none."""
-        return json.loads(self.body) if self.body else None
+        if self._decoded is None and self.body:
+            self._decoded = json.loads(self.body)
+        return self._decoded
 
 
 class _Shared:

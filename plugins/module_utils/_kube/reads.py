@@ -183,7 +183,7 @@ class _Pages(t.Generic[T]):
         """Decode one page and let go of all that is not wanted; returns the list's metadata."""
         keep, add = self._keep, self.items.append
         with without_gc():
-            page = decode(self._path, answer.body)
+            page = decode(self._path, answer)
             kind, api_version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion")
             for item in page.get("items") or ():
                 # Items of built-in kinds come without these two.
@@ -211,10 +211,10 @@ def _token_at_head(body: bytes) -> str | None:
     return metadata.get("continue") or None
 
 
-def decode(path: str, body: bytes) -> Object:
+def decode(path: str, answer: Response) -> Object:
     """A body that must be one JSON object; anything else came from something that is not an API server."""
     try:
-        value = json.loads(body)
+        value = answer.json()
     except ValueError as error:
         raise Unreachable(*describe_request("GET", path), f"the answer is not JSON: {error}", False) from error
     if not isinstance(value, dict):
@@ -262,7 +262,7 @@ def _list_all(pages: _Pages[T]) -> Listing[T]:
 def get_object(client: KubeClient, path: str) -> Object | None:
     """One object, None when there is none of that name (or the server does not serve its kind)."""
     try:
-        return decode(path, client.request("GET", path).body)
+        return decode(path, client.request("GET", path))
     except NotFound:
         return None
 

@@ -212,7 +212,7 @@ class _Attempts:
                 self.pause_after(error)
                 continue
             try:
-                return decode(path, answer.body)
+                return decode(path, answer)
             except Unreachable as error:
                 # Something answered that is no API server; only a read shows what it did with the write.
                 raise Unreachable(self._action, self._target, error.cause) from error
@@ -233,7 +233,7 @@ class _Attempts:
         while True:
             try:
                 answer = self._client.request("GET", path, timeout=self._seconds(), read_retries=False)
-                return decode(path, answer.body)
+                return decode(path, answer)
             except NotFound:
                 return None
             except (TooManyRequests, *_UNCERTAIN) as error:

@@ -255,7 +255,7 @@ class DispatchLease:
     def _look(self) -> Object | None:
         """The Lease as it is now, read from the server's store; None when there is none."""
         try:
-            found = decode(self._path, self._client.request("GET", self._path, timeout=self.terms.seconds).body)
+            found = decode(self._path, self._client.request("GET", self._path, timeout=self.terms.seconds))
         except NotFound:
             found = None
         self._note_server_clock(self._client)

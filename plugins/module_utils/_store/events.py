@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, KubeError
@@ -27,6 +27,29 @@ _MESSAGE_BYTES = 1024
 _NAME_LENGTH = 253
 _HASH_LENGTH = 16
 _SECONDS = 5.0
+# So many Events of ordinary news at once, and then so many a second; warnings are always told.
+NEWS_AT_ONCE = 50
+NEWS_PER_SECOND = 5.0
+
+
+class NewsBudget:
+    """How many Events of ordinary news may be posted now: where thousands of gangs start, records tell of all."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Nothing was told yet."""
+        self._clock = clock
+        self._left = float(NEWS_AT_ONCE)
+        self._counted = clock()
+
+    def take(self) -> bool:
+        """Whether one more may be posted; it counts then."""
+        now = self._clock()
+        self._left = min(NEWS_AT_ONCE, self._left + (now - self._counted) * NEWS_PER_SECOND)
+        self._counted = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
 
 
 def post_event(

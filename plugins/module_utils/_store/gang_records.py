@@ -137,6 +137,10 @@ class Records:
         self._known = {record.uid: record for record in found}
         return sorted(found, key=lambda record: (record.namespace, record.name, record.store))
 
+    def remember(self, record: Record) -> None:
+        """Take a record as this process has just written it: what the watch then shows of it need not be read again."""
+        self._known[record.uid] = record
+
     def selector(self, store: Store, more: str | None) -> str | None:
         """Which objects of a kind are records, and of those the ones that a further selector takes."""
         return ",".join(filter(None, (self._selectors[store], more))) or None
@@ -218,6 +222,8 @@ def put_state(
     body = {**record.raw, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
     objects = _objects(client, record.store, allowance, tries)
     stored = objects.replace(record.raw, body, state.write_id, _state_write_id)
+    if record.store == "configmap":
+        stored["metadata"].pop("managedFields", None)
     same = (stored["metadata"].get("annotations") or {}).get(STATE_ANNOTATION) == written
     return _reread(record, stored, state if same else None)
 

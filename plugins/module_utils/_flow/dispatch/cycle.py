@@ -16,7 +16,14 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import NotBegun, Overtaken, StartGrant
 from ansible_collections.muster.kube.plugins.module_utils._engine.removal import as_begun
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Rehearsal
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import (
+    REHEARSAL_SECONDS,
+    SAVE_AFTER,
+    SAVE_AT_THE_LATEST,
+    Cycle,
+    Rehearsal,
+    shape_of,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import ignore_edits, is_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.finished import note_ends, set_aside
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import (
@@ -48,6 +55,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     REFUSED,
     STARTED_PHASES,
     STARTING_PHASES,
+    WAITING_PHASES,
     Changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
@@ -59,6 +67,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs
     promise_of,
     reserved_of,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import Advance
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     NEW_LEASE,
     Evidence,
@@ -70,6 +79,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
     CyclePlan,
     EvictionGroup,
+    HealthStep,
     Situation,
     Stop,
     plan_cycle,
@@ -94,9 +104,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import Tolerance
 
 Demand = tuple[dict[str, t.Any], ...]
-
-# What a dry run showed is asked again when it is older.
-REHEARSAL_SECONDS = 60.0
 
 
 def run_cycle(cycle: Cycle) -> None:
@@ -135,6 +142,8 @@ def run_cycle(cycle: Cycle) -> None:
         # Without entries that ended in this cycle.
         carried = evidence_of(cycle, world).open_batch(batch)
         _commit(cycle, world, carried, starts.ready, stops, evictions)
+    with cycle.timed("look_after"):
+        _save_states(cycle, plan, started=bool(starts.ready))
     with cycle.timed("tell"):
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
@@ -203,8 +212,7 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
     for record, problem in plan.unjudged:
         cycle.session.journal.warn(f"{record.key}: {problem}")
     _report_unforeseen(cycle, plan.unforeseen, plan.stops)
-    apply_steps(cycle, plan.steps)
-    save_due(cycle)
+    apply_steps(cycle, [item for item in plan.steps if _may_be_chosen(item)])
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(
@@ -214,6 +222,23 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
             if record is not None and record.phase == "queued" and cycle.at_rest(record)
         ]
     )
+
+
+def _may_be_chosen(item: HealthStep) -> bool:
+    """Whether a step brings a gang into the queue, where this very cycle may start it."""
+    return isinstance(item.step, Advance) and item.step.phase in WAITING_PHASES
+
+
+def _save_states(cycle: Cycle, plan: CyclePlan, *, started: bool) -> None:
+    """Write how started gangs stand, after the starts: nothing that was decided waits for it, but pods do for starts.
+
+    While gangs are being started, or come to run, of the others it is not written yet that they were started: most of
+    them will run soon, and one write tells of both. Until then their tickets tell it.
+    """
+    steps = [item for item in plan.steps if not _may_be_chosen(item)]
+    apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
+    moving = started or any(isinstance(item.step, Advance) and item.step.phase == "running" for item in steps)
+    save_due(cycle, after=SAVE_AT_THE_LATEST if moving else SAVE_AFTER)
 
 
 class _DryRuns(t.NamedTuple):
@@ -313,7 +338,12 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
     for choice in choices:
         if cycle.at_rest(choice.record):
             (ready if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
-    for choice, rehearsal in _rehearsed(cycle, ready):
+    first, others = _one_of_each_shape(cycle, ready)
+    shown = list(_rehearsed(cycle, first))
+    asked: list[Choice] = []
+    for choice in others:
+        (asked if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
+    for choice, rehearsal in (*shown, *_rehearsed(cycle, asked)):
         if rehearsal.reason is None:
             tried.ready.append(choice)
         else:
@@ -321,6 +351,19 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
             tried.postponed.append(choice.postponed(rehearsal.reason, rehearsal.message))
     publish_waiting(cycle, tried.postponed)
     return tried
+
+
+def _one_of_each_shape(cycle: Cycle, choices: Sequence[Choice]) -> tuple[list[Choice], list[Choice]]:
+    """Those for which the server is asked first, and those that may then be known to be allowed."""
+    first: dict[str, Choice] = {}
+    others: list[Choice] = []
+    for choice in choices:
+        record = choice.record
+        alone = not cycle.session.defers or record.spec is None or record.uid in cycle.session.given_back
+        shape = record.uid if alone or record.spec is None else shape_of(record.spec)
+        if first.setdefault(shape, choice) is not choice:
+            others.append(choice)
+    return list(first.values()), others
 
 
 def _rehearsed(cycle: Cycle, choices: Sequence[Choice]) -> Iterator[tuple[Choice, Rehearsal]]:
@@ -354,10 +397,13 @@ def _try_askers(
 def _needs_rehearsal(cycle: Cycle, choice: Choice) -> bool:
     """Whether the server is asked before a start: one object is made or refused whole, and then nothing is left of it.
 
-    That costs a cycle, so it is only for runs in which another one follows, and for gangs that were not refused before.
+    Of several objects it is asked once for all gangs that differ in names only. A refusal then costs a cycle, so that
+    is only for runs in which another one follows, and for gangs that were not refused before.
     """
     session, spec = cycle.session, choice.record.spec
-    return not session.defers or spec is None or len(spec.objects) > 1 or choice.record.uid in session.given_back
+    if not session.defers or spec is None or choice.record.uid in session.given_back:
+        return True
+    return len(spec.objects) > 1 and not session.allowed_shapes.knows(spec)
 
 
 def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
@@ -387,6 +433,8 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             return
         if outcome.delay is not None:
             session.memory.note_refused(record, session.clock.now(), *outcome.delay)
+        elif record.spec is not None:
+            session.allowed_shapes.add(record.spec)
         at, delay = session.client.clock(), outcome.delay or (None, "")
         session.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, *delay)
 
@@ -629,4 +677,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         session.over.add((started.uid, batch))
         cycle.check_again(session.clock.now())
     else:
+        # What the server would allow of others of its kind has to be asked again.
+        cycle.session.given_back.add(started.uid)
+        cycle.session.allowed_shapes.clear()
         cycle.decide(started, "stop", *started.why)

@@ -24,8 +24,10 @@ class DecisionLog:
 
     def add(self, decisions: t.Iterable[Decision]) -> None:
         """Append the decisions of a cycle."""
+        if self._path is None:
+            return
         lines = [json.dumps(item.as_dict(), sort_keys=True) + "\n" for item in decisions]
-        if self._path is None or not lines:
+        if not lines:
             return
         try:
             with self._path.open("a", encoding="utf-8") as log:

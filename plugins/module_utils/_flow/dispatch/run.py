@@ -69,6 +69,8 @@ _POLL = 0.2
 # Rests between two cycles of a run: at most, so that time rules are seen; at least, so that changes gather.
 LONGEST_REST = 10.0
 SHORTEST_REST = 0.05
+# The same while nothing waits for room, so that news only tell how far gangs are that were started.
+CALM_REST = 0.25
 
 
 @dataclasses.dataclass(slots=True)
@@ -213,13 +215,11 @@ class _Run:
             self._wait_for_former_holders(session)
             while True:
                 signal.silence()
-                started = time.monotonic()
                 cycle = self._cycle_if_reachable(session)
                 if time.monotonic() >= self.end or (self.until is not None and self.until(self.result.phases)):
                     self._save_states(cycle)
                     return
-                spent = time.monotonic() - started
-                signal.wait(_rest(session, cycle, self.end), at_least=max(SHORTEST_REST, min(1.0, spent / 4)))
+                signal.wait(_rest(session, cycle, self.end), at_least=_least_rest(cycle))
 
     def _save_states(self, cycle: Cycle | None) -> None:
         """Write what is left to be written; where that fails the next dispatcher learns it from the tickets."""
@@ -382,6 +382,15 @@ def _rest(session: Session, cycle: Cycle | None, end: float) -> float:
     if cycle.next_check is not None:
         rest = min(rest, max(_POLL, cycle.next_check - session.clock.now()))
     return max(0.0, rest)
+
+
+def _least_rest(cycle: Cycle | None) -> float:
+    """How long to wait whatever rings: in proportion to what looking and deciding took, not to what the server did."""
+    if cycle is None:
+        return SHORTEST_REST
+    thought = sum(cycle.seconds.get(part, 0.0) for part in ("read", "decide"))
+    waits = any(record.phase == "queued" for record in list(cycle.records.values()))
+    return max(SHORTEST_REST if waits else CALM_REST, min(1.0, thought / 2))
 
 
 def _namespace_missing(error: KubeError) -> bool:

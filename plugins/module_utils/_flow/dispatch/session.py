@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import math
+import re
 import threading
 import time
 import typing as t
@@ -42,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
     MusterError,
     unforeseen,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decisions import Action, Decision
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
@@ -49,6 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
+from ansible_collections.muster.kube.plugins.module_utils._store.events import NewsBudget
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import StateWriter, follows
@@ -60,6 +64,10 @@ NEWER_VERSION = "newer_version"
 
 # The state of a gang that was started is written so many seconds later even if there is nothing more to tell.
 SAVE_AFTER = 2.0
+# The same while other gangs are being started or come to run: this one probably will before long.
+SAVE_AT_THE_LATEST = 15.0
+# What a dry run showed is asked again when it is older.
+REHEARSAL_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,7 +185,7 @@ class Session:
         self.workers = workers or Workers()
         self.journal, self.amounts = Journal(), ToldAmounts()
         self.meters = MeterKeeper(client, options.lease.namespace, lease.write_timeout, self._warn)
-        self.pauses = Pauses(client.clock)
+        self.pauses, self.news = Pauses(client.clock), NewsBudget(client.clock)
         # What was asked for lately because a list did not show it: tickets, and owners of tickets.
         self.doubts = Pauses(client.clock)
         # Entries of the batch that are over although their records do not say so, by uid and commit.
@@ -186,8 +194,8 @@ class Session:
         self.removed: set[tuple[str, int]] = set()
         # What dry runs showed, kept for those that took longer than a cycle waits.
         self.rehearsals: dict[str, Rehearsal] = {}
-        # Gangs of which an object was refused before anything was created.
-        self.given_back: set[str] = set()
+        # Gangs of which an object was refused, and shapes of gangs that dry runs allowed.
+        self.given_back, self.allowed_shapes = set[str](), AllowedShapes(client.clock)
         # Records whose states are still to be written, and since when.
         self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
@@ -255,6 +263,40 @@ class StartedAs:
     resource_version: str
     spec: GangSpec
     lost: str | None
+
+
+class AllowedShapes:
+    """Gangs that the server would accept, by what their objects say besides their own names; for a while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """None is known."""
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def knows(self, spec: GangSpec) -> bool:
+        """Whether a gang that differs in its names only was allowed lately."""
+        now = self._clock()
+        for shape in [shape for shape, until in tuple(self._until.items()) if until <= now]:
+            self._until.pop(shape, None)
+        return bool(self._until) and shape_of(spec) in self._until
+
+    def add(self, spec: GangSpec) -> None:
+        """Note that a gang was allowed."""
+        self._until[shape_of(spec)] = self._clock() + REHEARSAL_SECONDS
+
+    def clear(self) -> None:
+        """Forget all: one was refused after all."""
+        self._until.clear()
+
+
+def shape_of(spec: GangSpec) -> str:
+    """What the objects of a gang say, and where, with numbers in the place of its own names wherever these stand."""
+    names = [spec.name, *(str(obj["metadata"].get("name") or "") for obj in spec.objects)]
+    numbers = {name: str(number) for number, name in enumerate(names) if name}
+    own = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
+    text = canonical_json([spec.namespace, spec.queue, spec.objects])
+    bare = re.sub(rf"(?<![A-Za-z0-9])(?:{own})(?![A-Za-z0-9])", lambda found: f"#{numbers[found[0]]}", text)
+    return hashlib.sha256(bare.encode()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -409,6 +451,7 @@ class Cycle:
             self.check_again(session.clock.now() + SAVE_AFTER)
         else:
             session.unsaved.pop(uid, None)
+            session.records.remember(after)
         with self._lock:
             self.records[uid] = after
 

@@ -66,6 +66,8 @@ class Workers:
         self._pending: collections.deque[Task] = collections.deque()
         self._background: collections.deque[Task] = collections.deque()
         self._running: dict[Hashable, _Running] = {}
+        # Of calls that somebody waits for: which of those that are waited for together have not ended.
+        self._awaited: dict[Hashable, set[Hashable]] = {}
         self._error: BaseException | None = None
 
     @property
@@ -82,6 +84,8 @@ class Workers:
         """
         with self._changed:
             keys = self._take(tasks)
+            left = set(keys)
+            self._awaited.update((key, left) for key in keys)
             while True:
                 # One moment for both: a call that turns slow in between would make room that is not used.
                 now = self._clock()
@@ -130,25 +134,38 @@ class Workers:
         return keys
 
     def _fill(self, now: float) -> None:
-        """Start what may be started now; what is in the background only when nothing else waits for its turn."""
+        """Start what may be started now, each in a thread of its own."""
+        while (task := self._next(now)) is not None:
+            threading.Thread(target=self._work, args=(task,), name="muster-kube", daemon=True).start()
+
+    def _next(self, now: float) -> Task | None:
+        """Take the next call that may be made now; one in the background only when nothing else waits for its turn."""
+        if not self._pending and not self._background:
+            return None
         slow = collections.Counter(item.task.group for item in self._running.values() if self._slow(item, now))
         quick = len(self._running) - slow.total()
+        if quick >= WIDTH or slow.total() >= MOST_SLOW:
+            return None
+        task = self._take_first(self._pending, slow)
+        if task is None and not self._pending and quick < BACKGROUND_WIDTH:
+            task = self._take_first(self._background, slow)
+        if task is not None:
+            self._running[task.key] = _Running(task, now)
+        return task
+
+    def _take_first(self, waiting: collections.deque[Task], slow: collections.Counter[str]) -> Task | None:
+        """Take the first call that slow ones of its group do not hold up; the others keep their order."""
         held: list[Task] = []
-        while (self._pending or self._background) and quick < WIDTH and slow.total() < MOST_SLOW:
-            if not self._pending and quick >= BACKGROUND_WIDTH:
-                break
-            task = (self._pending or self._background).popleft()
+        found: Task | None = None
+        while waiting and found is None:
+            task = waiting.popleft()
             if slow[task.group] >= MOST_SLOW_OF_GROUP:
                 held.append(task)
-                continue
-            if task.key in self._running:
+            elif task.key not in self._running:
                 # Of one key only one runs at a time; in the background nobody repeats it.
-                continue
-            quick += 1
-            self._running[task.key] = _Running(task, now)
-            threading.Thread(target=self._work, args=(task,), name="muster-kube", daemon=True).start()
-        self._pending.extendleft(task for task in reversed(held) if not task.background)
-        self._background.extendleft(task for task in reversed(held) if task.background)
+                found = task
+        waiting.extendleft(reversed(held))
+        return found
 
     def _slow(self, item: _Running, now: float) -> bool:
         """Whether a call has run longer than is waited for."""
@@ -160,20 +177,34 @@ class Workers:
         ages = [now - item.since for item in self._running.values() if not self._slow(item, now)]
         return max(0.0, self._patience - max(ages)) if unfinished and ages else None
 
-    def _work(self, task: Task) -> None:
-        """One thread: the call, then whatever waited for its end."""
-        error: BaseException | None = None
-        try:
-            task.call()
-        except BaseException as caught:  # noqa: BLE001 - raised again where it is waited for
-            error = caught
-        with self._changed:
-            self._error = self._error or error
-            late = self._running.pop(task.key).late
-            self._fill(self._clock())
-            self._changed.notify_all()
-        if late:
-            self.on_late()
+    def _work(self, task: Task | None) -> None:
+        """One thread: a call, then those that wait for its place, so that there are no more threads than places."""
+        while task is not None:
+            error: BaseException | None = None
+            try:
+                task.call()
+            except BaseException as caught:  # noqa: BLE001 - raised again where it is waited for
+                error = caught
+            with self._changed:
+                self._error = self._error or error
+                late = self._running.pop(task.key).late
+                last = self._was_last(task.key)
+                now = self._clock()
+                task = self._next(now)
+                self._fill(now)
+                if error is not None or last or all(self._slow(item, now) for item in self._running.values()):
+                    # Before that whoever waits for a call has nothing to do.
+                    self._changed.notify_all()
+            if late:
+                self.on_late()
+
+    def _was_last(self, key: Hashable) -> bool:
+        """Note the end of a call; whether it was the last of those that somebody waits for together."""
+        left = self._awaited.pop(key, None)
+        if left is None:
+            return False
+        left.discard(key)
+        return not left
 
     def _raise_error(self) -> None:
         """Raise what a call could not handle, once."""

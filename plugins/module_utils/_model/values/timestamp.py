@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import typing as t
 
@@ -18,7 +19,13 @@ _MICRO = datetime.timedelta(microseconds=1)
 
 def read_micros(text: t.Any) -> int | None:
     """Microseconds since 1970 of an RFC 3339 text; None for anything else, since others may have written it."""
-    found = _FORM.fullmatch(text) if isinstance(text, str) else None
+    return _micros_of(text) if isinstance(text, str) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _micros_of(text: str) -> int | None:
+    """The same of a text; servers write whole seconds, so that very many objects carry the same ones."""
+    found = _FORM.fullmatch(text)
     if found is None:
         return None
     day, clock, fraction, zone = found.groups()

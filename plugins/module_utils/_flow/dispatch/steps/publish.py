@@ -130,8 +130,11 @@ def _without_counts(status: Data) -> dict[str, t.Any]:
 
 
 def publish_events(cycle: Cycle) -> None:
-    """One Event for each transition since the last time that tells something; best effort, so trouble is silent."""
-    client = cycle.session.client
+    """One Event for each transition since the last time that tells something; best effort, so trouble is silent.
+
+    Of very many at once only warnings are all told: an Event costs the server as much as an object.
+    """
+    client, budget = cycle.session.client, cycle.session.news
     posts: list[Task] = []
     for before, after in cycle.session.journal.take_changes():
         if after.state is None:
@@ -142,6 +145,8 @@ def publish_events(cycle: Cycle) -> None:
             news = news[news.index(last) + 1 :]
         for item in _worth_an_event(news):
             kind: EventType = "Warning" if item.phase in TROUBLE_PHASES else "Normal"
+            if kind == "Normal" and not budget.take():
+                continue
             post = partial(post_event, client, after.raw, item.reason, item.message, kind, item.at)
             posts.append(Task(("event", after.uid, item.at, item.reason), after.namespace, post))
     cycle.session.workers.begin(posts)

@@ -10,7 +10,14 @@ import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._store.events import event_of, post_event, why_not_created
+from ansible_collections.muster.kube.plugins.module_utils._store.events import (
+    NEWS_AT_ONCE,
+    NEWS_PER_SECOND,
+    NewsBudget,
+    event_of,
+    post_event,
+    why_not_created,
+)
 from ansible_collections.muster.kube.tests.support.small_api import SmallApi
 
 EVENTS = "/api/v1/namespaces/team/events"
@@ -98,3 +105,13 @@ def test_the_last_word_about_an_object_or_what_is_named_after_it() -> None:
 def test_who_may_not_read_events_learns_nothing() -> None:
     with SmallApi({}, forbidden={EVENTS}).client() as client:
         assert why_not_created(client, "team", {"j": "train"}) is None
+
+
+def test_news_are_told_so_many_at_once_and_then_slowly() -> None:
+    now = [0.0]
+    budget = NewsBudget(lambda: now[0])
+    assert [budget.take() for _number in range(NEWS_AT_ONCE + 1)] == [True] * NEWS_AT_ONCE + [False]
+    now[0] = 1.0
+    assert [budget.take() for _number in range(6)] == [True] * int(NEWS_PER_SECOND) + [False]
+    now[0] = 3600.0
+    assert sum(budget.take() for _number in range(2 * NEWS_AT_ONCE)) == NEWS_AT_ONCE

@@ -329,3 +329,25 @@ def test_slow_calls_in_the_background_hold_up_no_start_and_stay_there(gate, monk
     assert workers.busy == frozenset()
     gate.set()
     assert workers.drain(LONG)
+
+
+def test_threads_go_on_with_the_next_call_and_whoever_waits_is_woken_once(monkeypatch):
+    workers = Workers(patience=LONG)
+    threads, waits = [], []
+    real_work, real_wait = workers._work, workers._changed.wait
+    monkeypatch.setattr(workers, "_work", lambda task: threads.append(1) or real_work(task))
+    monkeypatch.setattr(workers._changed, "wait", lambda seconds: waits.append(1) or real_wait(seconds))
+    workers.run(tasks([lambda: None] * 100))
+    assert len(threads) <= WIDTH
+    assert len(waits) <= 1
+
+
+def test_whoever_waits_beside_a_slow_call_is_woken_when_the_last_quick_one_ends(gate):
+    workers = Workers(patience=0.01)
+    workers.run([Task("slow", "a", lambda: gate.wait(LONG))])
+    patient = Workers(patience=3600.0)
+    patient._running, patient._awaited = workers._running, workers._awaited
+    patient._running["slow"].since -= 7200.0
+    done = []
+    patient.run([Task("quick", "b", lambda: done.append(1))])
+    assert done == [1]
