@@ -56,32 +56,12 @@ EVERY = 30.0
 PATIENCE = 1200.0
 CPU = FlavorResource(NO_FLAVOR, "cpu")
 ENDED = ("complete", "failed")
-RULES: list[Object] = [
-    {
-        "level": "RequestResponse",
-        "verbs": ["create"],
-        "resources": [{"group": "", "resources": ["configmaps", "pods"]}],
-    },
-    {"level": "Request", "verbs": ["patch", "update"], "resources": [{"group": "", "resources": ["pods/status"]}]},
-    {"level": "Metadata", "verbs": ["delete"], "resources": [{"group": "", "resources": ["pods"]}]},
-]
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where the API server writes what it was asked for."""
-    return tmp_path_factory.mktemp("audit") / "audit.log"
-
-
-@pytest.fixture(scope="module")
-def audited(log: pathlib.Path) -> t.Iterator[LiveCluster]:
-    """A cluster that keeps such a log."""
-    rules = [{**rule, "namespaces": list(PLACES), "omitStages": ["RequestReceived"]} for rule in RULES]
-    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*rules, {"level": "None"}]}
-    place = log.with_name("policy.json")
-    place.write_text(json.dumps(policy), encoding="utf-8")
-    flags = (("audit-policy-file", str(place)), ("audit-log-path", str(log)))
-    with running_cluster(f"meter-{os.getpid()}", component_flags=(("kube-apiserver", flags),)) as running:
+def audited() -> t.Iterator[LiveCluster]:
+    """A cluster whose API server writes down what it was asked for."""
+    with running_cluster(f"meter-{os.getpid()}", audit_log=True) as running:
         for name in (HOME, *PLACES):
             running.namespace(name)
         running.add_nodes(node_pool("meter", 10, cpu="16"))
@@ -117,7 +97,9 @@ class AuditedUse:
         with log.open(encoding="utf-8") as lines:
             for line in lines:
                 event = json.loads(line)
-                if event["stage"] == "ResponseComplete" and event["responseStatus"]["code"] < 300:
+                place = event.get("objectRef") or {}
+                done = event["stage"] == "ResponseComplete" and event["responseStatus"]["code"] < 300
+                if done and place.get("namespace") in PLACES and place["resource"] in ("configmaps", "pods"):
                     self.take(event)
         return self
 
@@ -129,8 +111,8 @@ class AuditedUse:
         if event["verb"] == "create" and not place.get("subresource"):
             self._created(place["resource"], event["responseObject"], at)
             return
-        pod = (place["namespace"], place["name"])
-        attempt = self._pods.get(pod)
+        pod = (place["namespace"], place.get("name", ""))
+        attempt = self._pods.get(pod) if place["resource"] == "pods" else None
         if attempt is None or (attempt.pods[pod] is not None and event["verb"] != "delete"):
             return
         phase = ((event.get("requestObject") or {}).get("status") or {}).get("phase")
@@ -287,7 +269,7 @@ def metered(cluster: LiveCluster) -> dict[str, dict[str, float]]:
 
 
 def test_hours_are_those_of_the_audit_log(
-    audited: LiveCluster, log: pathlib.Path, tmp_path: pathlib.Path, scale: float, seed: int
+    audited: LiveCluster, tmp_path: pathlib.Path, scale: float, seed: int
 ) -> None:
     queues = [{"name": "all"}, *({"name": name, "parent": "all", "nominal": {"cpu": 40}} for name in QUEUES)]
     text = tree_text(read_tree("default", {"queues": queues}))
@@ -299,7 +281,7 @@ def test_hours_are_those_of_the_audit_log(
         course.run(stack)
     for place in PLACES:
         wait_until("the pods of deleted gangs to go", lambda place=place: not living(audited, place))
-    used = AuditedUse().read(log)
+    used = AuditedUse().read(pathlib.Path(audited.result["audit_log"]))
     found = metered(audited)
     totals = {queue: [0.0, 0.0] for queue in QUEUES}
     wrong, worst = [], 0.0

@@ -206,20 +206,21 @@ def doors(stage: MemoryStage) -> list[str]:
     return sorted(item["metadata"]["namespace"] for item in stage.cluster.all("localqueues"))
 
 
-def test_a_namespace_that_was_deleted_and_made_again_is_ready_again(stage: MemoryStage) -> None:
+@pytest.mark.parametrize("backends", [["kueue"], ["kueue", "resourcequota"]])
+def test_a_namespace_that_was_deleted_and_made_again_is_ready_again(stage: MemoryStage, backends: list[str]) -> None:
     serve_kueue(stage.cluster)
-    projects = project("a", cpu=4, memory="4Gi"), project("b", cpu=4, memory="4Gi")
-    task(stage, *projects, backends=["kueue"])
+    projects = [{**project(name, cpu=4, memory="4Gi"), "hard": True} for name in ("a", "b")]
+    task(stage, *projects, backends=backends)
     assert doors(stage) == ["a", "b"]
     stage.cluster.remove("namespaces", "", "a")
     stage.run_for(10)
     # While it is away the task works too, and leaves what is not there alone.
-    task(stage, *projects, backends=["kueue"])
+    task(stage, *projects, backends=backends)
     assert doors(stage) == ["b"]
     stage.add_namespace("a")
-    assert task(stage, *projects, backends=["kueue"]).changed
+    assert task(stage, *projects, backends=backends).changed
     assert doors(stage) == ["a", "b"]
-    assert not task(stage, *projects, backends=["kueue"]).changed
+    assert not task(stage, *projects, backends=backends).changed
 
 
 def test_a_namespace_that_was_deleted_and_made_again_starts_gangs_again(stage: MemoryStage) -> None:

@@ -27,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     write_changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     find_of_kinds,
     is_going,
@@ -174,12 +175,30 @@ def _wanted(client: KubeClient, tree: QuotaTree | None, api_version: str | None)
     wanted: list[Object] = []
     warnings: list[str] = []
     if tree is not None and "resourcequota" in tree.backends:
-        wanted += build_ceilings(tree)
+        ceilings, missing = _ceilings(client, tree)
+        wanted += ceilings
+        warnings += missing
     if tree is not None and "kueue" in tree.backends and api_version is not None:
         built = build_kueue_objects(tree, _namespaces(client, tree))
         wanted += [in_version(obj, api_version) for obj in built.objects]
         warnings += [f"quota tree {tree.name}: {text}" for text in built.warnings]
     return wanted, warnings
+
+
+def _ceilings(client: KubeClient, tree: QuotaTree) -> tuple[list[Object], list[str]]:
+    """The ceilings in the namespaces that exist, and which do not; who may not see namespaces tries them all."""
+    built = build_ceilings(tree)
+    try:
+        there = _namespaces(client, tree)
+    except Forbidden:
+        return built, []
+    places = [obj["metadata"]["namespace"] for obj in built]
+    missing = [
+        f"quota tree {tree.name}: there is no namespace {place}, so it has no ceiling until the task runs again"
+        for place in places
+        if place not in there
+    ]
+    return [obj for obj, place in zip(built, places, strict=True) if place in there], missing
 
 
 def _namespaces(client: KubeClient, tree: QuotaTree) -> Mapping[str, Mapping[str, str]]:
