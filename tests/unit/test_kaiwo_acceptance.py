@@ -18,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.run import
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import read_stored_tree
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
-from ansible_collections.muster.kube.tests.support.kueue_kinds import serve_kueue
+from ansible_collections.muster.kube.tests.support.kueue_kinds import serve_kueue, workload
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
 from ansible_collections.muster.kube.tests.support.reclaim_cases import history, phases, running, state, submit
 
@@ -252,3 +252,29 @@ def test_a_flavor_moves_to_other_nodes(stage: MemoryStage) -> None:
         (flavor,) = stage.cluster.all("resourceflavors")
         assert flavor["spec"]["nodeLabels"] == labels
         assert not task(stage, only, flavors=flavors, backends=["kueue"]).changed
+
+
+def test_a_flavor_with_a_topology_is_replaced(stage: MemoryStage) -> None:
+    """Kueue lets nobody change the nodes of such a flavor: it is made anew with the queues that have it, if unused."""
+    serve_kueue(stage.cluster)
+    only = project("a", cpu=4, memory="4Gi")
+
+    def declared(rack: str) -> QuotaResult:
+        flavors = [{"name": "gpus", "node_labels": {"rack": rack}}]
+        return task(stage, only, flavors=flavors, backends=["kueue"])
+
+    declared("one")
+    stage.cluster.change("resourceflavors", "", "gpus", lambda raw: raw["spec"].update(topologyName="racks"))
+    assert not declared("one").changed
+    stage.cluster.add("workloads", workload("runs", "a", "a", admitted="a", flavor="gpus"))
+    with pytest.raises(BadTree, match=r"flavors\.gpus: 1 Workloads are admitted by ResourceFlavor gpus"):
+        declared("two")
+    stage.cluster.remove("workloads", "a", "runs")
+    old = [item["metadata"]["uid"] for item in stage.cluster.all("localqueues")]
+    moved = {item["kind"] for item in declared("two").as_result(diff=False)["objects"] if item["action"] == "pruned"}
+    assert moved == {"ResourceFlavor", "ClusterQueue"}
+    (flavor,) = stage.cluster.all("resourceflavors")
+    assert flavor["spec"] == {"nodeLabels": {"rack": "two"}}
+    # Whoever waits there keeps its place.
+    assert [item["metadata"]["uid"] for item in stage.cluster.all("localqueues")] == old
+    assert not declared("two").changed
