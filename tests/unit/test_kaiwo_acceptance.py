@@ -270,6 +270,11 @@ def test_a_flavor_with_a_topology_is_replaced(stage: MemoryStage) -> None:
     with pytest.raises(BadTree, match=r"flavors\.gpus: 1 Workloads are admitted by ResourceFlavor gpus"):
         declared("two")
     stage.cluster.remove("workloads", "a", "runs")
+    theirs = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "gpus", "resources": []}]}]}
+    stage.cluster.add("clusterqueues", {"metadata": {"name": "theirs"}, "spec": theirs})
+    with pytest.raises(BadTree, match=r"flavors\.gpus: ClusterQueue theirs, which is not of this tree, has it"):
+        declared("two")
+    stage.cluster.remove("clusterqueues", "", "theirs")
     old = [item["metadata"]["uid"] for item in stage.cluster.all("localqueues")]
     moved = {item["kind"] for item in declared("two").as_result(diff=False)["objects"] if item["action"] == "pruned"}
     assert moved == {"ResourceFlavor", "ClusterQueue"}

@@ -16,6 +16,7 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.kueue_use import (
+    foreign_users,
     read_workloads,
     removal_problems,
     stranded,
@@ -127,6 +128,7 @@ def plan_backends(
     if api_version is not None and (removals or moved):
         workloads = read_workloads(client, api_version)
         problems = list(removal_problems([*moved, *removals], workloads, (after, before)))
+        problems += foreign_users(client, moved)
         if problems:
             raise BadTree(name, problems)
         warnings += stranded(removals, workloads)
