@@ -174,6 +174,15 @@ options:
         What depends on their pace shows with the limits that Kubernetes itself would set.
     type: dict
     default: {}
+  audit_log:
+    description:
+      - Whether the API server writes down who asked it to change what, and when, one JSON text in a line. Where it does
+        is in RV(audit_log).
+      - Objects are in it as they were created, changes as they were asked for. Reading, events and Leases are left out.
+        Of Secrets and tokens it has no values.
+      - It grows without end and goes with the cluster.
+    type: bool
+    default: false
   cache:
     description:
       - Directory for Go's caches, built programs and the files of the clusters.
@@ -321,6 +330,11 @@ registry:
   returned: success
   type: str
   sample: 127.0.0.1:21348
+audit_log:
+  description: File in which the API server writes down what it was asked to change. Null when there is none.
+  returned: success
+  type: str
+  sample: /home/me/.cache/muster-kube/clusters/muster/logs/audit.log
 real_node:
   description:
     - The real node, with its name, its address, the socket of its containerd and the directory of the pods' logs.

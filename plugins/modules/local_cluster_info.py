@@ -117,6 +117,11 @@ clusters:
       type: str
       returned: success
       sample: 127.0.0.1:21348
+    audit_log:
+      description: File in which the API server writes down what it was asked to change. Null when there is none.
+      type: str
+      returned: success
+      sample: /home/me/.cache/muster-kube/clusters/muster/logs/audit.log
     real_node:
       description: The real node with name, address, socket of its containerd and directory of logs, or null.
       type: dict

@@ -259,12 +259,24 @@ def test_feature_gates_and_runtime_config_restart_what_they_concern(runner, name
         nodes=NODES,
         feature_gates={"GenericWorkload": True, "GangScheduling": True},
         runtime_config={"scheduling.k8s.io/v1alpha2": True},
+        audit_log=True,
     )
     restarted = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
     assert switched["actions"] == [f"restart {item} with changed settings" for item in restarted]
     client = runner.client(name)
     assert find_resource(client, "scheduling.k8s.io/v1alpha2", "PodGroup") is not None
     assert find_resource(client, "scheduling.k8s.io/v1alpha2", "Workload") is not None
+    for kind in ("ConfigMap", "Secret"):
+        word = {"data": {"word": "dGVsbCBub2JvZHk="}}
+        obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "audited", "namespace": "default"}, **word}
+        create(client, f"/api/v1/namespaces/default/{kind.lower()}s", obj)
+    log = pathlib.Path(switched["audit_log"]).read_text(encoding="utf-8")
+    events = [json.loads(line) for line in log.splitlines()]
+    told = {
+        item["objectRef"]["resource"]: item for item in events if (item.get("objectRef") or {}).get("name") == "audited"
+    }
+    assert told["configmaps"]["responseObject"]["metadata"]["uid"]
+    assert (told["secrets"]["verb"], "requestObject" in told["secrets"]) == ("create", False)
     assert runner.run(name, nodes=NODES)["changed"] is True
 
 

@@ -2,15 +2,18 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cases of MCAD's own quota tests on the real MCAD with quota on, and on its trees as they are taken over.
+"""The cases of MCAD's own quota tests on the real MCAD with quota on, and by a dispatcher on its trees, taken over.
 
 Both get the same wrappers one after the other. What each lets run, keeps waiting or takes back is compared after every
-step, and printed; a difference must be one of the holes of MCAD that are known, and is named.
+step, and printed; a difference must be one of the holes of MCAD that are known, and is named. What is to be expected is
+told by the trees' arithmetic alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import time
 import typing as t
 
@@ -21,12 +24,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.run import
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     ClusterOptions,
     ClusterSpec,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
-from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, node_pool, pod
+from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders
+from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
+from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, gang_record, node_pool, pod
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.mcad_forest import (
     ACTINIDES,
@@ -50,6 +56,8 @@ from ansible_collections.muster.kube.tests.support.wrapper_crd import WRAPPER_AP
 pytestmark = pytest.mark.full
 
 SPACE = "default"
+# Where our dispatcher has its Lease, its trees and its gangs.
+OURS = "ours"
 # MCAD sleeps so long for each wrapper that it cannot let in.
 FLAGS = (("mcad", (("quotaEnabled", "true"), ("preemption", "true"), ("backofftime", "1"))),)
 GOLD = {CONTEXT: "gold", SERVICE: "gold"}
@@ -61,6 +69,8 @@ HOLES = {
 }
 # MCAD asks again after each of its pauses; who waits for longer than some of them waits.
 SETTLED_SECONDS = 4.0
+# Never reached when things work.
+PATIENCE = 1800.0
 
 
 class Mcad:
@@ -97,12 +107,65 @@ class Mcad:
         return "pending" if kinds & {"Backoff", "Dispatched"} and not status.get("canrun") else None
 
 
-class Course:
-    """Both sides, step by step."""
+class Dispatched:
+    """The same gangs by our dispatcher, in a namespace of its own."""
 
-    def __init__(self, cluster: LiveCluster, *trees: str) -> None:
+    def __init__(self, cluster: LiveCluster, directory: pathlib.Path) -> None:
+        """Nobody dispatches yet."""
+        self._cluster = cluster
+        self._directory = directory
+        self._process: DispatchProcess | None = None
+        cluster.namespace(OURS)
+        cluster.create(free_lease(LeaseOptions(OURS, "dispatch")))
+
+    def begin(self, *trees: str) -> None:
+        """Have a new process dispatch by these trees; the one before is killed."""
+        self.close()
+        for tree in trees:
+            declaration = {"over_capacity": "warn", "settings": {"min_run_time": 0}}
+            source = SubtreeSource(tree, "kube-system")
+            options = QuotaOptions(tree.replace("_", "-"), OURS, "present", declaration, False, source)
+            run_quota(self._cluster.connect, options)
+        orders = Orders(self._cluster.kubeconfig, OURS, (OURS,), lease_wait=PATIENCE, duration=PATIENCE)
+        self._process = DispatchProcess(orders, self._directory / f"log-{time.monotonic_ns()}").start()
+
+    def close(self) -> None:
+        """Kill the process."""
+        if self._process is not None:
+            self._process.end()
+
+    def forget(self, *trees: str) -> None:
+        """Remove trees."""
+        for tree in trees:
+            run_quota(self._cluster.connect, QuotaOptions(tree.replace("_", "-"), OURS, "absent", {}))
+
+    def submit(self, name: str, cpu: int, memory: int, gpu: int, priority: int, labels: t.Mapping[str, str]) -> None:
+        """Queue a gang of one pod."""
+        requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"} | ({GPU: str(gpu)} if gpu else {})
+        work = pod(name, OURS, "p", **requests)
+        self._cluster.create(gang_record(name, OURS, [work], priority=priority, labels=dict(labels)))
+
+    def end(self, name: str) -> None:
+        """Delete a gang, and wait until its pod is gone too."""
+        delete(self._cluster.client, resource_path("v1", "configmaps", OURS, name))
+        own = resource_path("v1", "pods", OURS, name)
+        wait_until(f"pods of {name} to go", lambda: get_object(self._cluster.client, own) is None)
+
+    def state(self, name: str) -> str | None:
+        """Where a gang stands."""
+        found = get_object(self._cluster.client, resource_path("v1", "configmaps", OURS, name)) or {"metadata": {}}
+        text = (found["metadata"].get("annotations") or {}).get("muster.kube/state")
+        phase = json.loads(text)["phase"] if text else None
+        return {"running": "running", "queued": "pending"}.get(phase or "")
+
+
+class Course:
+    """Both sides, step by step, beside what is to be expected."""
+
+    def __init__(self, cluster: LiveCluster, live: Dispatched, *trees: str) -> None:
         """Begin with nothing submitted."""
         self.theirs = Mcad(cluster)
+        self.live = live
         self.ours = Forest(*trees)
         self.lines: list[str] = []
         self.differences: dict[str, str] = {}
@@ -114,6 +177,7 @@ class Course:
         """One wrapper on both sides; then what has become of all."""
         self._live[name] = (cpu, memory, gpu, priority, labels)
         self.theirs.submit(name, cpu, memory, gpu, priority, labels)
+        self.live.submit(name, cpu, memory, gpu, priority, labels)
         self.ours.submit(name, asks(cpu, memory, gpu), priority, **labels)
         self._compare(step)
 
@@ -122,6 +186,7 @@ class Course:
         for name in names:
             del self._live[name]
             self.theirs.end(name)
+            self.live.end(name)
             if name in self.ours.running:
                 self.ours.end(name)
 
@@ -136,6 +201,13 @@ class Course:
                 self.ours.submit(name, asks(cpu, memory, gpu), priority, **labels)
         self._compare(step)
 
+    def count_by(self, *trees: str) -> None:
+        """Trees come while wrappers run: those that run are charged to them."""
+        running, self.ours = self.ours.running, Forest(*trees)
+        for name, (cpu, memory, gpu, priority, labels) in self._live.items():
+            if name in running:
+                self.ours.submit(name, asks(cpu, memory, gpu), priority, **labels)
+
     def add(self, other: Course) -> None:
         """Take over what another course has found."""
         self.lines += other.lines
@@ -145,6 +217,7 @@ class Course:
         """What runs on both sides; MCAD is given time to come to the same."""
         expected = {name: "running" if name in self.ours.running else "pending" for name in self._live}
         found: dict[str, str | None] = {}
+        wait_until(f"ours at {step}", lambda: {name: self.live.state(name) for name in self._live} == expected, 60)
 
         since: list[float] = []
 
@@ -194,20 +267,47 @@ def cluster() -> t.Iterator[LiveCluster]:
     build_programs("mcad")
     settings = {"operators": ("mcad",), "component_flags": FLAGS}
     with running_cluster(f"mcad-quota-{os.getpid()}", **settings) as running:
-        running.add_nodes(node_pool("p", 2, cpu="8", **{GPU: "16"}))
-        plant(running, CONTEXT, SERVICE)
-        restart_mcad(running)
+        running.add_nodes(node_pool("p", 4, cpu="8", **{GPU: "16"}))
         yield running
 
 
-def test_the_trees_of_a_cluster_are_taken_over(cluster: LiveCluster) -> None:
+@pytest.fixture(scope="module")
+def live(cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Dispatched]:
+    """Our dispatcher beside it."""
+    made = Dispatched(cluster, tmp_path_factory.mktemp("ours"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def planted(cluster: LiveCluster, live: Dispatched) -> Course:
+    """The first trees come while wrappers run (deployment 01)."""
+    live.begin()
+    course = Course(cluster, live)
+    course.submit("deployment-01, no tree", "before", 600, **GOLD)
+    plant(cluster, CONTEXT, SERVICE)
+    restart_mcad(cluster)
+    live.begin(CONTEXT, SERVICE)
+    course.count_by(CONTEXT, SERVICE)
+    course.submit("deployment-01, the trees count what runs", "after", 600, **GOLD)
+    course.end("before")
+    course.retry("deployment-01, it is over")
+    course.submit("deployment-01, bronze beside it", "bronze", 400, **BRONZE)
+    course.end_all()
+    return course
+
+
+def test_the_trees_of_a_cluster_are_taken_over(cluster: LiveCluster, planted: Course) -> None:
     assert [taken_over(cluster, tree) for tree in (CONTEXT, SERVICE)] == [
         imported_tree(tree) for tree in (CONTEXT, SERVICE)
     ]
 
 
-def test_both_let_in_the_same(cluster: LiveCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    course = Course(cluster, CONTEXT, SERVICE)
+def test_both_let_in_the_same(
+    cluster: LiveCluster, live: Dispatched, planted: Course, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = Course(cluster, live, CONTEXT, SERVICE)
+    course.add(planted)
     play(course)
     restart(course, cluster)
     nest(course, cluster)
@@ -246,11 +346,13 @@ def restart(course: Course, cluster: LiveCluster) -> None:
     """Deployment 02 and 03: the controller dies while a wrapper runs; a tree without a default leaf comes."""
     course.submit("deployment-02, gold", "gold", 600, **GOLD)
     restart_mcad(cluster)
+    course.live.begin()
     course.submit("deployment-02, after the restart", "late", 600, **GOLD)
     course.end_all()
     plant(cluster, ACTINIDES)
     restart_mcad(cluster)
-    three = Course(cluster, CONTEXT, SERVICE, ACTINIDES)
+    course.live.begin(ACTINIDES)
+    three = Course(cluster, course.live, CONTEXT, SERVICE, ACTINIDES)
     three.submit("deployment-03, no leaf of the third tree", "gold", 300, **GOLD)
     three.submit("deployment-03, plutonium", "plutonium", 300, quota_actinides="plutonium", **GOLD)
     three.end_all()
@@ -263,7 +365,9 @@ def nest(course: Course, cluster: LiveCluster) -> None:
         delete(cluster.client, cluster.path(obj))
     plant(cluster, NESTED)
     restart_mcad(cluster)
-    nested = Course(cluster, NESTED)
+    course.live.forget(CONTEXT, SERVICE, ACTINIDES)
+    course.live.begin(NESTED)
+    nested = Course(cluster, course.live, NESTED)
     nested.submit("nested, b borrows from a", "borrower", 900, quota_nested="b")
     nested.submit("nested, the owner takes its own back", "owner", 500, quota_nested="a")
     nested.end_all()

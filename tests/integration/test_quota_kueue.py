@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.run import
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.kueue_objects import KUEUE_APIS
@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 
 Object = dict[str, t.Any]
 Declaration = t.Sequence[Object]
-HOME, RED, BLUE = "kueue-home", "kueue-red", "kueue-blue"
+HOME, RED, BLUE, GREEN = "kueue-home", "kueue-red", "kueue-blue", "kueue-green"
 TREE = "counted"
 KINDS = ("ResourceFlavor", "WorkloadPriorityClass", "Cohort", "ClusterQueue", "LocalQueue")
 AMOUNTS = {"cpu": 4, "memory": "4Gi"}
@@ -112,7 +112,7 @@ def stage(operator_cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactor
     directory: pathlib.Path = tmp_path_factory.mktemp("kueue")
     with ApiProxy(operator_cluster.kubeconfig, directory) as proxy:
         yield Stage(operator_cluster, proxy)
-    for name in (HOME, RED, BLUE):
+    for name in (HOME, RED, BLUE, GREEN):
         operator_cluster.drop_namespace(name)
 
 
@@ -208,3 +208,58 @@ def test_what_kueue_itself_refuses_is_told_before_anything_is_written(stage: Sta
     with pytest.raises(MusterError, match="ResourceFlavor"):
         stage.run(flavors=wrong)
     assert_no_writes(stage.proxy)
+
+
+# Acceptance cases of Kaiwo; the others are in tests/unit/test_kaiwo_acceptance.py.
+GREEN_QUEUE = {"name": "green", "parent": "all", "namespaces": [GREEN], "nominal": AMOUNTS, "hard": True}
+GREEN_TREE = [{"name": "all"}, GREEN_QUEUE]
+DOOR = ("LocalQueue", f"{TREE}.green", GREEN)
+
+
+def test_a_namespace_that_was_deleted_and_made_again_is_ready_again(stage: Stage) -> None:
+    stage.cluster.namespace(GREEN)
+    stage.run(GREEN_TREE)
+    wait_until("the door to work", lambda: stage.works(*DOOR))
+    place = resource_path("v1", "namespaces", None, GREEN)
+    delete(stage.client, place)
+    wait_until("the namespace to go", lambda: get_object(stage.client, place) is None)
+    away = stage.run(GREEN_TREE)
+    assert (told(away), len(away.warnings)) == ({}, 1)
+    stage.cluster.namespace(GREEN)
+    assert told(stage.run(GREEN_TREE)) == {
+        ("LocalQueue", GREEN, f"{TREE}.green"): "created",
+        ("ResourceQuota", GREEN, f"muster-quota-{TREE}"): "created",
+    }
+    wait_until("the door to work again", lambda: stage.works(*DOOR))
+    # Its entry goes, and with it the door and the ceiling.
+    elsewhere = [{"name": "all"}, {**GREEN_QUEUE, "namespaces": [BLUE]}]
+    assert ("LocalQueue", GREEN, f"{TREE}.green") in told(stage.run(elsewhere))
+    wait_until("the door to go", lambda: stage.get(*DOOR) is None)
+    stage.run(state="absent")
+
+
+def test_a_flavor_moves_to_other_nodes_with_and_without_a_topology(stage: Stage) -> None:
+    """Without one it is changed in place. With one Kueue refuses that, and everything that has it is made anew."""
+
+    def declared(rack: str) -> dict[tuple[str, str | None, str], str]:
+        queue = {**GREEN_QUEUE, "namespaces": [BLUE]}
+        flavors = [{**FLAVORS[0], "node_labels": {"rack": rack}}]
+        return told(stage.run([{"name": "all"}, queue], flavors=flavors))
+
+    declared("one")
+    wait_until("the queue to work", lambda: stage.works("ClusterQueue", f"{TREE}.green"))
+    assert declared("two") == {("ResourceFlavor", None, f"{TREE}.nodes"): "changed"}
+    path = resource_path(KUEUE_API, "resourceflavors", None, f"{TREE}.nodes")
+    patch(stage.client, path, {"spec": {"topologyName": "racks"}})
+    assert declared("two") == {}
+    moved = declared("three")
+    assert {kind for (kind, _place, _name), action in moved.items() if action == "pruned"} == {
+        "ResourceFlavor",
+        "ClusterQueue",
+    }
+    flavor = wait_until("the flavor", lambda: get_object(stage.client, path))
+    assert (flavor["spec"]["nodeLabels"], flavor["spec"].get("topologyName")) == ({"rack": "three"}, None)
+    wait_until("the queue to work again", lambda: stage.works("ClusterQueue", f"{TREE}.green"))
+    wait_until("the door to work again", lambda: stage.works("LocalQueue", f"{TREE}.green", BLUE))
+    assert declared("three") == {}
+    stage.run(state="absent")

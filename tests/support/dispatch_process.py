@@ -56,6 +56,7 @@ class Orders:
     bind_timeout: float = 60.0
     start_timeout: float = 300.0
     max_starts: int | None = None
+    accrue_seconds: float = 300.0
     # Ends a run with a duration as soon as every record of its namespaces, or this one, is in one of these phases.
     until: tuple[str, ...] = ()
     until_of: str | None = None
@@ -226,6 +227,7 @@ def run_dispatcher(orders: Orders, until: t.Callable[[t.Mapping[str, str]], bool
         max_starts=orders.max_starts,
         bind_timeout=orders.bind_timeout,
         start_timeout=orders.start_timeout,
+        accrue_seconds=orders.accrue_seconds,
         duration=orders.duration,
     )
     auth = {"kubeconfig": orders.kubeconfig}

@@ -242,10 +242,11 @@ def reserved_in(text: str | None) -> int:
 class QuotaReplay:
     """The history of trees, records, tickets, Jobs and pods, as far as quota goes."""
 
-    def __init__(self, patience: float) -> None:
-        """A start may rest on what held so long before its ticket."""
+    def __init__(self, patience: float, home: str = HOME) -> None:
+        """A start may rest on what held so long before its ticket; home is where the tree lies."""
         self.found: list[str] = []
         self._patience = patience
+        self._home = home
         self._now = 0.0
         self.trees = Timeline()
         self.trees.note(-1.0, TreeView(NO_TREE))
@@ -262,7 +263,7 @@ class QuotaReplay:
         """One change."""
         self._now = at
         labels, uid = obj["metadata"].get("labels") or {}, obj["metadata"]["uid"]
-        if plural == "configmaps" and (obj["metadata"]["namespace"], obj["metadata"]["name"]) == (HOME, MAP_NAME):
+        if plural == "configmaps" and _key(obj) == f"{self._home}/{MAP_NAME}":
             self.trees.note(at, view_of(None if gone else obj))
         elif plural == "configmaps" and labels.get("muster.kube/record") == "gang":
             self._wishes[uid].note(at, wish_of(obj))

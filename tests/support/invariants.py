@@ -47,12 +47,13 @@ PATIENCE = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """One change of one object; version is its place in the order of all changes."""
+    """One change of one object; version is its place in the order of all changes, at the moment when it was seen."""
 
     version: int
     plural: str
     gone: bool
     object: Object
+    at: float = 0.0
 
 
 @dataclasses.dataclass
@@ -140,10 +141,13 @@ class Recorder:
         """Everything found so far, after all changes up to now were seen."""
         self._note_nodes()
         self.catch_up()
-        history = sorted((seen for stream in self._streams for seen in stream.history()), key=lambda seen: seen.version)
-        findings = judge(history, list(self._nodes.values()), self.foreign, self.expected)
+        findings = judge(self.history(), list(self._nodes.values()), self.foreign, self.expected)
         findings.gaps = sum(stream.gaps for stream in self._streams)
         return findings
+
+    def history(self) -> list[Seen]:
+        """All changes that were seen, in their order."""
+        return sorted((seen for stream in self._streams for seen in stream.history()), key=lambda seen: seen.version)
 
     def settled(self, accept: t.Callable[[Findings], bool] = Findings.clean, seconds: float = PATIENCE) -> Findings:
         """The report as soon as it is acceptable, the last one when it never is: the garbage collector needs time."""
@@ -255,7 +259,8 @@ class _Stream:
         """Keep one change."""
         uid = obj["metadata"]["uid"]
         with self._lock:
-            self._seen.append(Seen(version or int(obj["metadata"]["resourceVersion"]), self.plural, gone, obj))
+            place = version or int(obj["metadata"]["resourceVersion"])
+            self._seen.append(Seen(place, self.plural, gone, obj, time.monotonic()))
             if gone:
                 self._now.pop(uid, None)
             else:

@@ -18,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.run import
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import read_stored_tree
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
-from ansible_collections.muster.kube.tests.support.kueue_kinds import serve_kueue
+from ansible_collections.muster.kube.tests.support.kueue_kinds import serve_kueue, workload
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
 from ansible_collections.muster.kube.tests.support.reclaim_cases import history, phases, running, state, submit
 
@@ -206,20 +206,21 @@ def doors(stage: MemoryStage) -> list[str]:
     return sorted(item["metadata"]["namespace"] for item in stage.cluster.all("localqueues"))
 
 
-def test_a_namespace_that_was_deleted_and_made_again_is_ready_again(stage: MemoryStage) -> None:
+@pytest.mark.parametrize("backends", [["kueue"], ["kueue", "resourcequota"]])
+def test_a_namespace_that_was_deleted_and_made_again_is_ready_again(stage: MemoryStage, backends: list[str]) -> None:
     serve_kueue(stage.cluster)
-    projects = project("a", cpu=4, memory="4Gi"), project("b", cpu=4, memory="4Gi")
-    task(stage, *projects, backends=["kueue"])
+    projects = [{**project(name, cpu=4, memory="4Gi"), "hard": True} for name in ("a", "b")]
+    task(stage, *projects, backends=backends)
     assert doors(stage) == ["a", "b"]
     stage.cluster.remove("namespaces", "", "a")
     stage.run_for(10)
     # While it is away the task works too, and leaves what is not there alone.
-    task(stage, *projects, backends=["kueue"])
+    task(stage, *projects, backends=backends)
     assert doors(stage) == ["b"]
     stage.add_namespace("a")
-    assert task(stage, *projects, backends=["kueue"]).changed
+    assert task(stage, *projects, backends=backends).changed
     assert doors(stage) == ["a", "b"]
-    assert not task(stage, *projects, backends=["kueue"]).changed
+    assert not task(stage, *projects, backends=backends).changed
 
 
 def test_a_namespace_that_was_deleted_and_made_again_starts_gangs_again(stage: MemoryStage) -> None:
@@ -251,3 +252,34 @@ def test_a_flavor_moves_to_other_nodes(stage: MemoryStage) -> None:
         (flavor,) = stage.cluster.all("resourceflavors")
         assert flavor["spec"]["nodeLabels"] == labels
         assert not task(stage, only, flavors=flavors, backends=["kueue"]).changed
+
+
+def test_a_flavor_with_a_topology_is_replaced(stage: MemoryStage) -> None:
+    """Kueue lets nobody change the nodes of such a flavor: it is made anew with the queues that have it, if unused."""
+    serve_kueue(stage.cluster)
+    only = project("a", cpu=4, memory="4Gi")
+
+    def declared(rack: str) -> QuotaResult:
+        flavors = [{"name": "gpus", "node_labels": {"rack": rack}}]
+        return task(stage, only, flavors=flavors, backends=["kueue"])
+
+    declared("one")
+    stage.cluster.change("resourceflavors", "", "gpus", lambda raw: raw["spec"].update(topologyName="racks"))
+    assert not declared("one").changed
+    stage.cluster.add("workloads", workload("runs", "a", "a", admitted="a", flavor="gpus"))
+    with pytest.raises(BadTree, match=r"flavors\.gpus: 1 Workloads are admitted by ResourceFlavor gpus"):
+        declared("two")
+    stage.cluster.remove("workloads", "a", "runs")
+    theirs = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "gpus", "resources": []}]}]}
+    stage.cluster.add("clusterqueues", {"metadata": {"name": "theirs"}, "spec": theirs})
+    with pytest.raises(BadTree, match=r"flavors\.gpus: ClusterQueue theirs, which is not of this tree, has it"):
+        declared("two")
+    stage.cluster.remove("clusterqueues", "", "theirs")
+    old = [item["metadata"]["uid"] for item in stage.cluster.all("localqueues")]
+    moved = {item["kind"] for item in declared("two").as_result(diff=False)["objects"] if item["action"] == "pruned"}
+    assert moved == {"ResourceFlavor", "ClusterQueue"}
+    (flavor,) = stage.cluster.all("resourceflavors")
+    assert flavor["spec"] == {"nodeLabels": {"rack": "two"}}
+    # Whoever waits there keeps its place.
+    assert [item["metadata"]["uid"] for item in stage.cluster.all("localqueues")] == old
+    assert not declared("two").changed

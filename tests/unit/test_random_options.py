@@ -224,6 +224,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
             **{"name": "c", "nodes": [NODE, {"name": "r", "real": True}], "registry": True, "operators": ["kuberay"]},
             **{"feature_gates": {"A": True}, "runtime_config": {"b/v1": "yes"}, "wait_timeout": "5m", "cache": "/none"},
             "component_flags": {"kube-apiserver": {"v": 3}},
+            "audit_log": True,
         }
     ],
     "local_cluster_info": [{"name": "c", "cache": "/none"}],

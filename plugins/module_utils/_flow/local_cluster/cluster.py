@@ -228,6 +228,7 @@ def _describe(processes: Processes, nodes: collections.abc.Mapping[str, Object])
         "directory": str(layout.directory),
         "kubectl": state.kubectl,
         "registry": f"127.0.0.1:{state.ports[REGISTRY]['http']}" if state.registry else None,
+        "audit_log": str(layout.audit_log) if state.audit_log else None,
         "real_node": _describe_real_node(layout, state),
         "programs": {},
     }

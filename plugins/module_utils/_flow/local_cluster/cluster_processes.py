@@ -52,6 +52,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.plan import Condition
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
+# What the audit log is to hold, among the files of the API server.
+AUDIT_POLICY = "audit-policy.yaml"
 STOP_SECONDS = 10.0
 # How long a port of ours may stay in use after its process ended; the kernel needs a moment under load.
 PORT_SECONDS = 5.0
@@ -119,6 +121,8 @@ class Processes:
                 "server": self.state.server(),
                 "feature_gates": switches_text(self.spec.feature_gates),
                 "runtime_config": switches_text(self.spec.runtime_config),
+                "audit_log": str(layout.audit_log) if self.spec.audit_log else "",
+                "audit_policy": str(layout.configuration / AUDIT_POLICY) if self.spec.audit_log else "",
                 **self.node_values(),
             },
             self.state.ports,

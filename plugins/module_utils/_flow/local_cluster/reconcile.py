@@ -191,6 +191,7 @@ class ClusterRun:
         self.state.complete = True
         self.state.operators = list(self.spec.operators)
         self.state.registry = REGISTRY in self.wanted
+        self.state.audit_log = self.spec.audit_log
         self.state.nodes = list(self.spec.nodes)
         self.state.version = kubernetes.program.version
         self.state.kubectl = str(kubernetes.directory / "kubectl")

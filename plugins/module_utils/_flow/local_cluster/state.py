@@ -69,6 +69,11 @@ class Layout:
         """The log file of one process."""
         return self.directory / "logs" / f"{process}.log"
 
+    @property
+    def audit_log(self) -> pathlib.Path:
+        """Where the API server writes what it was asked for."""
+        return self.directory / "logs" / "audit.log"
+
     def process_kubeconfig(self, process: str) -> pathlib.Path:
         """The kubeconfig with which one process talks to the API server."""
         return self.configuration / f"{process}.kubeconfig"
@@ -97,6 +102,7 @@ class ClusterState:
     operators: list[str] = dataclasses.field(default_factory=list)
     kubectl: str = ""
     registry: bool = False
+    audit_log: bool = False
     real_node: str = ""
     subnet: str = ""
     # The node groups that were written last; None where an older version wrote the file.
@@ -141,7 +147,11 @@ def _node_group(data: dict[str, t.Any]) -> NodeGroup:
 
 def write_state(layout: Layout, state: ClusterState) -> None:
     """Replace the state file atomically, so that an interrupted run leaves either the old or the new one."""
-    write_file(layout.state, json.dumps({"state_version": STATE_VERSION, **dataclasses.asdict(state)}, indent=2) + "\n")
+    data = {"state_version": STATE_VERSION, **dataclasses.asdict(state)}
+    if not state.audit_log:
+        # Versions that know nothing of it can still read the file.
+        del data["audit_log"]
+    write_file(layout.state, json.dumps(data, indent=2) + "\n")
 
 
 def find_clusters(cache: pathlib.Path) -> list[str]:

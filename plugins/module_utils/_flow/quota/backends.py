@@ -16,6 +16,7 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.kueue_use import (
+    foreign_users,
     read_workloads,
     removal_problems,
     stranded,
@@ -27,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     write_changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     find_of_kinds,
     is_going,
@@ -49,6 +51,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.kueue_objects import (
     CLUSTER_QUEUE,
+    FLAVOR,
     KUEUE_APIS,
     KUEUE_KINDS,
     LOCAL_QUEUE,
@@ -125,6 +128,7 @@ def plan_backends(
     if api_version is not None and (removals or moved):
         workloads = read_workloads(client, api_version)
         problems = list(removal_problems([*moved, *removals], workloads, (after, before)))
+        problems += foreign_users(client, moved)
         if problems:
             raise BadTree(name, problems)
         warnings += stranded(removals, workloads)
@@ -174,12 +178,30 @@ def _wanted(client: KubeClient, tree: QuotaTree | None, api_version: str | None)
     wanted: list[Object] = []
     warnings: list[str] = []
     if tree is not None and "resourcequota" in tree.backends:
-        wanted += build_ceilings(tree)
+        ceilings, missing = _ceilings(client, tree)
+        wanted += ceilings
+        warnings += missing
     if tree is not None and "kueue" in tree.backends and api_version is not None:
         built = build_kueue_objects(tree, _namespaces(client, tree))
         wanted += [in_version(obj, api_version) for obj in built.objects]
         warnings += [f"quota tree {tree.name}: {text}" for text in built.warnings]
     return wanted, warnings
+
+
+def _ceilings(client: KubeClient, tree: QuotaTree) -> tuple[list[Object], list[str]]:
+    """The ceilings in the namespaces that exist, and which do not; who may not see namespaces tries them all."""
+    built = build_ceilings(tree)
+    try:
+        there = _namespaces(client, tree)
+    except Forbidden:
+        return built, []
+    places = [obj["metadata"]["namespace"] for obj in built]
+    missing = [
+        f"quota tree {tree.name}: there is no namespace {place}, so it has no ceiling until the task runs again"
+        for place in places
+        if place not in there
+    ]
+    return [obj for obj, place in zip(built, places, strict=True) if place in there], missing
 
 
 def _namespaces(client: KubeClient, tree: QuotaTree) -> Mapping[str, Mapping[str, str]]:
@@ -196,21 +218,50 @@ def _living(raw: Object) -> tuple[str, Mapping[str, str]] | None:
 
 
 def _moved(client: KubeClient, label: Label, wanted: Sequence[Object], found: Sequence[Object]) -> list[Object]:
-    """The LocalQueues of ours that lead to another ClusterQueue: that cannot be changed, so they are made anew."""
+    """What of ours cannot be changed to what it has to be, so that it is made anew."""
+    return [*_frozen_flavors(client, label, wanted, found), *_moved_doors(client, label, wanted, found)]
+
+
+def _frozen_flavors(
+    client: KubeClient, label: Label, wanted: Sequence[Object], found: Sequence[Object]
+) -> list[Object]:
+    """The flavors that are to have other nodes though somebody gave them a topology: Kueue keeps those as they are.
+
+    Kueue lets go of a flavor when no ClusterQueue has it, and all of the tree have all flavors: they are made anew too.
+    """
+    specs = {versionless_key(obj): obj["spec"] for obj in wanted if obj["kind"] == FLAVOR}
+    mine = [obj for obj in found if versionless_key(obj) in specs]
+    live = _specs(client, label, mine)
+    frozen = [obj for obj in mine if _is_frozen(live.get(obj["metadata"]["uid"], {}), specs[versionless_key(obj)])]
+    keys = {versionless_key(obj) for obj in wanted}
+    queues = [obj for obj in found if obj["kind"] == CLUSTER_QUEUE and versionless_key(obj) in keys]
+    return [*frozen, *queues] if frozen else []
+
+
+def _is_frozen(live: Object, wanted: Object) -> bool:
+    """Whether a flavor would have to change in what a topology forbids."""
+    fields = ("nodeLabels", "tolerations")
+    return bool(live.get("topologyName")) and any((live.get(key) or None) != wanted.get(key) for key in fields)
+
+
+def _moved_doors(client: KubeClient, label: Label, wanted: Sequence[Object], found: Sequence[Object]) -> list[Object]:
+    """The LocalQueues that lead to another ClusterQueue."""
     doors = {versionless_key(obj): obj["spec"]["clusterQueue"] for obj in wanted if obj["kind"] == LOCAL_QUEUE}
     mine = [obj for obj in found if versionless_key(obj) in doors]
-    if not mine:
-        return []
-    info = find_resource(client, mine[0]["apiVersion"], LOCAL_QUEUE)
-    if info is None:
-        return []
-    leads = dict(list_objects(client, info.path(), keep=_door, label_selector=label.selector).items)
+    leads = {uid: str(spec.get("clusterQueue") or "") for uid, spec in _specs(client, label, mine).items()}
     return [obj for obj in mine if leads.get(obj["metadata"]["uid"], "") not in ("", doors[versionless_key(obj)])]
 
 
-def _door(raw: Object) -> tuple[str, str]:
-    """The uid of a LocalQueue, and the ClusterQueue that it leads to."""
-    return raw["metadata"]["uid"], str((raw.get("spec") or {}).get("clusterQueue") or "")
+def _specs(client: KubeClient, label: Label, objects: Sequence[Object]) -> dict[str, Object]:
+    """What objects of one kind are to be, by their uids."""
+    info = find_resource(client, objects[0]["apiVersion"], objects[0]["kind"]) if objects else None
+    if info is None:
+        return {}
+    return dict(list_objects(client, info.path(), keep=_uid_and_spec, label_selector=label.selector).items)
+
+
+def _uid_and_spec(raw: Object) -> tuple[str, Object]:
+    return raw["metadata"]["uid"], raw.get("spec") or {}
 
 
 def _without(objects: Iterable[Object], others: Iterable[Object]) -> list[Object]:

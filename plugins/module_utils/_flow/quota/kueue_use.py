@@ -82,6 +82,27 @@ def removal_problems(
         yield TreeProblem(where, "", cause)
 
 
+def foreign_users(client: KubeClient, removals: Sequence[Object]) -> Iterator[TreeProblem]:
+    """Flavors that cannot go since ClusterQueues that stay have them: Kueue would let them go with those only."""
+    flavors = {obj["metadata"]["name"]: obj for obj in removals if obj["kind"] == FLAVOR}
+    if not flavors:
+        return
+    info = find_resource(client, next(iter(flavors.values()))["apiVersion"], CLUSTER_QUEUE)
+    going = {obj["metadata"]["uid"] for obj in removals}
+    for uid, name, used in [] if info is None else list_objects(client, info.path(), keep=_flavors_of).items:
+        for flavor in sorted(used & flavors.keys()) if uid not in going else ():
+            cause = f"ClusterQueue {name}, which is not of this tree, has it, so that it cannot be made anew"
+            yield TreeProblem(f"flavors.{flavor}", "", cause)
+
+
+def _flavors_of(raw: Object) -> tuple[str, str, frozenset[str]]:
+    """A ClusterQueue by uid and name, with the flavors that it has."""
+    groups = value_at(raw, ("spec", "resourceGroups"))
+    listed = [value_at(group, ("flavors",)) for group in groups] if isinstance(groups, list) else []
+    names = {value_at(item, ("name",)) for items in listed if isinstance(items, list) for item in items}
+    return raw["metadata"]["uid"], raw["metadata"]["name"], frozenset(str(name) for name in names)
+
+
 def stranded(removals: Sequence[Object], workloads: Sequence[WorkloadUse]) -> Iterator[str]:
     """A warning of each LocalQueue that goes while Workloads wait in it: they stay, and wait on."""
     for obj in removals:

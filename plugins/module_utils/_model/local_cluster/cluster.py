@@ -26,7 +26,7 @@ FLAG_NAME = re.compile(r"^[A-Za-z0-9][-A-Za-z0-9]*$")
 DNS_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$")
 PLACEHOLDER = re.compile(
     r"\{(kubeconfig|certificates|configuration|data|server|feature_gates|runtime_config|port:[^{}]+|base64:[^{}]+"
-    r"|node|node_group|node_ip|pods|network|subnet|runc|cni_plugins|sandbox_image)\}"
+    r"|audit_log|audit_policy|node|node_group|node_ip|pods|network|subnet|runc|cni_plugins|sandbox_image)\}"
 )
 
 
@@ -66,6 +66,7 @@ class ClusterSpec:
     runtime_config: tuple[tuple[str, bool], ...] = ()
     registry: bool = False
     component_flags: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    audit_log: bool = False
 
     @property
     def real_group(self) -> NodeGroup | None:

@@ -54,6 +54,7 @@ KEYS = {
     "directory",
     "kubectl",
     "registry",
+    "audit_log",
     "real_node",
     "programs",
 }
@@ -393,6 +394,19 @@ def test_a_missing_package_is_named(monkeypatch, name):
     monkeypatch.setattr(cluster, f"{name}_IMPORT_ERROR", "Traceback")
     with pytest.raises(MissingLibrary, match="(?i)" + name):
         cluster.check_libraries()
+
+
+def test_an_audit_log_is_begun_shown_and_ended(bench):
+    server = bench.data["control_plane"][1]
+    server["arguments"] += ["--audit-log-path={audit_log}", "--audit-policy-file={audit_policy}"]
+    assert bench.run()["audit_log"] is None
+    made = bench.run(audit_log=True)
+    assert made["actions"] == ["restart kube-apiserver with changed settings"]
+    assert made["audit_log"] == str(bench.layout().directory / "logs" / "audit.log")
+    assert cluster.describe_clusters(bench.cache, "c")[0]["audit_log"] == made["audit_log"]
+    assert bench.run(audit_log=True)["changed"] is False
+    assert bench.run()["audit_log"] is None
+    assert '"audit_log"' not in bench.layout().state.read_text()
 
 
 @pytest.fixture

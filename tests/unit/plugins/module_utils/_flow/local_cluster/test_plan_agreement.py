@@ -163,6 +163,7 @@ class Course:
             feature_gates=draw(((), (("A", True),))),
             registry=draw((False, True)),
             component_flags=draw(((), (("kube-scheduler", (("v", "2"),)),))),
+            audit_log=draw((False, False, True)),
         )
 
     def run(self, **options: t.Any) -> dict[str, t.Any]:
