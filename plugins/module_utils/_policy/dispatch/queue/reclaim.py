@@ -171,21 +171,26 @@ class Reclaim:
         held = sorted(((until, item) for until, item in found if until is not None), key=lambda pair: pair[0])
         return [item for _until, item in held], [item for until, item in found if until is None]
 
-    def answer(self, question: Question, taken: QuotaUse, obstacle: Callable[[], bool]) -> Verdict | None:
+    def answer(self, questions: Iterable[Question], taken: QuotaUse, obstacle: Callable[[], bool]) -> Verdict | None:
         """The verdict on a gang that room is being freed for, or shall be; None when it stays as it is.
 
-        obstacle tells whether something else than room keeps it from starting; it is asked last.
+        questions are about the same gang in other flavors: the first that leads to something counts. obstacle tells
+        whether something else than room keeps it from starting; it is asked last.
         """
-        if not question.is_about_room:
+        able = [question for question in questions if question.is_about_room]
+        if not able:
             return None
-        until = self.nominated_until(question.record)
-        places = self._freed_soon(question, taken) if until is not None else None
+        record = able[0].record
+        until = self.nominated_until(record)
+        freed = ((item, self._freed_soon(item, taken)) for item in able) if until is not None else ()
+        question, places = next(((item, found) for item, found in freed if found is not None), (able[0], None))
         if places is None:
-            vain = self._asked_in_vain(question.record)
-            found = None if vain or obstacle() else self._choose(question, taken)
-            if found is None:
+            vain = self._asked_in_vain(record) or obstacle()
+            tries = () if vain else ((item, self._choose(item, taken)) for item in able)
+            question, chosen = next(((item, found) for item, found in tries if found is not None), (able[0], None))
+            if chosen is None:
                 return None
-            victims, places = found
+            victims, places = chosen
             until = self._now + self._timeout
             self.evictions.append(Eviction(question.record, _path_of(question.quota), victims, until))
             self._left -= len(victims)
@@ -217,19 +222,17 @@ class Reclaim:
         if not self._going and (self._left <= 0 or not self._offered):
             self._look_again(self._next_unprotected)
             return None
-        record, gang = question.record, question.gang
         if not self._finds_nodes(question, taken):
             self._look_again(self._next_unprotected)
             return None
         with self._quotas.after():
             found = self._quotas.choose_victims(
-                record,
-                gang,
+                question.quota,
                 question.item.priority,
                 lambda uids: self._suffices(question, uids, taken),
                 self._going,
             )
-            own = self.evictions and found == () and not self._quotas.borrows(record, gang)
+            own = self.evictions and found == () and not self._quotas.borrows(question.quota)
         if found is None or len(found) > self._left or not (found or own):
             self._look_again(self._next_unprotected)
             return None
@@ -262,7 +265,7 @@ class Reclaim:
     def _freed_soon(self, question: Question, taken: QuotaUse) -> FreedPlaces | None:
         """Where a gang stands once those have gone that are about to; None if that is not enough for it."""
         with self._quotas.after():
-            if not self._quotas.fits(question.record, question.gang):
+            if not self._quotas.fits(question.quota):
                 return None
         return self._places(question, (), taken)
 
