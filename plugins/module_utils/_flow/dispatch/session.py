@@ -260,7 +260,7 @@ class StartedAs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What the dry run of a gang showed; it holds for this version of the record, this steering and these flavors only."""
+    """What the dry run of a gang showed; it holds for this version of the record, this steering and these kinds."""
 
     resource_version: str
     steering: dict[str, tuple[str, ...]]

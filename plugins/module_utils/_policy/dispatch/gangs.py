@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 from collections.abc import Iterable
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
     Gang,
     confined,
@@ -127,9 +127,9 @@ def steered_plan(record: Record, plan: Plan, steering: Steering, charged: Iterab
 
 def steerable(record: Record, steering: Steering) -> bool:
     """Whether each podset to be steered has a template in the gang's objects that can carry the affinity."""
-    return not steering or set(steering) <= reachable_podsets(record)
+    return not steering or set(steering) <= reachable_podsets(spec_of(record))
 
 
-def reachable_podsets(record: Record) -> frozenset[str]:
+def reachable_podsets(request: GangRequest) -> frozenset[str]:
     """The podsets that have a template in the gang's objects, to which something can be added."""
-    return frozenset(podset.name for podset in named_templates(spec_of(record)))
+    return frozenset(podset.name for podset in named_templates(request))

@@ -18,14 +18,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
     QuotaAmounts,
     QuotaSettings,
     QuotaTree,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reachable_podsets
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reachable_podsets, spec_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
     FlavoredGang,
     HasNodes,
@@ -44,7 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors 
     most_amounts,
     podset_demands,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import borrowers, judge_quota
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota, with_numbers
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
@@ -258,16 +258,7 @@ class Quotas:
 
     def numbered(self, layer: QuotaLayer) -> QuotaLayer:
         """What was said of a gang, with the numbers of its queues as they are by now."""
-
-        def with_numbers(said: QuotaStanding) -> QuotaStanding:
-            if said.leaf is None:
-                return said
-            usage = self._usages[said.tree]
-            found = usage.answer(said.leaf, said.amounts)
-            lending = borrowers(usage, said.leaf, found.short)
-            return dataclasses.replace(said, short=found.short, levels=found.levels, borrowers=lending)
-
-        return QuotaLayer(tuple(map(with_numbers, layer.standings)))
+        return QuotaLayer(tuple(with_numbers(self._usages[item.tree], item) for item in layer.standings))
 
     # Trees with flavors.
 
@@ -536,7 +527,7 @@ class Quotas:
         flavored = None
         if self.flavored and None not in leaves:
             trees = [usage.tree for usage in self._usages.values()]
-            flavored = FlavoredGang(gang, trees, reachable_podsets(record))
+            flavored = FlavoredGang(gang, trees, reachable_podsets(spec_of(record)))
             key = leaves, flavored.key
         seat = Seat(leaves, amounts, key, flavored)
         self._seats[record.uid] = record, gang, seat

@@ -34,7 +34,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
     gang_for_reader,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
@@ -97,8 +96,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
     LabelKeys,
     label_keys,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import could_stand
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import place_waiting_pods, read_wishes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import (
+    has_nodes,
+    place_waiting_pods,
+    read_wishes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
     QuotaUse,
     judge_namespace,
@@ -220,17 +222,10 @@ class Queue:
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
             quotas.spent = self._world.spent
-            quotas.node_check = self._could_stand
+            quotas.node_check = partial(has_nodes, self._room)
             pods = self._world.pods.by_gang
             charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
         return quotas
-
-    def _could_stand(self, podset: PodSet) -> bool:
-        """Whether there is a node that could take a pod of a podset; who sees no nodes leaves that to others."""
-        if not self._world.snapshot.nodes_visible:
-            return True
-        alone = Gang("", podset.namespace, (podset,))
-        return any(could_stand(self._room, wish, podset.requests) for _podset, wish in read_wishes(alone, self._room))
 
     def _open_reclaim(self, terms: EvictionTerms) -> Reclaim:
         """Who may be evicted, and what is held for whom; without trees nobody and nothing is."""
@@ -557,23 +552,19 @@ class Queue:
         self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, alike: Hashable, *, mine: bool
     ) -> _Asked:
         """The same where trees have flavors: of the first way that finds nodes, else of the one that is waited for."""
-        ways = self._quotas.ways(record, gang)
-        way, verdict = ways.first, None
-        unreached = ways.out_of_reach(way)
-        if way.layer.passed and unreached:
-            self._note_own_obstacle()
-            detail = f"no template is known of {', '.join(unreached)}"
-            return _Asked(way.gang, way.layer, self._waits(record, "flavor_unreachable", detail), alike, False)
 
         def ask(way: Way, hold: bool) -> Verdict:
             known = self._held_back.get((alike, way.mark)) if mine else None
             return known or self._ask(item, way.gang, estimate, (alike, way.mark), hold=hold)
 
-        if way.layer.passed:
-            way, verdict = settle(ways, self._quotas.fitting_ways(ways), ask)
-        if verdict is None:
-            verdict = self._short_of_quota(record, way.layer)
-        return _Asked(way.gang, way.layer, verdict, (alike, way.mark), way.able)
+        ways = self._quotas.ways(record, gang)
+        way, verdict, unreached = settle(ways, self._quotas.fitting_ways(ways), ask)
+        if unreached:
+            self._note_own_obstacle()
+            verdict = self._waits(record, "flavor_unreachable", unreached)
+        return _Asked(
+            way.gang, way.layer, verdict or self._short_of_quota(record, way.layer), (alike, way.mark), way.able
+        )
 
     def _questions(
         self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, asked: _Asked

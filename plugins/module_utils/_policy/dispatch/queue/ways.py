@@ -121,7 +121,7 @@ class Ways:
     @property
     def first(self) -> Way:
         """The way that was told of first: one that fits the trees, or that is waited for."""
-        layer = self._said or self.layer_of(self.waited_for())
+        layer = self._said or self.layer_of(next(self.search.fitting(), None) or self.waited_for())
         columns = [list(item.flavors.values()) or [""] * len(self._subject.names) for item in layer.standings]
         return self._way(layer, tuple(zip(*columns, strict=True)))
 
@@ -188,26 +188,48 @@ def _standing(usage: TreeUsage, leaf: str, amounts: t.Any, flavors: dict[str, st
     )
 
 
-def settle(ways: Ways, fitting: Iterator[Way], ask: Callable[[Way, bool], Verdict]) -> tuple[Way, Verdict | None]:
-    """The first way that finds nodes, else the one that the gang waits for; None for one that lacks quota.
+class Settled(t.NamedTuple):
+    """The way that a gang starts or waits for, and what nodes say of it; None where they were not asked.
 
-    ask tells what nodes say of a way; True lets the gang hold nodes if it may, which it does for one way only. A gang
-    whose fitting ways find no nodes whatever ends waits for quota of another way that would.
+    unreached says why it cannot be gone whatever nodes say: templates that nobody can change.
+    """
+
+    way: Way
+    verdict: Verdict | None = None
+    unreached: str = ""
+
+
+def settle(ways: Ways, fitting: Iterator[Way], ask: Callable[[Way, bool], Verdict]) -> Settled:
+    """The first way that finds nodes, else the one that the gang waits for; nodes are not asked where quota lacks.
+
+    fitting are the ways that have quota. ask tells what nodes say of a way; True lets the gang hold nodes if it may,
+    which it does for one way only.
+    """
+    first = ways.first
+    if not first.layer.passed:
+        return Settled(first)
+    unreached = ways.out_of_reach(first)
+    if unreached:
+        return Settled(first, unreached=f"no template is known of {', '.join(unreached)}")
+    return _try_in_turn(ways, fitting, ask)
+
+
+def _try_in_turn(ways: Ways, fitting: Iterator[Way], ask: Callable[[Way, bool], Verdict]) -> Settled:
+    """The same for a gang that has quota.
+
+    One whose fitting ways find no nodes whatever ends waits for quota of another way that would.
     """
     tried: list[tuple[Way, Verdict]] = []
     for way in itertools.islice(fitting, MOST_TRIES):
         verdict = ask(way, False)
         another = verdict.space.passed and (verdict.answer == "never" or verdict.reason in _OF_NODES)
         if verdict.answer == "fits" or not another:
-            return way, verdict
+            return Settled(way, verdict)
         tried.append((way, verdict))
         ways.note_full(way, verdict)
-    if not tried:
-        return ways.first, ask(ways.first, True)
     best = next((way for way, verdict in tried if verdict.answer == "waits"), None)
-    if best is not None:
-        return best, ask(best, True)
-    for way in itertools.islice(ways.hopeful(), MOST_TRIES):
+    for way in itertools.islice(ways.hopeful(), MOST_TRIES) if tried and best is None else ():
         if not way.layer.passed and ask(way, False).answer != "never":
-            return way, None
-    return tried[0][0], ask(tried[0][0], True)
+            return Settled(way)
+    best = best or (tried[0][0] if tried else ways.first)
+    return Settled(best, ask(best, True))
