@@ -193,6 +193,8 @@ def _charges(view: QuotaView, record: Record) -> t.Iterator[tuple[str, QuotaTree
         if tree is None or seen.charged is None:
             continue
         leaf, flavors = charged_leaf(seen.charged.usage, record, view.use.namespace_labels)
+        if holders is not None and record.uid in holders.promises:
+            flavors = holders.promises[record.uid].flavors.get(tree.name, flavors)
         started = holders is not None and (record.phase in STARTED_PHASES or record.uid in holders.promises)
         demands = holders.used_by(record) if holders is not None and started else {}
         yield tree.name, tree, leaf, charged_amounts(tree, demands, known_flavors(tree, flavors))

@@ -104,10 +104,10 @@ def gang_of_kinds(gang: Gang, kinds: Kinds) -> Gang:
 
 
 def _with_spec(podset: PodSet, change: t.Callable[[dict[str, t.Any]], None]) -> PodSet:
-    """A podset whose pod spec was changed."""
-    template: dict[str, t.Any] = copy.deepcopy(dict(podset.template))
-    change(template.setdefault("spec", {}))
-    return dataclasses.replace(podset, template=template)
+    """A podset whose pod spec was changed; change must put new values in place of those it changes."""
+    spec = dict(podset.template.get("spec") or {})
+    change(spec)
+    return dataclasses.replace(podset, template={**podset.template, "spec": spec})
 
 
 def confine(spec: dict[str, t.Any], hosts: t.Sequence[str]) -> None:
@@ -135,7 +135,7 @@ def _require(spec: dict[str, t.Any], label: str, values: t.Sequence[str]) -> Non
     """Add a required node affinity to a pod spec; alternatives already there each get it."""
     required: dict[str, t.Any] = spec
     for step in ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
-        required[step] = required.get(step) or {}
+        required[step] = dict(required.get(step) or {})
         required = required[step]
     wanted = {"key": label, "operator": "In", "values": list(values)}
     # A term without expressions matches no node and must stay so.

@@ -15,7 +15,7 @@ import itertools
 import typing as t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import NO_FLAVOR, QuotaAmounts, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import flavored
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
@@ -117,24 +117,36 @@ class FlavorSearch:
 
     def _options(self, place: int, taken: tuple[QuotaAmounts, ...]) -> list[_Option]:
         """All that a podset may have, the best first, on top of what those before it take."""
-        orders = [range(len(usage.tree.flavor_names)) for usage, _leaf in self._leaves]
-        return sorted((self._option(place, taken, order) for order in itertools.product(*orders)), key=_rank)
+        names = [self._flavors_of(usage.tree, place) for usage, _leaf in self._leaves]
+        orders = itertools.product(*(range(len(found)) for found in names))
+        return sorted(
+            (
+                self._option(place, taken, order, [found[at] for found, at in zip(names, order, strict=True)])
+                for order in orders
+            ),
+            key=_rank,
+        )
 
-    def _option(self, place: int, taken: tuple[QuotaAmounts, ...], order: tuple[int, ...]) -> _Option:
-        """One of them, by the places of its flavors in the trees' order."""
+    def _flavors_of(self, tree: QuotaTree, place: int) -> tuple[str, ...]:
+        """The flavors of a tree that are tried for a podset; one that uses nothing of the tree needs none."""
+        counted = any(amount and name in tree.resources for name, amount in self._demands[place].items())
+        return tree.flavor_names if counted else (NO_FLAVOR,)
+
+    def _option(
+        self, place: int, taken: tuple[QuotaAmounts, ...], order: tuple[int, ...], names: Sequence[str]
+    ) -> _Option:
+        """One of them: a flavor of each tree, and their places in the trees' order."""
         never, fits = False, True
-        flavors, amounts, reaches = [], [], []
-        for (usage, leaf), before, number in zip(self._leaves, taken, order, strict=True):
-            flavor = usage.tree.flavor_names[number]
+        amounts, reaches = [], []
+        for (usage, leaf), before, flavor in zip(self._leaves, taken, names, strict=True):
             wanted = flavored(usage.tree, flavor, self._demands[place])
             together = {key: amount + before.get(key, 0) for key, amount in wanted.items()}
             never = never or usage.never_fits(leaf, together)
             enough = usage.fits(leaf, together)
             fits = fits and enough
             reaches.append(usage.reach(leaf, together) if enough else 0)
-            flavors.append(flavor)
             amounts.append({**before, **together})
-        found = tuple(flavors)
+        found = tuple(names)
         rank = never, not self._possible(place, found), not fits, max(reaches, default=0), tuple(reaches), order
         return _Option(rank, found, tuple(amounts))
 

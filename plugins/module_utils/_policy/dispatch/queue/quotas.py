@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset imp
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
+    NO_FLAVOR,
     QuotaAmounts,
     QuotaSettings,
     QuotaTree,
@@ -310,10 +311,10 @@ class Quotas:
         found = []
         for item in layer.standings:
             if item.leaf is not None:
-                chosen = set(item.flavors.values())
-                flavors = [one for one in self._usages[item.tree].tree.flavors if one.confines and one.name in chosen]
-                kinds = tuple(dataclasses.replace(one, unknown={}) for one in flavors)
-                found.append(Charge(item.tree, item.leaf, dict(item.flavors), kinds))
+                chosen = {podset: flavor for podset, flavor in item.flavors.items() if flavor != NO_FLAVOR}
+                known = [one for one in self._usages[item.tree].tree.flavors if one.name in set(chosen.values())]
+                kinds = tuple(dataclasses.replace(one, unknown={}) for one in known if one.confines)
+                found.append(Charge(item.tree, item.leaf, chosen, kinds))
         return tuple(found)
 
     def start(self, layer: QuotaLayer) -> None:

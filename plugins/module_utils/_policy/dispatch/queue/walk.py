@@ -515,6 +515,9 @@ class Queue:
         if quota is not None and self.reclaim is not None and verdict.answer == "waits":
             questions = self._questions(item, record, gang, estimate, asked._replace(verdict=verdict))
             verdict = self._claim(self.reclaim, record, questions, mine=mine) or verdict
+        elif quota is not None and quota.borrows and self._quotas.flavored and self._is_nominated(record):
+            questions = self._questions(item, record, gang, estimate, asked)
+            verdict = t.cast(Reclaim, self.reclaim).awaited(questions, self._taken) or verdict
         found = verdict
         if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, asked.gang, verdict)
@@ -585,6 +588,10 @@ class Queue:
             else:
                 verdict = self._waits(record, "quota", "").with_quota(way.layer)
             yield Question(item, record, way.gang, estimate, way.layer, verdict, alike)
+
+    def _is_nominated(self, record: Record) -> bool:
+        """Whether others go for a gang, and what they free is held for it."""
+        return self.reclaim is not None and self.reclaim.nominated_until(record) is not None
 
     def _is_limited(self, record: Record, gang: Gang) -> bool:
         """Whether a gang waits for what its user has by now, which is told; nobody waits behind it."""

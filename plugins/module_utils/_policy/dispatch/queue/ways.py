@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NODE_REASONS, Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaFlavor, QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import NO_FLAVOR, QuotaFlavor, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.assignments import (
     Assignment,
     Combination,
@@ -122,7 +122,7 @@ class Ways:
     def first(self) -> Way:
         """The way that was told of first: one that fits the trees, or that is waited for."""
         layer = self._said or self.layer_of(next(self.search.fitting(), None) or self.waited_for())
-        columns = [list(item.flavors.values()) or [""] * len(self._subject.names) for item in layer.standings]
+        columns = [list(item.flavors.values()) or [NO_FLAVOR] * len(self._subject.names) for item in layer.standings]
         return self._way(layer, tuple(zip(*columns, strict=True)))
 
     def waited_for(self) -> Assignment:

@@ -897,6 +897,15 @@ def test_two_podsets_stand_on_two_flavors():
     assert choice.told["layers"][0]["trees"][0]["flavors"] == {"x": "big", "y": "small"}
 
 
+def test_pods_that_use_nothing_of_a_tree_are_confined_to_nothing():
+    quota = flavored([share("a", big=2)], *BIG_SMALL)
+    launcher = job("launcher", 1, requests={})
+    both = record("both", objects=[launcher, job("x", 2, requests={"cpu": "1"})], queue="a")
+    (choice,) = choose([both], quota=quota, cpus=("2", "1"))
+    assert dict(choice.charged[0].flavors) == {"x": "big"}
+    assert [dict(item.constraints.node_selector) for item in choice.gang.podsets] == [{}, {"pool": "p0"}]
+
+
 def test_what_its_own_rules_forbid_is_no_flavor_of_a_gang():
     quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
     picky = of("a", "picky", objects=[job("picky", 1, requests={"cpu": "1"}, nodeSelector={"pool": "p1"})])
