@@ -495,17 +495,18 @@ class Quotas:
 
         for leaf in lines:
             yield from hopeless(leaf)
-        heads = (head(leaf) for leaf in lines)
+        offered = {leaf: head(leaf) for leaf in lines}
         first = self._usages[self._reading.trees[0].name]
-        order = FairOrder(first, [item for item in heads if item is not None])
+        order = FairOrder(first, [item for item in offered.values() if item is not None])
         while (best := order.next()) is not None:
             known = self._fitting
             yield lines[best.leaf].popleft()[1]
             yield from hopeless(best.leaf)
-            order.offer(best.leaf, head(best.leaf))
-            # After a start heads of other queues may have other flavors than before.
-            for leaf in lines if self.flavored and known is not self._fitting else ():
-                order.offer(leaf, head(leaf))
+            changed = self.flavored and known is not self._fitting
+            others = _outdated(first, offered.values(), best.leaf) if changed else []
+            for leaf in [best.leaf, *others]:
+                offered[leaf] = head(leaf)
+                order.offer(leaf, offered[leaf])
 
     def _amounts_asked(self, record: Record, gang: Gang) -> QuotaAmounts:
         """What a gang asks of the first tree, in the flavors that it can have now."""
@@ -588,6 +589,12 @@ class Quotas:
         if asked not in self._leaves:
             self._leaves[asked] = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
         return self._leaves[asked]
+
+
+def _outdated(usage: TreeUsage, heads: Iterable[QueueHead | None], but: str) -> list[str]:
+    """The queues whose next gang does not fit any more in the flavors that it had: it may have others now."""
+    there = [item for item in heads if item is not None and item.leaf != but]
+    return [item.leaf for item in there if not usage.fits(item.leaf, item.amounts)]
 
 
 # Where there is no tree.
