@@ -470,6 +470,9 @@ class Queue:
         """A gang's place in the queue; None for one that room has nothing to do with."""
         stopped = self._stopped_beforehand(record)
         if stopped is None:
+            if self._quotas.flavored:
+                # An error of ours about its templates harms no other gang here.
+                self._quotas.reach(record, self._demand(record))
             return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._priority_cap(record))
         self._choices.append(Choice(record, self._demand(record), stopped, False))
         return None

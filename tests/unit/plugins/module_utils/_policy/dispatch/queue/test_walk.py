@@ -990,6 +990,13 @@ def test_pods_out_of_reach_are_not_started_where_they_would_have_to_be_confined(
         assert taken(choose([gang], quota=quota, cpus=("4", "4"))) == {"gang": found}
 
 
+def test_a_gang_whose_templates_cannot_be_read_harms_no_other():
+    quota = flavored([share("a", big=9)], *BIG_SMALL)
+    podsets = [{"name": "w", "count": 1, "requests": {"cpu": "1"}}]
+    broken = record("broken", objects=[job("broken", 1, requests={"cpu": "much"})], podsets=podsets, queue="a")
+    assert decide([broken, of("a", "next")], quota=quota) == {"next": "chosen"}
+
+
 def test_started_gangs_are_charged_to_their_flavors_and_keep_its_nodes():
     quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
     charge = Charge("default", "a", {"there": "small"}, quota.trees[0].flavors[1:])
