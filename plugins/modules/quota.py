@@ -30,8 +30,8 @@ description:
     One of somebody else's whose name is needed is named and the task is refused.
   - Dispatchers write down what gangs use, which M(muster.kube.quota_info) tells, and keep to O(queues[].budget) and
     O(queues[].user_limits).
-  - Stored and checked, but not kept to by dispatchers of this version, is O(settings.fair). In a tree with O(flavors)
-    nothing starts.
+  - In a tree with O(flavors) each podset of a gang is charged to one of them, and its pods are confined to its nodes.
+  - Stored and checked, but not kept to by dispatchers of this version, is O(settings.fair).
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
@@ -230,6 +230,10 @@ options:
   flavors:
     description:
       - Kinds of nodes that are counted apart, in the order in which they are tried. Without any, all nodes count alike.
+      - A podset gets the first that its queue has enough of within its own and that has nodes for it, else the one that
+        is borrowed nearest. Where its nodes are full, the next one is tried that has quota.
+      - A gang whose pods cannot be confined, since no template of theirs is known, waits (V(flavor_unreachable)),
+        unless there is a flavor without O(flavors[].node_labels) and O(flavors[].tolerations).
     type: list
     elements: dict
     suboptions:
@@ -238,10 +242,12 @@ options:
         type: str
         required: true
       node_labels:
-        description: Labels of its nodes.
+        description:
+          - Labels of its nodes. They are added to the C(nodeSelector) of pods that are charged to it.
         type: dict
       tolerations:
-        description: Tolerations that pods on its nodes need, as Kubernetes writes them.
+        description:
+          - Tolerations that pods on its nodes need, as Kubernetes writes them. They are added to those of the pods.
         type: list
         elements: dict
   settings:

@@ -5,8 +5,9 @@
 """Quota in random courses: trees as plain values, and a slow oracle that counts them without the product's arithmetic.
 
 A tree here is a pool with leaves right below its root: {"extra": cpus, "leaves": {name: {"nominal": cpus, "most": cpus
-that may be borrowed, "namespaces": [...], "default": bool, "stop": word, "reclaim": word}}, "settings": {...}}.
-Everything may be used that the root has, and by one leaf its nominal and what it may borrow.
+that may be borrowed, "second": cpus, "namespaces": [...], "default": bool, "stop": word, "reclaim": word}}, "settings":
+{...}, "flavored": bool}. Everything may be used that the root has, and by one leaf its nominal and what it may borrow.
+A flavored tree counts two kinds of the same nodes: of the second one leaves have "second" cpus, all else is the same.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ansible_collections.muster.kube.tests.support.memory_cluster import MemoryC
 
 Object = dict[str, t.Any]
 Tree = dict[str, t.Any]
+# What is used by leaf and flavor; None is nobody's.
+Used: t.TypeAlias = "collections.Counter[tuple[str | None, str]]"
 
 HOME = "muster-system"
 MAP_NAME = "muster-quota-default"
@@ -37,6 +40,8 @@ _BROKEN_TEXT = "{"
 UNREADABLE = "unreadable"
 NO_TREE = "none"
 _AS_THEY_ARE = ("namespaces", "default", "stop", "reclaim")
+# The kinds of nodes of a flavored tree; a tree without them has one that has no name.
+FLAVORS = ("first", "second")
 STARTED = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
 
 
@@ -47,6 +52,7 @@ def draw_tree(chance: random.Random, namespaces: t.Sequence[str]) -> Tree:
     """A tree of a few small leaves: some hard, some for a namespace, perhaps one for all others."""
     leaves: dict[str, Tree] = {}
     free = list(namespaces)
+    flavored = chance.random() < 0.3
     for name in QUEUES[: chance.choice((1, 2, 2, 3))]:
         leaf: Tree = {"nominal": chance.choice((0, 1, 2, 3, 4, 4))}
         most = chance.choice((0, 0, 1, None, None))
@@ -61,13 +67,16 @@ def draw_tree(chance: random.Random, namespaces: t.Sequence[str]) -> Tree:
             leaf["stop"] = chance.choice(("hold", "drain"))
         if chance.random() < 0.2:
             leaf["reclaim"] = chance.choice(("never", "lower_priority"))
+        if flavored:
+            leaf["second"] = chance.choice((0, 1, 2, 3))
         leaves[name] = leaf
     open_leaves = [name for name, leaf in leaves.items() if "namespaces" not in leaf]
     if open_leaves and chance.random() < 0.8:
         leaves[chance.choice(open_leaves)]["default"] = True
     settings = {"min_run_time": chance.choice((0, 0, 3, 600)), "nominate_timeout": chance.choice((2, 300, 300))}
     settings["max_evictions"] = chance.choice((1, 10, 10))
-    return {"extra": chance.choice((0, 0, 1, 2)), "leaves": leaves, "settings": settings}
+    tree = {"extra": chance.choice((0, 0, 1, 2)), "leaves": leaves, "settings": settings}
+    return {**tree, "flavored": True} if flavored else tree
 
 
 def draw_queue(chance: random.Random) -> Tree:
@@ -82,16 +91,23 @@ def draw_queue(chance: random.Random) -> Tree:
 
 def stored_tree(tree: Tree) -> Object:
     """The ConfigMap of a tree, as the module writes it."""
-    queues: list[Object] = [{"name": "all", **({"extra": {"cpu": tree["extra"]}} if tree["extra"] else {})}]
+    flavors = FLAVORS if tree.get("flavored") else ()
+
+    def amounts(first: int, second: int | None = None) -> Object:
+        both = (first, first if second is None else second)
+        return {flavor: {"cpu": cpu} for flavor, cpu in zip(flavors, both, strict=True)} if flavors else {"cpu": first}
+
+    queues: list[Object] = [{"name": "all", **({"extra": amounts(tree["extra"])} if tree["extra"] else {})}]
     for name, leaf in tree["leaves"].items():
-        queue: Object = {"name": name, "parent": "all", "nominal": {"cpu": leaf["nominal"]}}
+        queue: Object = {"name": name, "parent": "all", "nominal": amounts(leaf["nominal"], leaf.get("second"))}
         if leaf.get("most") == 0:
             queue["hard"] = True
         elif leaf.get("most"):
-            queue["borrowing_limit"] = {"cpu": leaf["most"]}
+            queue["borrowing_limit"] = amounts(leaf["most"])
         queues.append({**queue, **{key: leaf[key] for key in _AS_THEY_ARE if key in leaf}})
-    settings = tree.get("settings") or {}
-    text = tree_text(read_tree(TREE, {"queues": queues, "over_capacity": "warn", "settings": settings}))
+    declared = {"queues": queues, "over_capacity": "warn", "settings": tree.get("settings") or {}}
+    declared["flavors"] = [{"name": flavor} for flavor in flavors]
+    text = tree_text(read_tree(TREE, declared))
     metadata = {"name": MAP_NAME, "namespace": HOME, "labels": {TREE_LABEL: TREE}}
     return {"metadata": metadata, "data": {TREE_KEY: text}}
 
@@ -123,8 +139,9 @@ class TreeView:
     """What a tree says at some moment; word is set when there is none or none that can be read."""
 
     word: str | None = None
-    root: int = 0
+    root: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     leaves: t.Mapping[str, Tree] = dataclasses.field(default_factory=dict)
+    flavors: tuple[str, ...] = ("",)
 
     def leaf_of(self, namespace: str, queue: str | None, label: str | None) -> str | None:
         """The leaf that a gang would be charged to; None when no rule gives one."""
@@ -142,13 +159,23 @@ class TreeView:
         found = self.leaves[leaf]
         return not found.get("stop") and (not found.get("namespaces") or namespace in found["namespaces"])
 
-    def excess(self, used: t.Mapping[str | None, int], leaf: str) -> str | None:
+    def excess(self, used: Used, leaf: str) -> str | None:
         """By what a leaf or the root is over its limit; None when all is well."""
+        words = (self._excess_of(used, leaf, flavor) for flavor in self.flavors)
+        return next((text for text in words if text is not None), None)
+
+    def _excess_of(self, used: Used, leaf: str, flavor: str) -> str | None:
+        """The same in one flavor."""
         found = self.leaves[leaf]
-        if found.get("most") is not None and used[leaf] > (limit := found["nominal"] + found["most"]):
-            return f"{used[leaf]} of {limit} in {leaf}"
-        total = sum(amount for name, amount in used.items() if name is not None)
-        return f"{total} of {self.root} in all" if total > self.root else None
+        most = found["most"].get(flavor)
+        if most is not None and used[leaf, flavor] > (limit := found["nominal"][flavor] + most):
+            return f"{used[leaf, flavor]} of {limit} in {leaf} {flavor}"
+        total = sum(amount for (name, kind), amount in used.items() if name is not None and kind == flavor)
+        return f"{total} of {self.root[flavor]} in all {flavor}" if total > self.root[flavor] else None
+
+    def exceeds_nominal(self, used: Used, leaf: str) -> bool:
+        """Whether a leaf uses more than its own of anything."""
+        return any(used[leaf, flavor] > self.leaves[leaf]["nominal"][flavor] for flavor in self.flavors)
 
 
 def view_of(stored: Object | None) -> TreeView:
@@ -156,18 +183,31 @@ def view_of(stored: Object | None) -> TreeView:
     if stored is None:
         return TreeView(NO_TREE)
     try:
-        queues = json.loads(stored["data"][TREE_KEY])["queues"]
+        tree = json.loads(stored["data"][TREE_KEY])
+        queues = tree["queues"]
     except (ValueError, KeyError):
         return TreeView(UNREADABLE)
+    flavors = tuple(item["name"] for item in tree.get("flavors") or ()) or ("",)
+
+    def amount(queue: Object, key: str, flavor: str) -> t.Any:
+        given = queue.get(key) or {}
+        return (given.get(flavor) or {} if flavor else given).get("cpu")
+
     leaves = {}
     for queue in queues:
         if queue.get("parent"):
-            most = 0 if queue.get("hard") else (queue.get("borrowing_limit") or {}).get("cpu")
-            nominal = milli((queue.get("nominal") or {}).get("cpu", 0))
-            leaves[queue["name"]] = {**queue, "nominal": nominal, "most": None if most is None else milli(most)}
-    root = next(queue for queue in queues if not queue.get("parent"))
-    extra = milli((root.get("extra") or {}).get("cpu", 0))
-    return TreeView(None, extra + sum(leaf["nominal"] for leaf in leaves.values()), leaves)
+            most = {flavor: 0 if queue.get("hard") else amount(queue, "borrowing_limit", flavor) for flavor in flavors}
+            leaves[queue["name"]] = {
+                **queue,
+                "nominal": {flavor: milli(amount(queue, "nominal", flavor) or 0) for flavor in flavors},
+                "most": {flavor: milli(limit) for flavor, limit in most.items() if limit is not None},
+            }
+    top = next(queue for queue in queues if not queue.get("parent"))
+    root = {
+        flavor: milli(amount(top, "extra", flavor) or 0) + sum(leaf["nominal"][flavor] for leaf in leaves.values())
+        for flavor in flavors
+    }
+    return TreeView(None, root, leaves, flavors)
 
 
 def milli(amount: t.Any) -> int:
@@ -233,10 +273,27 @@ def charged_in(text: str | None) -> str | None:
     return None
 
 
-def reserved_in(text: str | None) -> int:
-    """What a state says is reserved."""
+def flavors_in(text: str | None) -> Object:
+    """The flavors of podsets that a state names."""
+    charged = json.loads(text or "{}").get("charged") or ()
+    return next((item.get("flavors") or {} for item in charged if item["tree"] == TREE), {})
+
+
+def reserved_in(text: str | None) -> dict[str, int]:
+    """What a state says is reserved, by podset."""
     podsets = json.loads(text or "{}").get("reserved") or ()
-    return sum(item["count"] * milli(item["requests"].get("cpu", 0)) for item in podsets)
+    return {item["name"]: item["count"] * milli(item["requests"].get("cpu", 0)) for item in podsets}
+
+
+def by_flavor(view: TreeView, text: str | None, leaf: str | None, living: int = 0) -> collections.Counter[str]:
+    """What a state reserves in the flavors of a tree, and no less than what lives; a leaf that is gone had none."""
+    named = flavors_in(text) if charged_in(text) == leaf else {}
+    known = {podset: flavor for podset, flavor in named.items() if flavor in view.flavors}
+    found: collections.Counter[str] = collections.Counter()
+    for podset, amount in reserved_in(text).items():
+        found[known.get(podset, view.flavors[0])] += amount
+    found[next(iter(known.values()), view.flavors[0])] += max(0, living - sum(found.values()))
+    return found
 
 
 class QuotaReplay:
@@ -312,37 +369,40 @@ class QuotaReplay:
             return view.word is None
         if message.endswith("is drained"):
             return bool(found.get("stop") == "drain")
-        return f"/{leaf} " in message or self.used(view)[leaf] > found["nominal"]
+        return f"/{leaf} " in message or view.exceeds_nominal(self.used(view), str(leaf))
 
-    def used(self, view: TreeView, but: str | None = None) -> collections.Counter[str | None]:
-        """What is used of each leaf of a tree, but for one gang."""
-        used: collections.Counter[str | None] = collections.Counter()
+    def used(self, view: TreeView, but: str | None = None, *, at_most: bool = False) -> Used:
+        """What is used of each leaf of a tree, by flavor, but for one gang.
+
+        At most is what dispatchers count: they do not know the flavors of pods whose records are gone.
+        """
+        used: Used = collections.Counter()
         for uid in {*self._records, *(gang_of(pod) for pod in self._pods.values())}:
             if uid != but:
-                leaf, amount = self._use_of(view, uid)
-                used[leaf] += amount
+                leaf, amounts = self._use_of(view, uid, at_most)
+                used.update({(leaf, flavor): amount for flavor, amount in amounts.items()})
         return used
 
-    def _use_of(self, view: TreeView, uid: str) -> tuple[str | None, int]:
-        """Whose quota a gang uses, and how much."""
+    def _use_of(self, view: TreeView, uid: str, at_most: bool) -> tuple[str | None, t.Mapping[str, int]]:
+        """Whose quota a gang uses, and how much of each flavor."""
         record = self._records.get(uid)
         pods = [pod for pod in self._pods.values() if gang_of(pod) == uid]
         living = sum(_cpu(pod) for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed"))
         text = None if record is None else state_text_of(record)
         phase = json.loads(text or "{}").get("phase", "queued")
-        amount = living
         ticket = self._begun.get(uid, (None, 0.0))[0]
-        if record is not None and phase in STARTED:
-            amount = max(living, reserved_in(text))
-        elif record is not None and phase == "queued" and any(gang_of(job) == uid for job in self._jobs.values()):
-            text = None if ticket is None else ticket["data"].get("state")
-            amount = max(living, reserved_in(text))
-        elif pods:
-            return self._leaf_left(view, pods[0]), living
+        told = None if ticket is None else ticket["data"].get("state")
+        if record is not None and phase == "queued" and any(gang_of(job) == uid for job in self._jobs.values()):
+            text = told
+        elif (record is None or phase not in STARTED) and pods:
+            usual = next((flavor for flavor in flavors_in(told).values() if flavor in view.flavors), view.flavors[0])
+            return self._leaf_left(view, pods[0]), dict.fromkeys(view.flavors if at_most else (usual,), living)
+        elif record is None or phase not in STARTED:
+            return None, {}
         leaf = charged_in(text)
         if leaf not in view.leaves:
             leaf = view.leaf_of(*self._wishes[uid].last)
-        return leaf, amount
+        return leaf, by_flavor(view, text, leaf, living)
 
     def _leaf_left(self, view: TreeView, pod: Object) -> str | None:
         """Whose quota a pod uses whose record is gone: that of the queue in its label, if it is for its namespace."""
@@ -372,7 +432,7 @@ class QuotaReplay:
         if not any(view.leaf_of(*wish) == leaf and view.admits(leaf, wish.namespace) for wish in wishes):
             return f"{wishes[-1]} gives no right to {leaf}"
         used = self.used(view, but=uid)
-        used[leaf] += reserved_in(text)
+        used.update({(leaf, flavor): amount for flavor, amount in by_flavor(view, text, leaf).items()})
         return None if leaf is None else view.excess(used, leaf)
 
     def fits_now(self, uid: str, cpu: int) -> bool:
@@ -383,9 +443,10 @@ class QuotaReplay:
         leaf = view.leaf_of(*wish)
         if leaf is None or not view.admits(leaf, wish.namespace):
             return False
-        used = self.used(view, but=uid)
-        used[leaf] += cpu
-        return view.excess(used, leaf) is None
+        used = self.used(view, but=uid, at_most=True)
+        return any(
+            view.excess(used + collections.Counter({(leaf, flavor): cpu}), leaf) is None for flavor in view.flavors
+        )
 
     @property
     def in_force(self) -> bool:

@@ -331,7 +331,8 @@ class Course:
             return
         uid = self.chance.choice([*[record.uid for record in self.waiting()], "unseen"])
         podsets = declared_podsets([{"name": uid, "count": 2, "requests": {"cpu": "1"}}], namespace="a")
-        self.promises = {uid: Outstanding(Gang(uid, "a", tuple(podsets)), {uid: 2})}
+        flavors = {"default": {uid: "f0"}} if self.chance.random() < 0.5 else {}
+        self.promises = {uid: Outstanding(Gang(uid, "a", tuple(podsets)), {uid: 2}, flavors=flavors)}
 
     def learn(self) -> None:
         """Earlier runs tell how long gangs take."""
@@ -404,7 +405,24 @@ def draw_tree(chance: random.Random, name: str) -> QuotaTree:
     queues[2]["default"] = True
     queues[3]["namespaces"] = ["b"]
     settings = {"min_run_time": chance.choice((0, 0, 30, 600)), "max_evictions": chance.choice((1, 2, 10))}
-    return read_tree(name, {"queues": queues, "settings": {**settings, "nominate_timeout": chance.choice((10, 300))}})
+    settings["nominate_timeout"] = chance.choice((10, 300))
+    flavors = draw_flavors(chance, queues) if chance.random() < 0.4 else []
+    return read_tree(name, {"queues": queues, "flavors": flavors, "settings": settings})
+
+
+def draw_flavors(chance: random.Random, queues: t.Sequence[Object]) -> list[Object]:
+    """Kinds of nodes, some for all; what queues have is shared out among them."""
+    labels: list[Object] = [{"disk": "ssd"}, {"disk": "hdd"}, {"zone": "a"}, {}]
+    drawn = chance.sample(labels, chance.randint(1, 3))
+    flavors = [{"name": f"f{number}", "node_labels": found} for number, found in enumerate(drawn)]
+    if chance.random() < 0.3:
+        flavors[0]["tolerations"] = [{"operator": "Exists"}]
+    for queue in queues:
+        for key in ("nominal", "borrowing_limit"):
+            if key in queue:
+                given = chance.sample(flavors, chance.randint(1, len(flavors)))
+                queue[key] = {flavor["name"]: dict(queue[key]) for flavor in given}
+    return flavors
 
 
 def config_map(name: str) -> Object:

@@ -41,7 +41,19 @@ def draw_tree(chance: random.Random) -> QuotaTree:
             queue["stop"] = chance.choice(("hold", "drain"))
         queues.append(queue)
     settings = {"min_run_time": chance.choice((0, 0, 300)), "max_evictions": chance.choice((6, 10))}
-    return read_tree("default", {"queues": queues, "settings": settings})
+    flavors = draw_flavors(chance, queues) if chance.random() < 0.4 else []
+    return read_tree("default", {"queues": queues, "flavors": flavors, "settings": settings})
+
+
+def draw_flavors(chance: random.Random, queues: list[Object]) -> list[Object]:
+    """Each node a kind of its own, or one for all nodes; what queues have is that much of some kinds."""
+    labels = chance.sample([{cases.HOSTNAME: "p-n0"}, {cases.HOSTNAME: "p-n1"}, {}], 2)
+    flavors = [{"name": f"f{number}", "node_labels": found} for number, found in enumerate(labels)]
+    for queue in queues:
+        for key in [name for name in ("nominal", "extra", "borrowing_limit") if name in queue]:
+            given = chance.choice((("f0",), ("f1",), ("f0", "f1")))
+            queue[key] = {name: dict(queue[key]) for name in given}
+    return flavors
 
 
 def store(stage: MemoryStage, tree: QuotaTree | None) -> None:

@@ -60,12 +60,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import kinds_of
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import DEFAULT_TREE
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
     demand_of,
     promise_of,
     reserved_of,
+    started_gang,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import Advance
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
@@ -411,7 +413,7 @@ def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
     if rehearsal is None or now - rehearsal.at > REHEARSAL_SECONDS:
         return False
     same = rehearsal.resource_version == choice.record.resource_version
-    return same and rehearsal.steering == _steering(choice)
+    return same and (rehearsal.steering, rehearsal.kinds) == (_steering(choice), kinds_of(choice.charged))
 
 
 def _rehearse(cycle: Cycle, choice: Choice) -> None:
@@ -420,7 +422,7 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
 
     def rehearse(record: Record) -> None:
         """Nothing is written unless the gang can never be started as it is."""
-        plan = session.memory.plan(record, choice.verdict.steering)
+        plan = session.memory.plan(record, choice.verdict.steering, choice.charged)
         grant = _grant(choice, session.lease.next_write_id())
         try:
             outcome = session.engine.dry_run(record, plan, grant)
@@ -436,7 +438,8 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
         elif record.spec is not None:
             session.allowed_shapes.add(record.spec)
         at, delay = session.client.clock(), outcome.delay or (None, "")
-        session.rehearsals[record.uid] = Rehearsal(record.resource_version, _steering(choice), at, *delay)
+        where = _steering(choice), kinds_of(choice.charged)
+        session.rehearsals[record.uid] = Rehearsal(record.resource_version, *where, at, *delay)
 
     cycle.carry_out(choice.record, rehearse)
 
@@ -605,15 +608,15 @@ def _entry_and_demand(cycle: Cycle, item: Choice | Stop, keys: LabelKeys) -> tup
     entry = _entry(cycle, item.record, "start")
     # What a start is charged to, whatever its record says when others read of it.
     queue = next((charge.queue for charge in item.charged if charge.tree == DEFAULT_TREE), entry.queue)
-    return dataclasses.replace(entry, queue=queue), promise_of(item.gang, item.verdict.steering, keys)
+    return dataclasses.replace(entry, queue=queue), promise_of(item.gang, item.verdict.steering, keys, item.charged)
 
 
 def _old_entry_and_demand(cycle: Cycle, record: Record, gang: Gang, keys: LabelKeys) -> tuple[Entry, Demand]:
     """The same for a gang that was started before, under this Lease or another."""
     patience = math.ceil(usual_patience(cycle.session.options))
     entry = dataclasses.replace(_entry(cycle, record, "start"), at=int(began(record)), patience=patience)
-    steering = record.state.steering if record.state is not None else {}
-    return entry, promise_of(demand_of(record, gang), steering, keys)
+    steering, charged = (record.state.steering, record.state.charged) if record.state is not None else ({}, ())
+    return entry, promise_of(started_gang(demand_of(record, gang), charged), steering, keys, charged)
 
 
 def _steering(choice: Choice) -> dict[str, tuple[str, ...]]:
@@ -651,7 +654,7 @@ def _start(cycle: Cycle, batch: str, item: Choice) -> None:
         """All of it, or as far as it can be done without waiting."""
         session = cycle.session
         try:
-            started = session.engine.submit(record, session.memory.plan(record, grant.steering), grant)
+            started = session.engine.submit(record, session.memory.plan(record, grant.steering, grant.charged), grant)
             # The status of an AppWrapper is written after its state, and its users wait for it.
             wait = session.defers and record.store == "configmap"
             return cycle.save(started) if started.unsaved and not wait else started

@@ -39,9 +39,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Fo
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Kinds
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED, STARTED, STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import kinds_of
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, read_time
@@ -95,8 +97,9 @@ class _Preview:
         self._options = options
         self._memory = Memory()
         self._identity = identity_of(client, options)
-        # What dry runs showed by record, with the steering they were made for, and why gangs were refused for good.
-        self._shown: dict[str, tuple[Steering, DryRun]] = {}
+        # What dry runs showed by record, with the steering and flavors they were made for, and why gangs were refused
+        # for good.
+        self._shown: dict[str, tuple[Steering, Kinds, DryRun]] = {}
         self.failed: dict[str, str] = {}
         # Gangs that a cycle would leave alone, since the server does not tell whether their tickets exist.
         self._doubtful: set[str] = set()
@@ -175,10 +178,14 @@ class _Preview:
     def _tried(self, choices: Sequence[Choice]) -> tuple[tuple[Choice, ...], bool]:
         """The choices after dry runs of those that are chosen, and whether one of these has to wait after all."""
         chosen = [item for item in choices if item.chosen]
-        fresh = [item for item in chosen if self._shown.get(item.record.uid, (None,))[0] != item.verdict.steering]
+        fresh = [
+            item
+            for item in chosen
+            if self._shown.get(item.record.uid, ())[:2] != (item.verdict.steering, kinds_of(item.charged))
+        ]
         outcomes = parallel([partial(self._dry_run, item) for item in fresh])
         for item, outcome in zip(fresh, outcomes, strict=True):
-            self._shown[item.record.uid] = item.verdict.steering, outcome
+            self._shown[item.record.uid] = item.verdict.steering, kinds_of(item.charged), outcome
             if outcome.failure is not None:
                 self.failed[item.record.uid] = outcome.failure
             elif outcome.delay is not None:
@@ -186,7 +193,7 @@ class _Preview:
         kept: list[Choice] = []
         delayed = False
         for item in choices:
-            outcome = self._shown[item.record.uid][1] if item.chosen else DryRun()
+            outcome = self._shown[item.record.uid][2] if item.chosen else DryRun()
             if outcome.failure is None:
                 delayed = delayed or outcome.delay is not None
                 kept.append(item if outcome.delay is None else item.postponed(*outcome.delay))
@@ -200,7 +207,8 @@ class _Preview:
         except BadInput as error:
             return DryRun(Refusal("failed", REFUSED, str(error)))
         try:
-            placed = address_objects(self._client, self._memory.plan(record, choice.verdict.steering))
+            plan = self._memory.plan(record, choice.verdict.steering, choice.charged)
+            placed = address_objects(self._client, plan)
         except KubeError as error:
             return DryRun(Refusal("requeue", API_TROUBLE, str(error)))
         if isinstance(placed, Refusal):

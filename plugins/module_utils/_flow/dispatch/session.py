@@ -31,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Kinds
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text, read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, as_stored, with_unsaved
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
@@ -301,10 +302,11 @@ def shape_of(spec: GangSpec) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What the dry run of a gang showed; it holds for this version of the record and this steering only."""
+    """What the dry run of a gang showed; it holds for this version of the record, this steering and these kinds."""
 
     resource_version: str
     steering: dict[str, tuple[str, ...]]
+    kinds: Kinds
     at: float
     reason: str | None = None
     message: str = ""

@@ -25,8 +25,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reachable_podsets
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.advice import with_advice
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import judge_all, place_waiting_pods
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 
@@ -35,6 +37,9 @@ class Completion(t.Protocol):
 
     def prepare(self) -> None:
         """Read what it needs."""
+
+    def confine(self, gang: Gang, reachable: t.Collection[str], room: Room, taken: QuotaUse) -> Gang:
+        """The gang as it would be started; reachable are the podsets whose templates can be changed."""
 
     def __call__(self, gang: Gang, verdict: Verdict, /) -> Verdict: ...
 
@@ -86,7 +91,10 @@ def answer_fit(
     started = time.perf_counter()
     # One walk of the garbage collector over a large snapshot takes longer than most decisions.
     with without_gc():
-        verdicts = decide(reading.snapshot, gangs, cumulative=cumulative, advice=advice, complete=complete)
+        reachable = [reachable_podsets(request) for request in requests] if complete is not None else []
+        verdicts = decide(
+            reading.snapshot, gangs, cumulative=cumulative, advice=advice, complete=complete, reachable=reachable
+        )
     return FitAnswer(tuple(verdicts), reading, time.perf_counter() - started)
 
 
@@ -102,8 +110,12 @@ def decide(
     cumulative: bool,
     advice: bool,
     complete: Completion | None = None,
+    reachable: t.Sequence[t.Collection[str]] = (),
 ) -> list[Verdict]:
-    """Judge gangs against a snapshot; pods that await the scheduler come first."""
+    """Judge gangs against a snapshot; pods that await the scheduler come first.
+
+    reachable are the podsets of each gang whose templates can be changed, where others have something to say.
+    """
     room = Room(snapshot)
     place_waiting_pods(room, gangs)
     advise = with_advice if advice else _as_it_is
@@ -112,7 +124,13 @@ def decide(
         advised = advise(room, gang, verdict)
         return advised if complete is None else complete(gang, advised)
 
-    return judge_all(room, gangs, cumulative=cumulative, finish=finish)
+    if complete is None:
+        return judge_all(room, gangs, cumulative=cumulative, finish=finish)
+
+    def confine(place: int, taken: QuotaUse) -> Gang:
+        return complete.confine(gangs[place], reachable[place], room, taken)
+
+    return judge_all(room, gangs, cumulative=cumulative, finish=finish, confine=confine)
 
 
 def _as_it_is(room: Room, gang: Gang, verdict: Verdict) -> Verdict:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import gang_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource, read_gang
@@ -32,13 +33,18 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict, verdict_text
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import NO_FLAVOR, QuotaAmounts, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.nearest import nearest_hint, unknown_name
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import quantity_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import demand_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
+    demand_of,
+    reachable_podsets,
+    spec_of,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import judge
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import has_nodes, judge
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
     charged_leaf,
@@ -101,7 +107,8 @@ def answer_record(client: KubeClient, view: QuotaView, record: Record) -> tuple[
         raise BadInput("read", f"the gang {known.key}", problem or known.unreadable)
     snapshot = read_snapshot(client, needs_of([rough]), pods=False).snapshot
     gang = memory.size(known, snapshot)[0] or rough
-    verdict = quota_verdict(client, view, demand_of(known, gang), snapshot, lambda tree: queue_named_by(tree, known))
+    asked, reachable = demand_of(known, gang), reachable_podsets(spec_of(known))
+    verdict = quota_verdict(client, view, asked, snapshot, lambda tree: queue_named_by(tree, known), reachable)
     return {**data, **_verdict_data(verdict)}, snapshot
 
 
@@ -114,7 +121,8 @@ def answer_request(
     if request.namespace not in snapshot.namespaces:
         require_namespace(client, request.namespace)
     gang = gang_of(request, snapshot)
-    verdict = quota_verdict(client, view, gang, snapshot, lambda tree: naming_of(tree, queue))
+    reachable = reachable_podsets(request)
+    verdict = quota_verdict(client, view, gang, snapshot, lambda tree: naming_of(tree, queue), reachable)
     data: Data = {"name": gang.name, "namespace": gang.namespace, "phase": None, "user": None, "charged": []}
     return {**data, **_verdict_data(verdict), "as_of": view.as_of}, snapshot
 
@@ -124,11 +132,27 @@ def naming_of(tree: QuotaTree, queue: str | None) -> str | None:
     return queue if queue in tree.by_name else named_queue(tree, {}, queue)
 
 
-def quota_verdict(client: KubeClient, view: QuotaView, gang: Gang, snapshot: Snapshot, naming: Naming) -> Verdict:
-    """The verdict of quota tree and namespace; nodes are not looked at, so that what fits is not proven to find any."""
+def quota_verdict(
+    client: KubeClient,
+    view: QuotaView,
+    gang: Gang,
+    snapshot: Snapshot,
+    naming: Naming,
+    reachable: t.Collection[str],
+) -> Verdict:
+    """The verdict of quota tree and namespace; nodes are not looked at, so that what fits is not proven to find any.
+
+    Flavors without nodes are left out all the same. reachable are the podsets whose templates can be changed.
+    """
     said = judge(Room(dataclasses.replace(snapshot, nodes=(), pods=(), nodes_visible=False)), gang)
     told = dataclasses.replace(said, not_modelled=())
-    layer, advice = with_labels(client, view, gang.namespace).layer(naming, gang.namespace, gang.podsets)
+    view = with_labels(client, view, gang.namespace)
+    ways = view.ways(naming, gang, reachable, partial(has_nodes, Room(snapshot)))
+    layer: QuotaLayer | None
+    if ways is None:
+        layer, advice = view.layer(naming, gang.namespace, gang.podsets)
+    else:
+        layer, advice = view.told(ways.first.layer, gang)
     if layer is None:
         return told
     verdict = dataclasses.replace(told.with_quota(layer), advice=advice)
@@ -169,6 +193,8 @@ def _charges(view: QuotaView, record: Record) -> t.Iterator[tuple[str, QuotaTree
         if tree is None or seen.charged is None:
             continue
         leaf, flavors = charged_leaf(seen.charged.usage, record, view.use.namespace_labels)
+        if holders is not None and record.uid in holders.promises:
+            flavors = holders.promises[record.uid].flavors.get(tree.name, flavors)
         started = holders is not None and (record.phase in STARTED_PHASES or record.uid in holders.promises)
         demands = holders.used_by(record) if holders is not None and started else {}
         yield tree.name, tree, leaf, charged_amounts(tree, demands, known_flavors(tree, flavors))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.question import naming_of, with_labels
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.view import NO_VIEW, Naming, read_view
@@ -20,9 +21,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import quota_lines
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, quota_lines
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import demand_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import Settled, Way, settle
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import has_nodes, judge
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import queue_named_by
 
 Data = dict[str, t.Any]
@@ -41,16 +47,38 @@ class QuotaCompletion:
         self._cumulative = cumulative
         self._advice = advice
         self._view = NO_VIEW
+        # The way to start the gang that is asked about, where trees have flavors.
+        self._settled: Settled | None = None
 
     def prepare(self) -> None:
         """Read all trees and what is used of them; who may not read them knows of none, like a dispatcher."""
         with contextlib.suppress(Forbidden, NotFound):
             self._view = read_view(self._client, self._lease)
 
+    def confine(self, gang: Gang, reachable: Collection[str], room: Room, taken: QuotaUse) -> Gang:
+        """The gang confined to the nodes of the flavors that a dispatcher would give it."""
+        self._view = with_labels(self._client, self._view, gang.namespace)
+        ways = self._view.ways(self._naming, gang, reachable, partial(has_nodes, room))
+        self._settled = None
+        if ways is None:
+            return gang
+
+        def ask(way: Way, _hold: bool) -> Verdict:
+            return judge(room, way.gang, taken)
+
+        self._settled = settle(ways, ways.fitting(lambda _layer: True), ask)
+        return self._settled.way.gang
+
     def __call__(self, gang: Gang, verdict: Verdict) -> Verdict:
         """The verdict with what the trees say to the gang; they come before reasons to wait for nodes."""
-        self._view = view = with_labels(self._client, self._view, gang.namespace)
-        layer, advice = view.layer(lambda tree: naming_of(tree, self._queue), gang.namespace, gang.podsets)
+        view, settled = self._view, self._settled
+        layer: QuotaLayer | None
+        if settled is not None:
+            layer, advice = view.told(settled.way.layer, gang)
+            if settled.unreached:
+                verdict = verdict.held_back("flavor_unreachable", settled.unreached)
+        else:
+            layer, advice = view.layer(self._naming, gang.namespace, gang.podsets)
         if layer is None:
             return verdict
         told = verdict.with_quota(layer)
@@ -63,6 +91,9 @@ class QuotaCompletion:
                 if standing.leaf is not None and found is not None:
                     found.usage.charge(standing.leaf, standing.amounts)
         return told
+
+    def _naming(self, tree: QuotaTree) -> str | None:
+        return naming_of(tree, self._queue)
 
     def as_result(self) -> dict[str, t.Any]:
         """The key of a result that tells of which moment published amounts are; none where all was counted now."""

@@ -11,7 +11,8 @@ Where the records of all namespaces may not be listed, the amounts count that th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.reading import (
     NO_USE,
@@ -21,15 +22,22 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.reading im
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Advice
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
+    FlavoredGang,
+    HasNodes,
+    Ways,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.advice import quota_advice
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import ChargedTree
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import podset_demands
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota, with_numbers
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import find_leaf
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.published import charged_by_status
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_status import read_status
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import (
@@ -93,6 +101,30 @@ class QuotaView:
             if item.charged is not None and item.stored.tree is not None and item.stored.tree.counted_by == "embedded":
                 advice += quota_advice(item.charged.usage, standing, podsets, namespace, labels)
         return QuotaLayer(tuple(standings)), tuple(advice)
+
+    def ways(self, naming: Naming, gang: Gang, reachable: Collection[str], has_nodes: HasNodes) -> Ways | None:
+        """The ways to start a gang where trees have flavors; None where none has, or a tree has no queue for it."""
+        labels = self.use.namespace_labels.get(gang.namespace)
+        leaves = []
+        for item in self.trees:
+            tree = item.stored.tree
+            if tree is None or tree.counted_by != "embedded" or item.charged is None:
+                return None
+            choice = find_leaf(tree, naming(tree), gang.namespace, labels)
+            if choice.leaf is None or choice.reason is not None:
+                return None
+            leaves.append((item.charged.usage, choice.leaf.name))
+        if not any(usage.tree.flavors for usage, _leaf in leaves):
+            return None
+        return Ways(FlavoredGang(gang, [usage.tree for usage, _leaf in leaves], reachable), leaves, has_nodes)
+
+    def told(self, layer: QuotaLayer, gang: Gang) -> tuple[QuotaLayer, tuple[Advice, ...]]:
+        """A way to start a gang with the numbers of its queues, and what would help it."""
+        labels = self.use.namespace_labels.get(gang.namespace)
+        usages = {item.stored.name: item.charged.usage for item in self.trees if item.charged is not None}
+        standings = [with_numbers(usages[item.tree], item) for item in layer.standings]
+        advice = [quota_advice(usages[item.tree], item, gang.podsets, gang.namespace, labels) for item in standings]
+        return QuotaLayer(tuple(standings)), tuple(itertools.chain(*advice))
 
 
 NO_VIEW = QuotaView((), NO_USE)

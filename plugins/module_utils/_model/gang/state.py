@@ -137,7 +137,7 @@ _KEYS = (
     "packed",
 )
 # What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
-_LONG = ("reserved", "observed", "steering")
+_LONG = ("reserved", "observed", "steering", "charged")
 _PACKED = "packed"
 # Anybody can write an annotation that is short and unpacks to gigabytes.
 _UNPACKED_BYTES = 8 * 1024 * 1024
@@ -366,7 +366,7 @@ def _state_data(state: GangState) -> Data:
 def _packed_data(state: GangState) -> Data:
     """The same with what grows with the podsets in one packed text."""
     data = _state_data(state)
-    packed = zlib.compress(_json({key: data.pop(key) for key in _LONG}).encode(), 9)
+    packed = zlib.compress(_json({key: data.pop(key) for key in _LONG if key in data}).encode(), 9)
     return {**data, _PACKED: base64.b64encode(packed).decode()}
 
 

@@ -17,6 +17,7 @@ import re
 import typing as t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STATE_ANNOTATION,
@@ -275,14 +276,14 @@ def _planned(spec: GangSpec, obj: Data, index: int, record_uid: str, attempt: in
     return PlannedObject(index, obj, key, keep)
 
 
-def named_templates(spec: GangSpec) -> Iterator[PodSet]:
+def named_templates(spec: GangRequest) -> Iterator[PodSet]:
     """The podsets whose template lies inside an object and has a name that counts in the gang's demand."""
     for podset, name in _reachable_templates(spec):
         if name is not None:
             yield dataclasses.replace(podset, name=name)
 
 
-def _reachable_templates(spec: GangSpec) -> Iterator[tuple[PodSet, str | None]]:
+def _reachable_templates(spec: GangRequest) -> Iterator[tuple[PodSet, str | None]]:
     """The podsets whose template lies inside an object, each with its name in the gang's demand.
 
     Where podsets are declared, theirs are the names that count: equal names are taken, else the order if there are as

@@ -36,6 +36,7 @@ QUOTA_REASONS = {
     "nominated": "others are evicted for it, and what they free is held for it",
     "quota_unreadable": "the quota tree cannot be read, so nothing of it starts",
     "quota_not_visible": "not all that is used of the quota tree may be seen",
+    "flavor_unreachable": "its pods cannot be confined to the nodes of any flavor",
 }
 _AMOUNTS = ("nominal", "used", "borrowed", "lent", "headroom", "short")
 
@@ -60,6 +61,12 @@ class QuotaStanding:
     short: QuotaAmounts = dataclasses.field(default_factory=dict)
     levels: tuple[QueueLevel, ...] = ()
     borrowers: tuple[QueueLevel, ...] = ()
+
+    def with_podsets(self, names: t.Sequence[str]) -> QuotaStanding:
+        """The same with other names of podsets, in their order."""
+        if len(self.flavors) != len(names):
+            return self
+        return dataclasses.replace(self, flavors=dict(zip(names, self.flavors.values(), strict=True)))
 
     def as_dict(self) -> Data:
         """Plain values for results."""
@@ -97,6 +104,12 @@ class QuotaLayer:
     def borrows(self) -> bool:
         """Whether a start borrows in any tree."""
         return any(item.borrows for item in self.standings)
+
+    def with_podsets(self, names: t.Sequence[str]) -> QuotaLayer:
+        """The same for a gang whose podsets are called like this, in the order of those that it was said of."""
+        if all(not item.flavors or list(item.flavors) == list(names) for item in self.standings):
+            return self
+        return QuotaLayer(tuple(item.with_podsets(names) for item in self.standings))
 
     @property
     def short(self) -> dict[str, int]:

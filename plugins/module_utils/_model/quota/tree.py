@@ -61,6 +61,11 @@ class QuotaFlavor:
     tolerations: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
 
+    @property
+    def confines(self) -> bool:
+        """Whether pods charged to it differ from what their user wrote."""
+        return bool(self.node_labels or self.tolerations)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UserLimits:

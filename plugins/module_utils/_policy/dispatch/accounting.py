@@ -54,7 +54,7 @@ class Outstanding:
     """Pods of a gang that have no node yet: so many per podset, confined to hosts where it was steered.
 
     existing says how many of them exist already, waiting which those are, by namespace and name. queue is the one that
-    an open entry of the batch names.
+    an open entry of the batch names, flavors are those of podsets, by tree, as far as the entry tells them.
     """
 
     gang: Gang
@@ -63,6 +63,7 @@ class Outstanding:
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     waiting: frozenset[tuple[str, str]] = frozenset()
     queue: str | None = None
+    flavors: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
 
 
 def index_pods(pods: Iterable[GangPod], parents: Mapping[str, Sequence[str]] | None = None) -> PodIndex:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from collections.abc import Iterable
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import made_of
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
     Gang,
     confined,
+    gang_of_kinds,
     sized_podsets,
     steer_objects,
 )
@@ -28,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge, kinds_of
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import raised
@@ -36,9 +39,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 Data = dict[str, t.Any]
 Steering = t.Mapping[str, t.Sequence[str]]
 
+# What a podset of a batch is charged to, by tree: the flavors of its start.
+FLAVORS_KEY = "flavors"
 # More than this is not kept of what one gang was promised, unless its sizes alone take more.
 PROMISE_BYTES = 16 * 1024
-_SIZES = ("name", "count", "requests")
+_SIZES = ("name", "count", "requests", FLAVORS_KEY)
 
 
 def spec_of(record: Record) -> GangSpec:
@@ -70,15 +75,25 @@ def reserved_of(gang: Gang) -> tuple[Data, ...]:
     return reserved_sizes(gang.podsets)
 
 
-def promise_of(gang: Gang, steering: Steering, keys: LabelKeys) -> tuple[Data, ...]:
-    """A gang's demand as a batch keeps it: besides the sizes whatever decides which nodes will do.
+def started_gang(gang: Gang, charged: Iterable[Charge]) -> Gang:
+    """A gang as its objects were created: confined to nodes of the flavors that it was charged to."""
+    kinds = kinds_of(charged)
+    return gang_of_kinds(gang, kinds) if kinds else gang
+
+
+def promise_of(gang: Gang, steering: Steering, keys: LabelKeys, charged: Iterable[Charge] = ()) -> tuple[Data, ...]:
+    """A gang's demand as a batch keeps it: besides the sizes whatever decides which nodes will do, and its flavors.
 
     Whoever holds the Lease next may be allowed to read the batch, but not the record. keys are those of labels that
     rules of other pods ask for. Of very long rules only the sizes are kept: all gangs under way share the batch.
     """
     promise = tuple(_promised(confined(podset, steering.get(podset.name)), keys) for podset in gang.podsets)
+    for charge in charged:
+        for item in promise:
+            if item["name"] in charge.flavors:
+                item.setdefault(FLAVORS_KEY, {})[charge.tree] = charge.flavors[item["name"]]
     long = len(canonical_json(promise)) > PROMISE_BYTES
-    return tuple({key: item[key] for key in _SIZES} for item in promise) if long else promise
+    return tuple({key: item[key] for key in _SIZES if key in item} for item in promise) if long else promise
 
 
 def _promised(podset: PodSet, keys: LabelKeys) -> Data:
@@ -96,16 +111,25 @@ def _promised(podset: PodSet, keys: LabelKeys) -> Data:
     return promised
 
 
-def steered_plan(record: Record, plan: Plan, steering: Steering) -> Plan:
-    """The objects of an attempt, confined to the nodes that the verdict names; the same for whoever carries it out."""
-    if not steering:
+def steered_plan(record: Record, plan: Plan, steering: Steering, charged: Iterable[Charge] = ()) -> Plan:
+    """The objects of an attempt, confined to the nodes that the verdict names; the same for whoever carries it out.
+
+    charged tells the flavors of podsets, whose nodes they are confined to as well.
+    """
+    kinds = kinds_of(charged)
+    if not steering and not kinds:
         return plan
     spec = spec_of(record)
     named = Gang(record.name, spec.namespace, tuple(named_templates(spec)))
-    objects = steer_objects([item.object for item in plan], named, steering)
+    objects = steer_objects([item.object for item in plan], named, steering, kinds)
     return tuple(dataclasses.replace(item, object=obj) for item, obj in zip(plan, objects, strict=True))
 
 
 def steerable(record: Record, steering: Steering) -> bool:
     """Whether each podset to be steered has a template in the gang's objects that can carry the affinity."""
-    return not steering or set(steering) <= {podset.name for podset in named_templates(spec_of(record))}
+    return not steering or set(steering) <= reachable_podsets(spec_of(record))
+
+
+def reachable_podsets(request: GangRequest) -> frozenset[str]:
+    """The podsets that have a template in the gang's objects, to which something can be added."""
+    return frozenset(podset.name for podset in named_templates(request))

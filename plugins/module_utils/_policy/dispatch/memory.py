@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import sized_gang, steered_plan
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept
@@ -116,12 +117,15 @@ class Memory:
             known.deadlines = tuple(_deadlines(known.spec))
         return known.deadlines
 
-    def plan(self, record: Record, steering: Steering) -> Plan:
-        """The objects of the present attempt as they will be created; BadInput where the record cannot be read."""
+    def plan(self, record: Record, steering: Steering, charged: Iterable[Charge] = ()) -> Plan:
+        """The objects of the present attempt as they will be created; BadInput where the record cannot be read.
+
+        They are confined to the nodes of steering, and of the flavors that the start is charged to.
+        """
         known = self._of(record)
         if known is None:
             raise BadInput("read", f"the gang {record.key}", record.unreadable)
-        return steered_plan(record, _planned(record, known), steering)
+        return steered_plan(record, _planned(record, known), steering, charged)
 
     def watched_items(self, record: Record) -> Watched:
         """Kind and name of the items that tell how the present attempt is doing, by their place."""

@@ -27,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset imp
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import FLAVORS_KEY
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight, World
 
@@ -193,14 +194,14 @@ def promised_elsewhere(batch: Batch | None, records: Mapping[str, Record], world
         record = records.get(entry.uid)
         if entry.op != "start" or (record is not None and record.phase in STARTED_PHASES and entry.uid in world.gangs):
             continue
-        podsets = _podsets(batch, entry, world) if batch is not None else ()
-        promised[entry.uid] = _outstanding(entry, podsets, world)
+        podsets, flavors = (_podsets(batch, entry, world), _flavors(batch, entry)) if batch is not None else ((), {})
+        promised[entry.uid] = _outstanding(entry, podsets, world, flavors)
     return promised
 
 
 def _podsets(batch: Batch, entry: Entry, world: World) -> tuple[PodSet, ...]:
     """What an entry promises; where that cannot be understood, what its record asks for."""
-    demand = batch.demand_of(entry)
+    demand = [{key: value for key, value in item.items() if key != FLAVORS_KEY} for item in batch.demand_of(entry)]
     try:
         return tuple(declared_podsets(demand, namespace=entry.namespace)) if demand else ()
     except BadInput:
@@ -208,7 +209,19 @@ def _podsets(batch: Batch, entry: Entry, world: World) -> tuple[PodSet, ...]:
         return known.podsets if known is not None else ()
 
 
-def _outstanding(entry: Entry, podsets: tuple[PodSet, ...], world: World) -> Outstanding:
+def _flavors(batch: Batch, entry: Entry) -> dict[str, dict[str, str]]:
+    """The flavors that an entry names, by tree and podset."""
+    found: dict[str, dict[str, str]] = {}
+    for podset in batch.demand_of(entry):
+        told = podset.get(FLAVORS_KEY)
+        for tree, flavor in told.items() if isinstance(told, Mapping) else ():
+            found.setdefault(str(tree), {})[str(podset.get("name"))] = str(flavor)
+    return found
+
+
+def _outstanding(
+    entry: Entry, podsets: tuple[PodSet, ...], world: World, flavors: Mapping[str, Mapping[str, str]]
+) -> Outstanding:
     """The pods an entry promises, less those that have a node, and the objects of its record, if that can be read."""
     pods, known = world.pods.by_gang.get((entry.namespace, entry.uid), ()), world.gangs.get(entry.uid)
     bound = collections.Counter(pod.podset for pod in pods if pod.bound or pod.finished)
@@ -221,4 +234,5 @@ def _outstanding(entry: Entry, podsets: tuple[PodSet, ...], world: World) -> Out
         existing={name: min(count, exist[podset_label(name)]) for name, count in counts.items()},
         waiting=frozenset((pod.namespace, pod.name) for pod in unbound),
         queue=entry.queue,
+        flavors=flavors,
     )

@@ -56,6 +56,17 @@ def filter_nodes(room: Room, wish: Constraints) -> Filtered:
     return Filtered(tuple(allowed), dict(dropped))
 
 
+def could_stand(room: Room, wish: Constraints, requests: t.Mapping[str, int]) -> bool:
+    """Whether any node that takes pods now would take one like this if nothing else were there."""
+    taint_check = _TaintCheck(wish)
+    return any(
+        taint_check.reason(node) is None
+        and _selection_reason(node, wish) is None
+        and all(node.allocatable.get(name, 0) >= amount for name, amount in requests.items())
+        for node in room.nodes
+    )
+
+
 def _only_taints(room: Room, check: _TaintCheck) -> Filtered:
     """The short way for podsets that ask nothing of a node but resources."""
     reasons = [check.reason(node) for node in room.nodes]

@@ -25,7 +25,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraint
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import Resources
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import filter_nodes, rival_volumes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.filters import (
+    could_stand,
+    filter_nodes,
+    rival_volumes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
     QuotaUse,
     judge_namespace,
@@ -169,6 +173,14 @@ def read_wishes(gang: Gang, room: Room) -> tuple[tuple[PodSet, Constraints], ...
             )
         pairs.append((podset, wish))
     return tuple(pairs)
+
+
+def has_nodes(room: Room, podset: PodSet) -> bool:
+    """Whether there is a node that could take a pod of a podset; who sees no nodes leaves that to others."""
+    if not room.snapshot.nodes_visible:
+        return True
+    ((_podset, wish),) = read_wishes(Gang("", podset.namespace, (podset,)), room)
+    return could_stand(room, wish, podset.requests)
 
 
 def open_case(gang: Gang, room: Room, *, without_affinity: t.Collection[str] = ()) -> Case:
@@ -566,15 +578,22 @@ def _alike_pods(pods: t.Iterable[Pod]) -> list[list[Pod]]:
 
 
 def judge_all(
-    room: Room, gangs: t.Sequence[Gang], *, cumulative: bool, finish: t.Callable[[Room, Gang, Verdict], Verdict]
+    room: Room,
+    gangs: t.Sequence[Gang],
+    *,
+    cumulative: bool,
+    finish: t.Callable[[Room, Gang, Verdict], Verdict],
+    confine: t.Callable[[int, QuotaUse], Gang] | None = None,
 ) -> list[Verdict]:
     """Verdicts for many gangs: each alone, or one after the other with those that fit taking their place.
 
-    finish completes a verdict while the room is still as the gang found it (advice is worked out there).
+    finish completes a verdict while the room is still as the gang found it (advice is worked out there). confine gives
+    the gang of a place as it would be started.
     """
     verdicts = []
     taken: QuotaUse = {}
-    for gang in gangs:
+    for place, whole in enumerate(gangs):
+        gang = whole if confine is None else confine(place, taken)
         verdict = finish(room, gang, judge(room, gang, taken))
         verdicts.append(verdict)
         if cumulative and verdict.answer == "fits":

@@ -88,8 +88,9 @@ def at_least(demands: Demands, living: Mapping[str, int]) -> Demands:
 
 
 def known_flavors(tree: QuotaTree, flavors: Mapping[str, str]) -> dict[str, str]:
-    """The flavors of podsets that a tree still has."""
-    return {podset: flavor for podset, flavor in flavors.items() if flavor in tree.flavor_names}
+    """The flavors of podsets that a tree still has; what is more than reserved counts for the first of them."""
+    known = {podset: flavor for podset, flavor in flavors.items() if flavor in tree.flavor_names}
+    return {"": next(iter(known.values())), **known} if known else known
 
 
 def charged_leaf(usage: TreeUsage, record: Record, labels: NamespaceLabels) -> tuple[str | None, Mapping[str, str]]:

@@ -60,6 +60,17 @@ def charged_amounts(
     return amounts
 
 
+def most_amounts(
+    tree: QuotaTree, demands: Mapping[str, Mapping[str, int]], flavors: Mapping[str, str]
+) -> dict[FlavorResource, int]:
+    """The most that podsets can use of which not all flavors are known: without one each flavor may be used."""
+    amounts = charged_amounts(tree, {name: demands[name] for name in demands if name in flavors}, flavors)
+    for name, demand in demands.items():
+        for flavor in () if name in flavors else tree.flavor_names:
+            _add(amounts, flavored(tree, flavor, demand))
+    return amounts
+
+
 def assign_flavors(
     usage: TreeUsage, leaf: str, demands: Mapping[str, Mapping[str, int]], has_nodes: NodesOf | None = None
 ) -> FlavorAssignment:

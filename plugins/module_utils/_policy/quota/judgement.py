@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
@@ -59,6 +60,15 @@ def judge_quota(
         levels=found.levels,
         borrowers=borrowers(usage, leaf, found.short),
     )
+
+
+def with_numbers(usage: TreeUsage, said: QuotaStanding) -> QuotaStanding:
+    """What was said of a gang, with the numbers of its queues as they are by now."""
+    if said.leaf is None:
+        return said
+    found = usage.answer(said.leaf, said.amounts)
+    lending = borrowers(usage, said.leaf, found.short)
+    return dataclasses.replace(said, short=found.short, levels=found.levels, borrowers=lending)
 
 
 def borrowers(usage: TreeUsage, leaf: str, short: QuotaAmounts) -> tuple[QueueLevel, ...]:

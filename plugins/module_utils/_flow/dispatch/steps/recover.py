@@ -193,9 +193,9 @@ def plan_or_nothing(memory: Memory, record: Record) -> Plan | None:
 
     An error of ours counts as that: what was started can be found and taken back by its ticket.
     """
-    steering = record.state.steering if record.state is not None else {}
+    steering, charged = (record.state.steering, record.state.charged) if record.state is not None else ({}, ())
     try:
-        return memory.plan(record, steering)
+        return memory.plan(record, steering, charged)
     except Exception:  # noqa: BLE001 - the queue tells of it when the gang's turn comes again
         return None
 

@@ -75,7 +75,7 @@ def charge_all(
         seen = records.get(uid)
         named = seen.spec.queue if seen is not None and seen.spec is not None else None
         labels, user = ({}, None) if seen is None else (seen.labels, user_key(seen))
-        quotas.charge_promised(item.gang, item.queue or named, labels, user)
+        quotas.charge_promised(item.gang, item.queue or named, labels, user, item.flavors)
     for uid, namespace, queue, demand in left_demands(pods, charged):
         quotas.charge_left(uid, namespace, queue, demand)
 

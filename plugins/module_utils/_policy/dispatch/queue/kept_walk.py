@@ -267,7 +267,7 @@ class KeptQueue(Queue):
         spec, state = spec_of(record), record.state
         demand = self._demand(record)
         item = queued_gang(uid, spec, record.submitted, cap=self._priority_cap(record))
-        alike = kept.kinds.setdefault(self._memory.demand_class(record, demand, self._label_keys), len(kept.kinds))
+        alike = kept.kinds.setdefault(self._class_of(record, demand), len(kept.kinds))
         history = (spec.queue, name_prefix(spec.name))
         estimate = super()._estimate(record)
         notes = kept.waiting[uid] = WaitingNotes(
@@ -407,12 +407,12 @@ class KeptQueue(Queue):
         """Nothing is noted of the kind."""
         self._refusal = None
 
-    def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
+    def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable, *, hold: bool = True) -> Verdict:
         """The same; a refusal that names nothing of this gang's own is noted."""
         self._asked_for = alike
-        verdict = self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
-        if verdict.answer != "fits" and not verdict.space.problems:
-            self._refusal = verdict
+        verdict = super()._ask(item, gang, estimate, alike, hold=hold)
+        refused = verdict.answer != "fits" and not verdict.space.problems
+        self._refusal = verdict if refused else None
         return verdict
 
     def _start(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:

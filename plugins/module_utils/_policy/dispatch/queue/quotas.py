@@ -16,14 +16,23 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
+    NO_FLAVOR,
     QuotaAmounts,
     QuotaSettings,
     QuotaTree,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reachable_podsets, spec_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
+    FlavoredGang,
+    HasNodes,
+    Way,
+    Ways,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
     Demands,
     charged_leaf,
@@ -31,8 +40,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges 
     queue_named_by,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts, podset_demands
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import (
+    charged_amounts,
+    most_amounts,
+    podset_demands,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota, with_numbers
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
@@ -50,11 +63,15 @@ T = t.TypeVar("T")
 
 
 class Seat(t.NamedTuple):
-    """Where a gang belongs and what it asks for: its leaf and the amounts in each tree, and all as a key."""
+    """Where a gang belongs and what it asks for: its leaf and the amounts in each tree, and all as a key.
+
+    Where a tree has flavors, amounts are those of the first ones; what is charged depends on what is used.
+    """
 
     leaves: tuple[str | None, ...]
     amounts: tuple[QuotaAmounts, ...]
     key: Hashable
+    flavored: FlavoredGang | None = None
 
 
 class StartedGang(t.NamedTuple):
@@ -109,6 +126,10 @@ class Quotas:
         # What was said of gangs, by their seats: refusals stay, what fits does so until the next gang starts.
         self._refused: dict[Hashable, QuotaLayer] = {}
         self._fitting: dict[Hashable, QuotaLayer] = {}
+        # Whether any tree has flavors, and for pods of which size and rules there are nodes.
+        self.flavored = any(tree.flavors for tree in reading.trees)
+        self.node_check: HasNodes | None = None
+        self._nodes: dict[str, bool] = {}
 
     @property
     def entitlements(self) -> dict[str, Entitlements]:
@@ -132,8 +153,6 @@ class Quotas:
             choice = self._leaf(usage.tree, record)
             if choice.reason is not None:
                 return choice.reason, choice.detail
-            if usage.tree.flavors:
-                return "quota_unreadable", f"this version does not know flavors, which tree {usage.tree.name} has"
         return self._spent_budget(record) if self.spent else None
 
     def _spent_budget(self, record: Record) -> tuple[str, str] | None:
@@ -187,18 +206,25 @@ class Quotas:
                 self._users.start(usage.tree.name, leaf, user_key(record), demands)
 
     def charge_promised(
-        self, gang: Gang, queue: str | None, labels: Mapping[str, str], user: UserKey | None = None
+        self,
+        gang: Gang,
+        queue: str | None,
+        labels: Mapping[str, str],
+        user: UserKey | None = None,
+        flavors: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Count a gang of which only an open entry of the batch tells; labels and user are those of its record.
 
-        The entry names the queue of the tree that is meant where none is named; labels may have changed since.
+        The entry names the queue of the tree that is meant where none is named; labels may have changed since. It also
+        tells the flavors by tree and podset. Where it does not, each one may be used, and so each is charged.
         """
         for usage in self._usages.values():
             named = named_queue(usage.tree, {}, queue) or named_queue(usage.tree, labels, None)
             leaf = self._find(usage.tree, named, gang.namespace).leaf
             if leaf is not None:
                 demands = podset_demands(gang.podsets)
-                usage.charge(leaf.name, charged_amounts(usage.tree, demands, {}))
+                told = known_flavors(usage.tree, (flavors or {}).get(usage.tree.name, {}))
+                usage.charge(leaf.name, most_amounts(usage.tree, demands, told))
                 self._users.start(usage.tree.name, leaf.name, user or UserKey("", gang.namespace), demands)
 
     def charge_left(self, uid: str, namespace: str, queue: str | None, demand: Mapping[str, int]) -> None:
@@ -210,34 +236,86 @@ class Quotas:
             named = self._find(usage.tree, named_queue(usage.tree, {}, queue), namespace)
             if named.leaf is None or named.reason == "queue_forbidden":
                 named = self._find(usage.tree, None, namespace)
-            leaf = named.leaf.name if named.leaf is not None else None
-            self._charge_gang(uid, usage, leaf, {"": demand}, {})
+            if named.leaf is not None:
+                # Nobody tells any more which flavor they were charged to.
+                self._charge_amounts(uid, usage, named.leaf.name, most_amounts(usage.tree, {"": demand}, {}))
 
     def ask(self, record: Record, gang: Gang) -> QuotaLayer:
         """What each tree says of a gang, without numbers; the same is said of all that ask for the same.
 
         What is used only grows while a queue is walked, so nobody fits who did not before.
         """
-        key = self._seat(record, gang).key
-        known = self._refused.get(key) or self._fitting.get(key)
+        seat = self._seat(record, gang)
+        known = self._refused.get(seat.key) or self._fitting.get(seat.key)
         if known is None:
-            known = self._layer(record, gang, numbers=False)
-            if known.passed and self._held:
-                # Both as things are and when those have gone that are about to, and others have what they freed.
-                with self.after():
-                    known = _held_for_others(known, self._layer(record, gang, numbers=False))
-            (self._fitting if known.passed else self._refused)[key] = known
+            if seat.flavored is not None:
+                known = self._judge_flavors(seat)
+            else:
+                known = self._layer(record, gang)
+                if known.passed and self._held:
+                    known = self._held_for_others(known)
+            (self._fitting if known.passed else self._refused)[seat.key] = known
+        return known if seat.flavored is None else known.with_podsets(seat.flavored.names)
+
+    def numbered(self, layer: QuotaLayer) -> QuotaLayer:
+        """What was said of a gang, with the numbers of its queues as they are by now."""
+        return QuotaLayer(tuple(with_numbers(self._usages[item.tree], item) for item in layer.standings))
+
+    # Trees with flavors.
+
+    def reach(self, record: Record, gang: Gang) -> Hashable:
+        """What tells gangs of one class apart where trees have flavors: which of their podsets can be confined."""
+        flavored = self._seat(record, gang).flavored
+        return None if flavored is None else flavored.reach
+
+    def ways(self, record: Record, gang: Gang) -> Ways:
+        """The ways to start a gang, beginning with what ask says of it."""
+        seat = self._seat(record, gang)
+        if seat.flavored is None:
+            raise ValueError(f"{record.key} has no queue in each tree")
+        return self._ways(seat, seat.flavored, self.ask(record, gang))
+
+    def fitting_ways(self, ways: Ways) -> Iterator[Way]:
+        """Those that fit all trees, and take nothing that is held for others."""
+        return ways.fitting(lambda layer: not self._held or self._held_for_others(layer).passed)
+
+    def _ways(self, seat: Seat, subject: FlavoredGang, first: QuotaLayer | None = None) -> Ways:
+        """The ways of a gang as things are now."""
+        leaves = [(usage, leaf) for usage, leaf in zip(self._usages.values(), seat.leaves, strict=True) if leaf]
+        return Ways(subject, leaves, self._has_nodes, first)
+
+    def _judge_flavors(self, seat: Seat) -> QuotaLayer:
+        """What the trees say to the first flavors that a gang can have, or that it waits for."""
+        ways = self._ways(seat, t.cast(FlavoredGang, seat.flavored))
+        refused: QuotaLayer | None = None
+        for found in ways.search.fitting():
+            layer = ways.layer_of(found)
+            if self._held:
+                layer = self._held_for_others(layer)
+            if layer.passed:
+                return layer
+            refused = refused or layer
+        return refused or ways.layer_of(ways.waited_for())
+
+    def _has_nodes(self, podset: PodSet) -> bool:
+        """Whether there are nodes for a podset, found out once for all of the same size and rules."""
+        if self.node_check is None:
+            return True
+        known = self._nodes.get(podset.shape)
+        if known is None:
+            known = self._nodes[podset.shape] = self.node_check(podset)
         return known
 
-    def numbered(self, layer: QuotaLayer, record: Record, gang: Gang) -> QuotaLayer:
-        """What was said of a gang, with the numbers of its queues as they are by now."""
-        by_tree = {item.tree: item for item in self._layer(record, gang, numbers=True).standings}
-
-        def with_numbers(said: QuotaStanding) -> QuotaStanding:
-            found = by_tree[said.tree]
-            return dataclasses.replace(said, short=found.short, levels=found.levels, borrowers=found.borrowers)
-
-        return QuotaLayer(tuple(map(with_numbers, layer.standings)))
+    def charges_of(self, layer: QuotaLayer) -> tuple[Charge, ...]:
+        """Whose quota a start is charged to, with what flavors add to its pods."""
+        found = []
+        for item in layer.standings:
+            if item.leaf is not None:
+                chosen = {podset: flavor for podset, flavor in item.flavors.items() if flavor != NO_FLAVOR}
+                known = [one for one in self._usages[item.tree].tree.flavors if one.name in set(chosen.values())]
+                kinds = tuple(dataclasses.replace(one, unknown={}) for one in known if one.confines)
+                found.append(Charge(item.tree, item.leaf, chosen, kinds))
+        return tuple(found)
 
     def start(self, layer: QuotaLayer) -> None:
         """Count a gang that starts with what was asked for."""
@@ -253,7 +331,7 @@ class Quotas:
 
     def _forget(self) -> None:
         """Something is used or held that was not before."""
-        self._fitting.clear()
+        self._fitting = {}
         self._candidates.clear()
 
     @contextlib.contextmanager
@@ -281,33 +359,35 @@ class Quotas:
             for tree, leaf, amounts in gone:
                 self._usages[tree].charge(leaf, amounts)
 
-    def fits(self, record: Record, gang: Gang) -> bool:
-        """Whether every tree has enough for a gang, as things are at this very moment."""
-        return self._layer(record, gang, numbers=False).passed
+    def fits(self, layer: QuotaLayer) -> bool:
+        """Whether every tree has enough for what was asked for, as things are at this very moment."""
+        return all(
+            item.leaf is not None and self._usages[item.tree].fits(item.leaf, item.amounts) for item in layer.standings
+        )
 
-    def borrows(self, record: Record, gang: Gang) -> bool:
-        """Whether a gang would use more than is its queue's own in any tree, at this very moment."""
-        return self._layer(record, gang, numbers=False).borrows
+    def borrows(self, layer: QuotaLayer) -> bool:
+        """Whether what was asked for would be more than is a queue's own in any tree, at this very moment."""
+        asked = [(self._usages[item.tree], item.leaf, item.amounts) for item in layer.standings]
+        return any(leaf is not None and usage.borrows_with(leaf, amounts) for usage, leaf, amounts in asked)
 
     def choose_victims(
         self,
-        record: Record,
-        gang: Gang,
+        layer: QuotaLayer,
         priority: int,
         nodes_after: Callable[[Sequence[str]], bool],
         gone: Collection[str],
     ) -> tuple[str, ...] | None:
         """Whom of those that may be evicted a waiting gang takes quota from, so that it fits all trees and nodes.
 
-        gone are counted as gone already. None when no allowed set does; empty when it fits as things are. Each tree is
-        asked in turn, as if those had gone that were chosen for the sake of trees before it; the last one also has to
-        free the nodes, and each tree may be the one that can.
+        layer is what was said of it, with the amounts that it asks for. gone are counted as gone already. None when no
+        allowed set does; empty when it fits as things are. Each tree is asked in turn, as if those had gone that were
+        chosen for the sake of trees before it; the last one also has to free the nodes, and each tree may be the one
+        that can.
         """
-        seat = self._seat(record, gang)
         claims = [
-            (usage, Asker(leaf, amounts, priority))
-            for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True)
-            if leaf is not None
+            (self._usages[item.tree], Asker(item.leaf, item.amounts, priority))
+            for item in layer.standings
+            if item.leaf is not None
         ]
         if len(claims) < len(self._usages):
             return None
@@ -411,17 +491,27 @@ class Quotas:
                 return None
             place, item = lines[leaf][0]
             record, gang = look(item)
-            return QueueHead(leaf, record.uid, self._seat(record, gang).amounts[0], (place,))
+            return QueueHead(leaf, record.uid, self._amounts_asked(record, gang), (place,))
 
         for leaf in lines:
             yield from hopeless(leaf)
-        heads = (head(leaf) for leaf in lines)
+        offered = {leaf: head(leaf) for leaf in lines}
         first = self._usages[self._reading.trees[0].name]
-        order = FairOrder(first, [item for item in heads if item is not None])
+        order = FairOrder(first, [item for item in offered.values() if item is not None])
         while (best := order.next()) is not None:
+            known = self._fitting
             yield lines[best.leaf].popleft()[1]
             yield from hopeless(best.leaf)
-            order.offer(best.leaf, head(best.leaf))
+            changed = self.flavored and known is not self._fitting
+            others = _outdated(first, offered.values(), best.leaf) if changed else []
+            for leaf in [best.leaf, *others]:
+                offered[leaf] = head(leaf)
+                order.offer(leaf, offered[leaf])
+
+    def _amounts_asked(self, record: Record, gang: Gang) -> QuotaAmounts:
+        """What a gang asks of the first tree, in the flavors that it can have now."""
+        seat = self._seat(record, gang)
+        return seat.amounts[0] if seat.flavored is None else self.ask(record, gang).standings[0].amounts
 
     def _is_hopeless(self, record: Record, gang: Gang) -> bool:
         """Whether a gang does not start whatever room there is on nodes."""
@@ -434,22 +524,41 @@ class Quotas:
             return known[2]
         demands = podset_demands(gang.podsets)
         leaves = tuple(self._leaf_name(usage.tree, record) for usage in self._usages.values())
-        # Trees with flavors start nothing, so each podset has the only one.
         amounts = tuple(charged_amounts(usage.tree, demands, {}) for usage in self._usages.values())
-        key = leaves, tuple(tuple(sorted(item.items())) for item in amounts)
-        seat = Seat(leaves, amounts, key)
+        key: Hashable = leaves, tuple(tuple(sorted(item.items())) for item in amounts)
+        flavored = None
+        if self.flavored and None not in leaves:
+            trees = [usage.tree for usage in self._usages.values()]
+            flavored = FlavoredGang(gang, trees, reachable_podsets(spec_of(record)))
+            key = leaves, flavored.key
+        seat = Seat(leaves, amounts, key, flavored)
         self._seats[record.uid] = record, gang, seat
         return seat
 
-    def _layer(self, record: Record, gang: Gang, *, numbers: bool) -> QuotaLayer:
-        """What each tree says of a gang as things are now."""
+    def _layer(self, record: Record, gang: Gang) -> QuotaLayer:
+        """What each tree says of a gang as things are now, without numbers."""
         demands, labels = podset_demands(gang.podsets), self._reading.namespaces.get(record.namespace)
         standings = []
         for usage in self._usages.values():
             named = queue_named_by(usage.tree, record)
-            found = judge_quota(usage, named, record.namespace, demands, namespace_labels=labels, numbers=numbers)
+            found = judge_quota(usage, named, record.namespace, demands, namespace_labels=labels, numbers=False)
             # Without flavors nothing in it is about this gang's podsets.
             standings.append(found if usage.tree.flavors else dataclasses.replace(found, flavors={}))
+        return QuotaLayer(tuple(standings))
+
+    def _held_for_others(self, now: QuotaLayer) -> QuotaLayer:
+        """What is said of a gang that fits as things are: it waits if it would take what is held for others.
+
+        It has to fit when those have gone as well that are about to, and others have what they freed.
+        """
+        detail = "what is about to be freed is held for others"
+        with self.after():
+            standings = [
+                item
+                if item.leaf is not None and self._usages[item.tree].fits(item.leaf, item.amounts)
+                else dataclasses.replace(item, answer="waits", reason="quota", detail=detail)
+                for item in now.standings
+            ]
         return QuotaLayer(tuple(standings))
 
     def _charge_gang(
@@ -458,8 +567,12 @@ class Quotas:
         """Count what a gang uses; without a queue there is nobody to be charged."""
         if leaf is not None:
             amounts = charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors))
-            usage.charge(leaf, amounts)
-            self._charged.setdefault(uid, []).append((usage.tree.name, leaf, amounts))
+            self._charge_amounts(uid, usage, leaf, amounts)
+
+    def _charge_amounts(self, uid: str, usage: TreeUsage, leaf: str, amounts: QuotaAmounts) -> None:
+        """Count amounts that a gang uses."""
+        usage.charge(leaf, amounts)
+        self._charged.setdefault(uid, []).append((usage.tree.name, leaf, amounts))
 
     def _leaf_name(self, tree: QuotaTree, record: Record) -> str | None:
         """The name of a gang's leaf; None when it has none."""
@@ -478,23 +591,11 @@ class Quotas:
         return self._leaves[asked]
 
 
-def _held_for_others(now: QuotaLayer, later: QuotaLayer) -> QuotaLayer:
-    """What is said of a gang that fits as things are: it waits if it would take what is held for others."""
-    fits = {item.tree: item.answer == "fits" for item in later.standings}
-    detail = "what is about to be freed is held for others"
-    return QuotaLayer(
-        tuple(
-            item if fits[item.tree] else dataclasses.replace(item, answer="waits", reason="quota", detail=detail)
-            for item in now.standings
-        )
-    )
+def _outdated(usage: TreeUsage, heads: Iterable[QueueHead | None], but: str) -> list[str]:
+    """The queues whose next gang does not fit any more in the flavors that it had: it may have others now."""
+    there = [item for item in heads if item is not None and item.leaf != but]
+    return [item.leaf for item in there if not usage.fits(item.leaf, item.amounts)]
 
 
 # Where there is no tree.
 NO_QUOTAS = Quotas(NO_TREES)
-
-
-def charges_of(layer: QuotaLayer) -> tuple[Charge, ...]:
-    """Whose quota a start is charged to."""
-    found = ((item.tree, item.leaf, item.flavors) for item in layer.standings)
-    return tuple(Charge(tree, leaf, dict(flavors)) for tree, leaf, flavors in found if leaf is not None)

@@ -171,30 +171,58 @@ class Reclaim:
         held = sorted(((until, item) for until, item in found if until is not None), key=lambda pair: pair[0])
         return [item for _until, item in held], [item for until, item in found if until is None]
 
-    def answer(self, question: Question, taken: QuotaUse, obstacle: Callable[[], bool]) -> Verdict | None:
+    def answer(self, questions: Iterable[Question], taken: QuotaUse, obstacle: Callable[[], bool]) -> Verdict | None:
         """The verdict on a gang that room is being freed for, or shall be; None when it stays as it is.
 
-        obstacle tells whether something else than room keeps it from starting; it is asked last.
+        questions are about the same gang in other flavors: the first that leads to something counts. obstacle tells
+        whether something else than room keeps it from starting; it is asked last.
         """
-        if not question.is_about_room:
+        able = [question for question in questions if question.is_about_room]
+        if not able:
             return None
-        until = self.nominated_until(question.record)
-        places = self._freed_soon(question, taken) if until is not None else None
+        record = able[0].record
+        until = self.nominated_until(record)
+        question, places = (self._first_freed(able, taken) if until is not None else None) or (able[0], None)
         if places is None:
-            vain = self._asked_in_vain(question.record)
-            found = None if vain or obstacle() else self._choose(question, taken)
-            if found is None:
+            vain = self._asked_in_vain(record) or obstacle()
+            tries = () if vain else ((item, self._choose(item, taken)) for item in able)
+            question, chosen = next(((item, found) for item, found in tries if found is not None), (able[0], None))
+            if chosen is None:
                 return None
-            victims, places = found
+            victims, places = chosen
             until = self._now + self._timeout
             self.evictions.append(Eviction(question.record, _path_of(question.quota), victims, until))
             self._left -= len(victims)
             self._going.update(record.uid for record in victims)
+        return self._held(question, places, until)
+
+    def awaited(self, questions: Iterable[Question], taken: QuotaUse) -> Verdict | None:
+        """The verdict on a gang that could start in borrowed flavors while its own are being freed for it.
+
+        It waits for them: others went for that, and what is borrowed would be taken back from it. None when that is
+        not so.
+        """
+        freed = self._first_freed([item for item in questions if item.is_about_room], taken, own=True)
+        return None if freed is None else self._held(*freed, self.nominated_until(freed[0].record))
+
+    def _held(self, question: Question, places: FreedPlaces, until: float | None) -> Verdict:
+        """Hold what is being freed for a gang, and what is said of it meanwhile."""
         self._look_again(until)
         self._quotas.hold(question.record.uid, question.quota)
         self._reserver.hold_freed(question.item, question.gang, places)
         held = question.verdict.held_back("nominated", f"until {time_text(until or self._now)}")
         return dataclasses.replace(held, how="after_reclaim", quota=question.quota)
+
+    def _first_freed(
+        self, questions: Sequence[Question], taken: QuotaUse, *, own: bool = False
+    ) -> tuple[Question, FreedPlaces] | None:
+        """The first way in which a gang fits once those have gone that are about to: in its own before borrowed."""
+        for borrowing in (False,) if own else (False, True):
+            for question in questions:
+                places = self._freed_soon(question, taken, borrowing=borrowing)
+                if places is not None:
+                    return question, places
+        return None
 
     def keep(self, question: Question, taken: QuotaUse) -> None:
         """Hold what is free by now for a gang that it was freed for, if another run has to start it, or a later cycle.
@@ -217,19 +245,17 @@ class Reclaim:
         if not self._going and (self._left <= 0 or not self._offered):
             self._look_again(self._next_unprotected)
             return None
-        record, gang = question.record, question.gang
         if not self._finds_nodes(question, taken):
             self._look_again(self._next_unprotected)
             return None
         with self._quotas.after():
             found = self._quotas.choose_victims(
-                record,
-                gang,
+                question.quota,
                 question.item.priority,
                 lambda uids: self._suffices(question, uids, taken),
                 self._going,
             )
-            own = self.evictions and found == () and not self._quotas.borrows(record, gang)
+            own = self.evictions and found == () and not self._quotas.borrows(question.quota)
         if found is None or len(found) > self._left or not (found or own):
             self._look_again(self._next_unprotected)
             return None
@@ -259,10 +285,13 @@ class Reclaim:
         self._looks_left -= 1
         return self._places(question, victims, taken) is not None
 
-    def _freed_soon(self, question: Question, taken: QuotaUse) -> FreedPlaces | None:
-        """Where a gang stands once those have gone that are about to; None if that is not enough for it."""
+    def _freed_soon(self, question: Question, taken: QuotaUse, *, borrowing: bool) -> FreedPlaces | None:
+        """Where a gang stands once those have gone that are about to; None if that is not enough for it.
+
+        It borrows then, or not.
+        """
         with self._quotas.after():
-            if not self._quotas.fits(question.record, question.gang):
+            if not self._quotas.fits(question.quota) or self._quotas.borrows(question.quota) is not borrowing:
                 return None
         return self._places(question, (), taken)
 

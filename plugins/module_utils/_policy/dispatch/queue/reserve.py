@@ -251,11 +251,12 @@ class Reserver:
         taken: QuotaUse | None = None,
         *,
         demand: t.Hashable | None = None,
+        hold: bool = True,
     ) -> Verdict:
         """The verdict for the next gang in order, with nodes held for earlier ones closed to it if it ends too late.
 
         demand is equal for gangs that ask for the same; one that was refused is not worked out again in this cycle,
-        since the room only shrinks.
+        since the room only shrinks. Without hold no nodes are held for it yet: it may start on others.
         """
         stopping, closed = self._closed(estimate) if self._held else ([], frozenset[int]())
         known = self._refused.get((demand, closed)) if demand is not None else None
@@ -270,7 +271,7 @@ class Reserver:
                 self._refused[(demand, closed)] = verdict
         if verdict.reason == "reserved":
             self._blockers[item.uid] = stopping[0].reservation.uid
-        waited = self.now - item.submitted > self.terms.reserve_after
+        waited = hold and self.now - item.submitted > self.terms.reserve_after
         if waited and verdict.answer == "waits" and verdict.reason in NODE_REASONS and verdict.nodes_visible:
             note = self._reserve(item, gang, demand)
             verdict = verdict if note is None else dataclasses.replace(verdict, detail=note)

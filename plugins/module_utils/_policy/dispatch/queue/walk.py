@@ -47,6 +47,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import (
     demand_of,
     spec_of,
+    started_gang,
     steerable,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
@@ -64,11 +65,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
     pods_to_make,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
-    NO_QUOTAS,
-    Quotas,
-    charges_of,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import NO_QUOTAS, Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import (
     NO_TERMS,
     EvictionTerms,
@@ -88,13 +85,22 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     name_prefix,
     run_time_history,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
+    MOST_RECLAIMED,
+    Way,
+    settle,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
     LabelKeys,
     label_keys,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import place_waiting_pods, read_wishes
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit import (
+    has_nodes,
+    place_waiting_pods,
+    read_wishes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import (
     QuotaUse,
     judge_namespace,
@@ -133,13 +139,22 @@ class Choice:
         """The verdict as results and records carry it, with the numbers of queues. Must not be modified."""
         verdict = self.verdict
         if verdict.quota is not None:
-            numbered = self.quotas.numbered(verdict.quota, self.record, self.gang)
-            verdict = dataclasses.replace(verdict, quota=numbered)
+            verdict = dataclasses.replace(verdict, quota=self.quotas.numbered(verdict.quota))
         return verdict.as_dict()
 
     def postponed(self, reason: str, detail: str) -> Choice:
         """A chosen gang that has to wait after all."""
         return dataclasses.replace(self, said=self.verdict.held_back(reason, detail), chosen=False)
+
+
+class _Asked(t.NamedTuple):
+    """What was said of one way to start a gang, and the gang as that starts it; able if there are nodes for it."""
+
+    gang: Gang
+    quota: QuotaLayer | None
+    verdict: Verdict
+    alike: Hashable
+    able: bool = True
 
 
 class Queue:
@@ -207,6 +222,7 @@ class Queue:
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
             quotas.spent = self._world.spent
+            quotas.node_check = partial(has_nodes, self._room)
             pods = self._world.pods.by_gang
             charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
         return quotas
@@ -360,7 +376,7 @@ class Queue:
         """Pods of one started gang that have no node yet; its objects exist, and the server counts them since."""
         pods, items = pods_of(record, self._world), self._world.items.get(record.uid, {})
         return outstanding_of(
-            dataclasses.replace(self._demand(record), made=MadeObjects()),
+            dataclasses.replace(started_gang(self._demand(record), state.charged), made=MadeObjects()),
             spec_of(record),
             state,
             pods,
@@ -454,6 +470,9 @@ class Queue:
         """A gang's place in the queue; None for one that room has nothing to do with."""
         stopped = self._stopped_beforehand(record)
         if stopped is None:
+            if self._quotas.flavored:
+                # An error of ours about its templates harms no other gang here.
+                self._quotas.reach(record, self._demand(record))
             return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._priority_cap(record))
         self._choices.append(Choice(record, self._demand(record), stopped, False))
         return None
@@ -492,37 +511,90 @@ class Queue:
         gang, estimate = self._demand(record), self._estimate(record)
         if self._quotas.in_force and self._is_limited(record, gang):
             return False
-        alike = self._alike(record, gang)
         mine = self._may_start(record)
-        quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
-        verdict = self._short_of_quota(record, quota) if quota is not None and not quota.passed else None
-        if verdict is None:
-            known = self._held_back.get(alike) if mine else None
-            verdict = known or self._ask(item, gang, estimate, alike)
-        verdict = discreet(_renamed(verdict, gang))
+        asked = self._ask_all(item, record, gang, estimate, mine=mine)
+        quota, alike = asked.quota, asked.alike
+        verdict = discreet(_renamed(asked.verdict, gang))
         if quota is not None and self.reclaim is not None and verdict.answer == "waits":
-            question = Question(item, record, gang, estimate, quota, verdict, alike)
-            verdict = self._claim(self.reclaim, question, mine=mine) or verdict
+            questions = self._questions(item, record, gang, estimate, asked._replace(verdict=verdict))
+            verdict = self._claim(self.reclaim, record, questions, mine=mine) or verdict
+        elif quota is not None and quota.borrows and self._quotas.flavored and self._is_nominated(record):
+            questions = self._questions(item, record, gang, estimate, asked)
+            verdict = t.cast(Reclaim, self.reclaim).awaited(questions, self._taken) or verdict
         found = verdict
         if verdict.answer == "fits" and mine:
-            verdict = self._second_thoughts(record, gang, verdict)
+            verdict = self._second_thoughts(record, asked.gang, verdict)
             if verdict.reason in _HELD_BACK:
                 self._held_back[alike] = verdict
         fits = verdict.answer == "fits"
         if quota is not None and verdict.quota is None:
             verdict = verdict.with_quota(quota)
-        charged = charges_of(quota) if quota is not None and fits and mine else ()
-        self._choices.append(Choice(record, gang, verdict, fits and mine, charged, self._quotas))
+        charged = self._quotas.charges_of(quota) if quota is not None and fits and mine else ()
+        whole = asked.gang if fits and mine else gang
+        self._choices.append(Choice(record, whole, verdict, fits and mine, charged, self._quotas))
         if verdict.answer == "never":
             self._hopeless.add(record.uid)
         if fits and mine:
-            self._start(gang, verdict, estimate)
+            self._start(asked.gang, verdict, estimate)
             if quota is not None:
                 self._quotas.start(quota)
                 self._quotas.start_for_user(record, gang)
         elif quota is not None and self.reclaim is not None and found.answer == "fits":
-            self.reclaim.keep(Question(item, record, gang, estimate, quota, found, alike), self._taken)
+            self.reclaim.keep(Question(item, record, asked.gang, estimate, quota, found, alike), self._taken)
         return fits
+
+    def _ask_all(self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, *, mine: bool) -> _Asked:
+        """What quota says of a gang, and rooms, rules and reservations if quota is left."""
+        alike = self._alike(record, gang)
+        if self._quotas.flavored:
+            return self._ask_ways(item, record, gang, estimate, alike, mine=mine)
+        quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
+        if quota is not None and not quota.passed:
+            return _Asked(gang, quota, self._short_of_quota(record, quota), alike)
+        known = self._held_back.get(alike) if mine else None
+        return _Asked(gang, quota, known or self._ask(item, gang, estimate, alike), alike)
+
+    def _ask_ways(
+        self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, alike: Hashable, *, mine: bool
+    ) -> _Asked:
+        """The same where trees have flavors: of the first way that finds nodes, else of the one that is waited for."""
+
+        def ask(way: Way, hold: bool) -> Verdict:
+            known = self._held_back.get((alike, way.mark)) if mine else None
+            return known or self._ask(item, way.gang, estimate, (alike, way.mark), hold=hold)
+
+        ways = self._quotas.ways(record, gang)
+        way, verdict, unreached = settle(ways, self._quotas.fitting_ways(ways), ask)
+        if unreached:
+            self._note_own_obstacle()
+            verdict = self._waits(record, "flavor_unreachable", unreached)
+        return _Asked(
+            way.gang, way.layer, verdict or self._short_of_quota(record, way.layer), (alike, way.mark), way.able
+        )
+
+    def _questions(
+        self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, asked: _Asked
+    ) -> Iterator[Question]:
+        """What others may be evicted for: what the gang waits for, then the other ways to start it."""
+        if asked.quota is None:
+            return
+        if asked.able:
+            yield Question(item, record, asked.gang, estimate, asked.quota, asked.verdict, asked.alike)
+        if not self._quotas.flavored:
+            return
+        base = self._alike(record, gang)
+        others = (way for way in self._quotas.ways(record, gang).hopeful() if way.layer != asked.quota)
+        for way in itertools.islice(others, MOST_RECLAIMED):
+            alike = base, way.mark
+            if way.layer.passed:
+                verdict = self._ask(item, way.gang, estimate, alike, hold=False)
+            else:
+                verdict = self._waits(record, "quota", "").with_quota(way.layer)
+            yield Question(item, record, way.gang, estimate, way.layer, verdict, alike)
+
+    def _is_nominated(self, record: Record) -> bool:
+        """Whether others go for a gang, and what they free is held for it."""
+        return self.reclaim is not None and self.reclaim.nominated_until(record) is not None
 
     def _is_limited(self, record: Record, gang: Gang) -> bool:
         """Whether a gang waits for what its user has by now, which is told; nobody waits behind it."""
@@ -533,9 +605,8 @@ class Queue:
         self._choices.append(Choice(record, gang, self._waits(record, *limit), False))
         return True
 
-    def _claim(self, reclaim: Reclaim, question: Question, *, mine: bool) -> Verdict | None:
+    def _claim(self, reclaim: Reclaim, record: Record, questions: Iterable[Question], *, mine: bool) -> Verdict | None:
         """What is said of a gang that lacks room if others are evicted for it, or were; None when they are not."""
-        record = question.record
 
         def obstacle() -> bool:
             """Whether a gang would not be started even if there were room."""
@@ -547,7 +618,7 @@ class Queue:
                 return True
             return False
 
-        return reclaim.answer(question, self._taken, obstacle)
+        return reclaim.answer(questions, self._taken, obstacle)
 
     def _note_own_obstacle(self) -> None:
         """What is said of the gang that is judged need not hold for others that ask for the same."""
@@ -558,11 +629,16 @@ class Queue:
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs that get the same answer from the same room."""
-        return self._memory.demand_class(record, gang, self._label_keys)
+        return self._class_of(record, gang)
 
-    def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable) -> Verdict:
-        """What rooms, rules and reservations say of a gang."""
-        return self._reserver.judge(item, gang, estimate, self._taken, demand=alike)
+    def _class_of(self, record: Record, gang: Gang) -> Hashable:
+        """The same, worked out."""
+        found = self._memory.demand_class(record, gang, self._label_keys)
+        return (found, self._quotas.reach(record, gang)) if self._quotas.flavored else found
+
+    def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable, *, hold: bool = True) -> Verdict:
+        """What rooms, rules and reservations say of a gang; without hold no nodes are held for it yet."""
+        return self._reserver.judge(item, gang, estimate, self._taken, demand=alike, hold=hold)
 
     def _start(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:
         """Let a chosen gang take its place."""
@@ -687,6 +763,9 @@ def _renamed(verdict: Verdict, gang: Gang) -> Verdict:
     if (verdict.gang, verdict.namespace) != (gang.name, gang.namespace):
         verdict = dataclasses.replace(verdict, gang=gang.name, namespace=gang.namespace)
     names = [podset.name for podset in gang.podsets]
+    quota = verdict.quota.with_podsets(names) if verdict.quota is not None else None
+    if quota is not verdict.quota:
+        verdict = dataclasses.replace(verdict, quota=quota)
     if [item.name for item in verdict.podsets] == names or len(verdict.podsets) != len(names):
         return verdict
     podsets = tuple(dataclasses.replace(item, name=name) for item, name in zip(verdict.podsets, names, strict=True))

@@ -842,7 +842,192 @@ def test_no_priority_counts_beyond_the_cap_of_its_queue():
     assert decide(queue, quota=quota) == {"old": "chosen", "bold": "insufficient"}
 
 
-def test_nothing_starts_in_a_tree_with_flavors():
-    declared = [{"name": "all"}, {"name": "a", "parent": "all", "nominal": {"big": {"cpu": 4}}}]
-    quota = QuotaTrees((read_tree("default", {"queues": declared, "flavors": [{"name": "big"}]}),))
-    assert decide([of("a", "one")], quota=quota) == {"one": "quota_unreadable"}
+def flavored(queues, *flavors, name="default"):
+    """Trees in force: one with flavors, each the nodes of a pool or without labels; amounts of queues by flavor."""
+    kinds = [{"name": flavor, "node_labels": {"pool": pool} if pool else {}} for flavor, pool in flavors]
+    declared = [{"name": "all"}, *({"parent": "all", **queue} for queue in queues)]
+    return QuotaTrees((read_tree(name, {"queues": declared, "flavors": kinds}),))
+
+
+def share(name, hard=True, **amounts):
+    """A queue with so many CPUs of each flavor."""
+    return {"name": name, "hard": hard, "nominal": {flavor: {"cpu": str(cpu)} for flavor, cpu in amounts.items()}}
+
+
+BIG_SMALL = (("big", "p0"), ("small", "p1"))
+
+
+def taken(choices):
+    """The flavors of the podsets of chosen gangs, and why others wait."""
+    return {
+        item.record.name: list(item.charged[0].flavors.values()) if item.chosen else item.verdict.reason
+        for item in choices
+    }
+
+
+@pytest.mark.parametrize(
+    ("amounts", "found"),
+    [
+        # The first in the tree's order that fits, then the next.
+        ({"big": 2, "small": 9}, {"one": ["big"], "two": ["small"], "three": ["small"]}),
+        ({"big": 0, "small": 9}, {"one": ["small"], "two": ["small"], "three": "insufficient"}),
+        ({"big": 4, "small": 0}, {"one": ["big"], "two": ["big"], "three": "quota"}),
+    ],
+)
+def test_podsets_get_the_first_flavor_that_fits(amounts, found):
+    quota = flavored([share("a", **amounts)], *BIG_SMALL)
+    queue = [of("a", name, 2) for name in ("one", "two", "three")]
+    assert taken(choose(queue, quota=quota, cpus=("4", "4"))) == found
+
+
+def test_pods_are_confined_to_the_nodes_of_their_flavor():
+    quota = flavored([share("a", big=9)], *BIG_SMALL)
+    (one, two) = choose([of("a", "one", 4), of("a", "two", 1)], quota=quota, cpus=("4", "64"))
+    assert (one.verdict.placement, two.verdict.reason) == ({"one": {"n0": 4}}, "insufficient")
+    assert one.charged[0].kinds[0].node_labels == {"pool": "p0"}
+    assert one.gang.podsets[0].constraints.node_selector == {"pool": "p0"}
+
+
+def test_two_podsets_stand_on_two_flavors():
+    quota = flavored([share("a", big=2, small=2)], *BIG_SMALL)
+    both = record("both", objects=[job("x", 2, requests={"cpu": "1"}), job("y", 2, requests={"cpu": "1"})], queue="a")
+    (choice,) = choose([both], quota=quota, cpus=("4", "4"))
+    assert dict(choice.charged[0].flavors) == {"x": "big", "y": "small"}
+    assert choice.verdict.placement == {"x": {"n0": 2}, "y": {"n1": 2}}
+    assert choice.told["layers"][0]["trees"][0]["flavors"] == {"x": "big", "y": "small"}
+
+
+def test_pods_that_use_nothing_of_a_tree_are_confined_to_nothing():
+    quota = flavored([share("a", big=2)], *BIG_SMALL)
+    launcher = job("launcher", 1, requests={})
+    both = record("both", objects=[launcher, job("x", 2, requests={"cpu": "1"})], queue="a")
+    (choice,) = choose([both], quota=quota, cpus=("2", "1"))
+    assert dict(choice.charged[0].flavors) == {"x": "big"}
+    assert [dict(item.constraints.node_selector) for item in choice.gang.podsets] == [{}, {"pool": "p0"}]
+
+
+def test_what_its_own_rules_forbid_is_no_flavor_of_a_gang():
+    quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
+    picky = of("a", "picky", objects=[job("picky", 1, requests={"cpu": "1"}, nodeSelector={"pool": "p1"})])
+    assert taken(choose([picky], quota=quota, cpus=("4", "4"))) == {"picky": ["small"]}
+
+
+def test_a_flavor_whose_nodes_could_never_take_a_pod_is_none():
+    quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
+    assert taken(choose([of("a", "one", cpu="3")], quota=quota, cpus=("2", "4"))) == {"one": ["small"]}
+
+
+def test_full_nodes_are_passed_over_where_another_flavor_has_quota_and_room():
+    quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
+    foreign = pod("foreign", on="n0", requests={"cpu": "3"})
+    queue = [of("a", "one", 2), of("a", "two", 2), of("a", "three", 1)]
+    found = taken(choose(queue, quota=quota, cpus=("4", "2"), pods=[foreign]))
+    assert found == {"one": ["small"], "two": "insufficient", "three": ["big"]}
+
+
+def test_own_quota_comes_before_borrowed_whatever_the_order_of_flavors():
+    quota = flavored([share("a", hard=False, small=9), share("b", big=9)], *BIG_SMALL)
+    queue = [of("a", "one", 2), of("a", "two", 2)]
+    assert taken(choose(queue, quota=quota, cpus=("4", "2"))) == {"one": ["small"], "two": ["big"]}
+    (one, two) = choose(queue, quota=quota, cpus=("4", "2"))
+    assert (one.verdict.how, two.verdict.how) == ("now", "borrowing")
+
+
+def test_a_podset_leaves_its_flavor_to_one_that_needs_it():
+    """What is left of a flavor is not taken by the first podset if the second can have no other."""
+    quota = flavored([share("a", big=2, small=2)], *BIG_SMALL)
+    objects = [
+        job("x", 2, requests={"cpu": "1"}),
+        job("y", 2, requests={"cpu": "1"}, nodeSelector={"pool": "p0"}),
+    ]
+    (choice,) = choose([record("both", objects=objects, queue="a")], quota=quota, cpus=("4", "4"))
+    assert dict(choice.charged[0].flavors) == {"x": "small", "y": "big"}
+
+
+def test_a_gang_that_no_flavor_can_ever_hold_never_fits_and_others_go_on():
+    quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
+    queue = [of("a", "wide", 5), of("a", "next", 2)]
+    (wide, after) = choose(queue, quota=quota, cpus=("4", "2"), policy="strict")
+    assert (wide.verdict.answer, wide.verdict.reason, after.chosen) == ("never", "insufficient", True)
+
+
+def test_quota_is_waited_for_where_only_another_flavor_has_enough_nodes():
+    quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
+    there = record("there", 8, phase="running", queue="a", changes=charged_to("a", big=["there"]))
+    (choice,) = choose([there, of("a", "one", 3)], quota=quota, cpus=("64", "2"))
+    assert (choice.verdict.answer, choice.verdict.reason) == ("waits", "quota")
+    assert list(choice.verdict.quota.standings[0].flavors.values()) == ["big"]
+
+
+def charged_to(queue, **podsets):
+    """The changes of a state whose podsets are charged to flavors."""
+    names = {podset: flavor for flavor, found in podsets.items() for podset in found}
+    reserved = tuple({"name": name, "count": 8, "requests": {"cpu": "1"}} for name in names)
+    return {"charged": (Charge("default", queue, names),), "reserved": reserved}
+
+
+def test_both_trees_choose_and_both_confine():
+    first = flavored([share("a", big=9, small=9)], *BIG_SMALL).trees
+    other = flavored(
+        [{**share("x", spot=1, firm=9), "default": True}], ("spot", None), ("firm", "p1"), name="price"
+    ).trees
+    both = QuotaTrees((*first, *other))
+    queue = [of("a", "one", 1), of("a", "two", 1)]
+    (one, two) = choose(queue, quota=both, cpus=("4", "4"))
+    assert [dict(charge.flavors) for charge in one.charged] == [{"one": "big"}, {"one": "spot"}]
+    # What is left of the other tree lies on nodes of the small flavor only.
+    assert [dict(charge.flavors) for charge in two.charged] == [{"two": "small"}, {"two": "firm"}]
+    assert two.verdict.placement == {"two": {"n1": 1}}
+
+
+def test_pods_out_of_reach_are_not_started_where_they_would_have_to_be_confined():
+    hidden = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "thing"}}
+    podsets = [{"name": "w", "count": 1, "requests": {"cpu": "1"}}]
+    gang = record("gang", objects=[hidden], podsets=podsets, queue="a")
+    for flavors, found in (((("big", "p0"),), "flavor_unreachable"), ((("big", "p0"), ("any", None)), ["any"])):
+        amounts = dict.fromkeys((name for name, _pool in flavors), 9)
+        quota = flavored([share("a", **amounts)], *flavors)
+        assert taken(choose([gang], quota=quota, cpus=("4", "4"))) == {"gang": found}
+
+
+def test_a_gang_whose_templates_cannot_be_read_harms_no_other():
+    quota = flavored([share("a", big=9)], *BIG_SMALL)
+    podsets = [{"name": "w", "count": 1, "requests": {"cpu": "1"}}]
+    broken = record("broken", objects=[job("broken", 1, requests={"cpu": "much"})], podsets=podsets, queue="a")
+    assert decide([broken, of("a", "next")], quota=quota) == {"next": "chosen"}
+
+
+def test_started_gangs_are_charged_to_their_flavors_and_keep_its_nodes():
+    quota = flavored([share("a", big=9, small=9)], *BIG_SMALL)
+    charge = Charge("default", "a", {"there": "small"}, quota.trees[0].flavors[1:])
+    reserved = ({"name": "there", "count": 2, "requests": {"cpu": "1"}},)
+    there = record("there", 2, phase="dispatched", queue="a", changes={"charged": (charge,), "reserved": reserved})
+    # Its pods are not made yet; they will stand on the second node, of which nothing is left then.
+    found = taken(choose([there, of("a", "one", 4), of("a", "two", 1)], quota=quota, cpus=("4", "2")))
+    assert found == {"one": ["big"], "two": "insufficient"}
+
+
+@pytest.mark.parametrize(
+    ("flavors", "found"),
+    [
+        ({"default": {"w": "big"}}, {"one": ["small"]}),
+        ({"default": {"w": "small"}}, {"one": ["big"]}),
+        # Nobody tells, so that each may be used.
+        ({}, {"one": "quota"}),
+        ({"other": {"w": "big"}}, {"one": "quota"}),
+    ],
+)
+def test_an_open_entry_is_charged_to_its_flavors(flavors, found):
+    quota = flavored([share("a", big=2, small=2)], *BIG_SMALL)
+    podsets = declared_podsets([{"name": "w", "count": 2, "requests": {"cpu": "1"}}], namespace="default")
+    open_entry = Outstanding(Gang("open", "default", tuple(podsets)), {"w": 2}, queue="a", flavors=flavors)
+    choices = choose([of("a", "one", 2)], quota=quota, cpus=("64", "64"), promises={"open": open_entry})
+    assert taken(choices) == found
+
+
+def test_gangs_of_other_queues_are_asked_with_the_flavors_that_are_left():
+    """Whoever gets its own comes before a borrower, also when its flavor changed by a start before it."""
+    quota = flavored([share("a", hard=False, big=2, small=2), share("b", hard=False, small=2)], *BIG_SMALL)
+    queue = [of("b", "b1", 2), of("b", "b2", 2), of("a", "a1", 2), of("a", "a2", 2)]
+    found = taken(choose(queue, quota=quota, cpus=("64", "64")))
+    assert found == {"b1": ["small"], "a1": ["big"], "a2": ["small"], "b2": "quota"}
