@@ -27,7 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees imp
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Seats
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Classes, Seats
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import Estimate
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
@@ -115,6 +115,7 @@ class Kept:
         self.trees: QuotaTrees = NO_TREES
         self.entitlements: dict[str, Entitlements] = {}
         self.seats: Seats = {}
+        self.classes = Classes()
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
         # Numbers of classes of demand, and of kinds of gangs.
@@ -136,6 +137,7 @@ class Kept:
                 del t.cast("dict[str, t.Any]", known)[uid]
         if len(self.kinds) > _MOST_FORGOTTEN * (len(self.waiting) + 1000):
             self.kinds, self.verdicts, self._by_nodes, self.waiting = {}, {}, {}, {}
+            self.seats, self.classes = {}, Classes()
 
     def look(self, record: Record, gang: Gang | None, index: PodIndex, items: Items) -> Look:
         """What is known of a gang; nothing when anything of it is not what it was."""

@@ -46,7 +46,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Classes, Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
@@ -362,7 +362,7 @@ class KeptQueue(Queue):
         """The same; with other trees no gang has the place that it had."""
         kept, trees = self._kept, self._world.quota
         if kept.trees is not trees and kept.trees != trees:
-            kept.trees, kept.waiting, kept.entitlements, kept.seats = trees, {}, {}, {}
+            kept.trees, kept.waiting, kept.entitlements, kept.seats, kept.classes = trees, {}, {}, {}, Classes()
         quotas = super()._open_quotas()
         if quotas.in_force:
             kept.entitlements = quotas.entitlements
@@ -370,7 +370,7 @@ class KeptQueue(Queue):
 
     def _new_quotas(self) -> Quotas:
         """The same, with what follows from the trees alone."""
-        return Quotas(self._world.quota, self._kept.entitlements, self._kept.seats)
+        return Quotas(self._world.quota, self._kept.entitlements, self._kept.seats, self._kept.classes)
 
     def _used_by(self, record: Record) -> Demands:
         """The same, as it was noted."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import itertools
 import typing as t
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QuotaWord
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
@@ -44,17 +46,18 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims 
     Known,
     by_leaf,
     choose_victims,
+    may_find_victims,
 )
 
 T = t.TypeVar("T")
 
 
 class Seat(t.NamedTuple):
-    """Where a gang belongs and what it asks for: its leaf and the amounts in each tree, and all as a key."""
+    """Where a gang belongs and what it asks for: its leaf and the amounts in each tree, and the number of all that."""
 
     leaves: tuple[str | None, ...]
     amounts: tuple[QuotaAmounts, ...]
-    key: Hashable
+    key: int
 
 
 class StartedGang(t.NamedTuple):
@@ -73,6 +76,14 @@ LeafCharge = tuple[str, str, QuotaAmounts]
 Seats = dict[str, tuple[Record, Gang, Seat]]
 
 
+@dataclasses.dataclass(slots=True)
+class Classes:
+    """What is known of gangs that ask for the same in the same queues: their numbers, and what was said to them."""
+
+    numbers: dict[Hashable, int] = dataclasses.field(default_factory=dict)
+    layers: dict[Hashable, QuotaLayer] = dataclasses.field(default_factory=dict)
+
+
 class Quotas:
     """All trees and what is used of them while a queue is walked; a tree that is unreadable starts nothing."""
 
@@ -81,10 +92,12 @@ class Quotas:
         reading: QuotaTrees,
         entitlements: Mapping[str, Entitlements] | None = None,
         seats: Seats | None = None,
+        classes: Classes | None = None,
     ) -> None:
         """Begin with nothing used; what follows from trees and gangs alone may be known from earlier cycles."""
         known = entitlements or {}
         self._seats: Seats = {} if seats is None else seats
+        self._classes = Classes() if classes is None else classes
         self.in_force = reading.in_force
         # What Kueue hands out nobody else may hand out too.
         self._elsewhere = [tree.name for tree in reading.trees if tree.counted_by != "embedded"]
@@ -100,6 +113,8 @@ class Quotas:
         # What gangs are charged with that were started, and those that room is held for: tree, leaf and amounts.
         self._charged: dict[str, list[LeafCharge]] = {}
         self._held: dict[str, list[LeafCharge]] = {}
+        # What is used when those have gone that are about to, and how many were about to and held something then.
+        self._after: tuple[tuple[int, int], dict[str, TreeUsage]] | None = None
         # Gangs that are about to go.
         self.going: Collection[str] = frozenset()
         # The gangs that may be evicted, by tree and leaf.
@@ -221,11 +236,11 @@ class Quotas:
         key = self._seat(record, gang).key
         known = self._refused.get(key) or self._fitting.get(key)
         if known is None:
-            known = self._layer(record, gang, numbers=False)
+            known = self.said(record, gang)
             if known.passed and self._held:
                 # Both as things are and when those have gone that are about to, and others have what they freed.
                 with self.after():
-                    known = _held_for_others(known, self._layer(record, gang, numbers=False))
+                    known = _held_for_others(known, self.said(record, gang))
             (self._fitting if known.passed else self._refused)[key] = known
         return known
 
@@ -255,19 +270,29 @@ class Quotas:
         """Something is used or held that was not before."""
         self._fitting.clear()
         self._candidates.clear()
+        self._after = None
 
     @contextlib.contextmanager
     def after(self) -> Iterator[None]:
         """For a while, as if those had gone that are about to, and those had started that room is held for."""
-        held = [charge for charges in self._held.values() for charge in charges]
-        with self.without(self.going):
-            for tree, leaf, amounts in held:
-                self._usages[tree].charge(leaf, amounts)
-            try:
-                yield
-            finally:
-                for tree, leaf, amounts in held:
-                    self._usages[tree].release(leaf, amounts)
+        present, self._usages = self._usages, self._later()
+        try:
+            yield
+        finally:
+            self._usages = present
+
+    def _later(self) -> dict[str, TreeUsage]:
+        """What is used then, worked out once until something else is used, held or about to go."""
+        seen = len(self.going), len(self._held)
+        if self._after is None or self._after[0] != seen:
+            usages = {tree: usage.copy() for tree, usage in self._usages.items()} if any(seen) else self._usages
+            for uid in self.going:
+                for tree, leaf, amounts in self._charged.get(uid, ()):
+                    usages[tree].release(leaf, amounts)
+            for tree, leaf, amounts in itertools.chain.from_iterable(self._held.values()):
+                usages[tree].charge(leaf, amounts)
+            self._after = seen, usages
+        return self._after[1]
 
     @contextlib.contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
@@ -283,11 +308,24 @@ class Quotas:
 
     def fits(self, record: Record, gang: Gang) -> bool:
         """Whether every tree has enough for a gang, as things are at this very moment."""
-        return self._layer(record, gang, numbers=False).passed
+        return self.said(record, gang).passed
 
-    def borrows(self, record: Record, gang: Gang) -> bool:
-        """Whether a gang would use more than is its queue's own in any tree, at this very moment."""
-        return self._layer(record, gang, numbers=False).borrows
+    def said(self, record: Record, gang: Gang) -> QuotaLayer:
+        """What each tree says of a gang at this very moment, without numbers; the same object while it says the same.
+
+        Where a tree has one flavor, all of it follows from the gang's seat, and from whether it fits and borrows.
+        """
+        seat = self._seat(record, gang)
+        words: list[QuotaWord | bool] = []
+        for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True):
+            if leaf is None or len(usage.tree.flavor_names) > 1:
+                return self._layer(record, gang, numbers=False)
+            words += usage.word(leaf, amounts), usage.borrows_with(leaf, amounts)
+        case = seat.key, tuple(words)
+        known = self._classes.layers.get(case)
+        if known is None:
+            known = self._classes.layers[case] = self._layer(record, gang, numbers=False)
+        return known
 
     def choose_victims(
         self,
@@ -303,19 +341,32 @@ class Quotas:
         asked in turn, as if those had gone that were chosen for the sake of trees before it; the last one also has to
         free the nodes, and each tree may be the one that can.
         """
-        seat = self._seat(record, gang)
-        claims = [
-            (usage, Asker(leaf, amounts, priority))
-            for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True)
-            if leaf is not None
-        ]
-        if len(claims) < len(self._usages):
-            return None
+        claims = self._claims(record, gang, priority)
         for last in range(len(claims) - 1, -1, -1):
             chosen = self._choose_in_turn([*claims[:last], *claims[last + 1 :], claims[last]], nodes_after, gone)
             if chosen is not None:
                 return tuple(chosen if len(claims) == 1 else self._needed(claims, chosen, nodes_after))
         return None
+
+    def _claims(self, record: Record, gang: Gang, priority: int) -> list[Claim]:
+        """What a gang asks of each tree; nothing at all without a queue in one of them."""
+        seat = self._seat(record, gang)
+        places = zip(self._usages.values(), seat.leaves, seat.amounts, strict=True)
+        claims = [(usage, Asker(leaf, amounts, priority)) for usage, leaf, amounts in places if leaf is not None]
+        return claims if len(claims) == len(self._usages) else []
+
+    def may_find_victims(self, record: Record, gang: Gang, priority: int, gone: Collection[str]) -> bool:
+        """Whether a waiting gang might take quota from anybody, in any tree; otherwise no victims are found for it."""
+        return any(
+            may_find_victims(
+                usage,
+                asker,
+                self._evictable.get(usage.tree.name, {}),
+                gone,
+                self._candidates.setdefault(usage.tree.name, {}),
+            )
+            for usage, asker in self._claims(record, gang, priority)
+        )
 
     def _choose_in_turn(
         self, claims: Sequence[Claim], nodes_after: Callable[[Sequence[str]], bool], gone: Collection[str]
@@ -437,7 +488,7 @@ class Quotas:
         # Trees with flavors start nothing, so each podset has the only one.
         amounts = tuple(charged_amounts(usage.tree, demands, {}) for usage in self._usages.values())
         key = leaves, tuple(tuple(sorted(item.items())) for item in amounts)
-        seat = Seat(leaves, amounts, key)
+        seat = Seat(leaves, amounts, self._classes.numbers.setdefault(key, len(self._classes.numbers)))
         self._seats[record.uid] = record, gang, seat
         return seat
 

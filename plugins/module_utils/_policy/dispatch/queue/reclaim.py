@@ -182,7 +182,7 @@ class Reclaim:
         places = self._freed_soon(question, taken) if until is not None else None
         if places is None:
             vain = self._asked_in_vain(question.record)
-            found = None if vain or obstacle() else self._choose(question, taken)
+            found = None if vain or not self._is_hopeful(question) or obstacle() else self._choose(question, taken)
             if found is None:
                 return None
             victims, places = found
@@ -208,28 +208,51 @@ class Reclaim:
             self._quotas.hold(question.record.uid, question.quota)
             self._reserver.hold_freed(question.item, question.gang, places)
 
+    def _is_hopeful(self, question: Question) -> bool:
+        """Whether anybody could be evicted for a gang as far as quota is concerned, or it needs nobody to be.
+
+        Most gangs that wait have no right to anything that others use, which is quickly told.
+        """
+        if self._may_take(question) or self._gets_its_own(question):
+            return True
+        self._look_again(self._next_unprotected)
+        return False
+
+    def _may_take(self, question: Question) -> bool:
+        """Whether quota lets a gang take from any of those that may be evicted."""
+        if self._left <= 0 or not self._offered:
+            return False
+        with self._quotas.after():
+            return self._quotas.may_find_victims(
+                question.record, question.gang, question.item.priority, self._going
+            )
+
+    def _gets_its_own(self, question: Question) -> bool:
+        """Whether a gang fits quota within its own once this cycle's victims have gone."""
+        if not self.evictions:
+            return False
+        with self._quotas.after():
+            layer = self._quotas.said(question.record, question.gang)
+            return layer.passed and not layer.borrows
+
     def _choose(self, question: Question, taken: QuotaUse) -> tuple[tuple[Record, ...], FreedPlaces] | None:
         """Whom to evict for a gang, and where it stands then; None when nobody may be, or it would not help.
 
         Nobody has to be for a gang that gets its own from what this cycle's victims free: that is held for it as well,
         since others would have to be evicted for it later.
         """
-        if not self._going and (self._left <= 0 or not self._offered):
-            self._look_again(self._next_unprotected)
-            return None
-        record, gang = question.record, question.gang
-        if not self._finds_nodes(question, taken):
-            self._look_again(self._next_unprotected)
-            return None
-        with self._quotas.after():
-            found = self._quotas.choose_victims(
-                record,
-                gang,
-                question.item.priority,
-                lambda uids: self._suffices(question, uids, taken),
-                self._going,
-            )
-            own = self.evictions and found == () and not self._quotas.borrows(record, gang)
+        record, gang, priority = question.record, question.gang, question.item.priority
+        if self._may_take(question):
+            if not self._finds_nodes(question, taken):
+                self._look_again(self._next_unprotected)
+                return None
+            with self._quotas.after():
+                found = self._quotas.choose_victims(
+                    record, gang, priority, lambda uids: self._suffices(question, uids, taken), self._going
+                )
+        else:
+            found = () if self._suffices(question, (), taken) else None
+        own = found == () and self._gets_its_own(question)
         if found is None or len(found) > self._left or not (found or own):
             self._look_again(self._next_unprotected)
             return None
