@@ -274,7 +274,7 @@ class Measurement:
     def show(self) -> None:
         """Where the time went."""
         if self.profile:
-            pstats.Stats(self.profile).sort_stats("cumulative").print_stats(45)
+            pstats.Stats(self.profile).sort_stats("cumulative").print_stats(70)
 
 
 def measure_idle(size: Size, args: argparse.Namespace, *, ended: bool) -> tuple[float, float, int]:

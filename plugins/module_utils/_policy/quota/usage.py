@@ -49,7 +49,7 @@ class TreeUsage:
         # What was worked out since the last change: what leaves can still get and take back, and which leaves borrow.
         self._known_rooms: dict[tuple[str, FlavorResource], int] = {}
         self._known_own: dict[tuple[str, FlavorResource], int] = {}
-        self._known_borrowing: dict[FlavorResource, tuple[str, ...]] = {}
+        self._known_borrowing: dict[tuple[str, tuple[FlavorResource, ...]], tuple[str, ...]] = {}
 
     @property
     def entitlements(self) -> Entitlements:
@@ -142,16 +142,17 @@ class TreeUsage:
                 return True
         return False
 
-    def borrowing(self, key: FlavorResource) -> tuple[str, ...]:
-        """The leaves that use more than their own of one resource."""
-        known = self._known_borrowing.get(key)
-        if known is None and key not in self._usage:
-            return ()
+    def borrowing(self, queue: str, amounts: QuotaAmounts) -> tuple[str, ...]:
+        """The leaves below a queue, or itself, that borrow what is asked for, as all queues between them and it do."""
+        wanted = queue, tuple(key for key, _amount in self._counted(amounts))
+        known = self._known_borrowing.get(wanted)
         if known is None:
-            usage, column, place = self._usage[key], self._fixed.columns[key], self._fixed.place
-            places = ((leaf.name, place[leaf.name]) for leaf in self.tree.leaves)
-            known = tuple(name for name, here in places if usage[here] > column.subtree[here])
-            self._known_borrowing[key] = known
+            below = self.tree.children[queue]
+            if not self.borrows_of(queue, amounts):
+                known = ()
+            else:
+                known = tuple(leaf for child in below for leaf in self.borrowing(child, amounts)) if below else (queue,)
+            self._known_borrowing[wanted] = known
         return known
 
     def own_room(self, leaf: str, key: FlavorResource) -> int:
@@ -275,7 +276,10 @@ class TreeUsage:
     def borrows_of(self, queue: str, amounts: QuotaAmounts) -> bool:
         """Whether a queue uses more than its own now of any resource that is asked for."""
         place = self._fixed.place[queue]
-        return any(self._borrowed(place, key, 0) > 0 for key, _amount in self._counted(amounts))
+        for key, _amount in self._counted(amounts):
+            if self._borrowed(place, key, 0) > 0:
+                return True
+        return False
 
     def _reaching(self, queue: str, leaf: str, amounts: QuotaAmounts) -> dict[FlavorResource, int]:
         """What of a leaf's demand reaches a queue above it; the rest is what queues below keep for themselves."""

@@ -168,13 +168,20 @@ class _Search:
 
     def candidates(self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str]) -> Candidates:
         """Those that the asker may take from, and what its leaf could get if all of them were gone."""
-        short = [key for key, amount in self.lacking.items() if amount]
-        borrowing = {leaf for key in short for leaf in self.usage.borrowing(key)} - {self.asker.leaf}
-        leaves = [leaf for leaf in borrowing if leaf in started and self._takes_from(leaf)]
+        leaves = [leaf for leaf in self._borrowing() if leaf in started]
         leaves += [self.asker.leaf] if self.asker.leaf in started else []
         able = [item for leaf in leaves for item in started[leaf] if item.uid not in gone and self._is_candidate(item)]
         able.sort(key=lambda item: (item.priority, -item.started, item.work_lost, item.uid))
         return Candidates(tuple(able), self._room_without(able))
+
+    def _borrowing(self) -> Iterator[str]:
+        """The leaves that the asker's queue takes from, see _borrows."""
+        tree, asker = self.usage.tree, self.asker.leaf
+        if tree.by_name[asker].reclaim != "never":
+            for below, name in itertools.pairwise(tree.ancestry(asker)):
+                for child in tree.children[name]:
+                    if child != below:
+                        yield from self.usage.borrowing(child, self.lacking)
 
     def _room_without(self, gangs: Iterable[Evictable]) -> QuotaAmounts:
         """What the asker's leaf could get of each resource if these were gone."""
@@ -183,24 +190,16 @@ class _Search:
             amounts = freed.setdefault(item.leaf, {})
             for key, amount in item.amounts.items():
                 amounts[key] = amounts.get(key, 0) + amount
-        with self.usage.trying():
-            for leaf, amounts in freed.items():
-                self.usage.release(leaf, amounts)
-            room = {key: self.usage.headroom(self.asker.leaf, key) or 0 for key in self.usage.tree.keys}
-            for leaf, amounts in freed.items():
-                self.usage.charge(leaf, amounts)
-        return room
+        then = self.usage.copy()
+        for leaf, amounts in freed.items():
+            then.release(leaf, amounts)
+        return {key: then.headroom(self.asker.leaf, key) or 0 for key in then.tree.keys}
 
     def _is_below_nominal(self) -> bool:
         """Whether the asker's leaf has something left of its own of all that is short."""
         leaf = self.asker.leaf
         nominal = self.usage.tree.by_name[leaf].nominal
         return all(self.usage.used(leaf, key) < nominal.get(key, 0) for key in self.lacking)
-
-    def _takes_from(self, leaf: str) -> bool:
-        """Whether the asker's queue takes anything from another one that borrows now."""
-        policy = self.usage.tree.by_name[self.asker.leaf].reclaim
-        return policy != "never" and self._borrows(leaf)
 
     def _is_candidate(self, victim: Evictable) -> bool:
         """Whether priorities allow to take from a gang that has something of what is short."""

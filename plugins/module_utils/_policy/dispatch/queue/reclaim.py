@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Reserver,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 T = t.TypeVar("T")
 # So many times others go for a gang that does not start all the same.
@@ -127,6 +128,7 @@ class Reclaim:
         # How often one may still look where gangs would stand, and those that find no nodes whoever goes.
         self._looks_left = MOST_LOOKS
         self._nowhere: set[tuple[Hashable, Estimate]] = set()
+        self._without_all: tuple[int, Room] | None = None
         self._left = min((item.max_evictions for item in settings), default=0)
         self._timeout = max((item.nominate_timeout for item in settings), default=0.0)
         self._protected = max((item.min_run_time for item in settings), default=0.0)
@@ -213,7 +215,7 @@ class Reclaim:
 
         Most gangs that wait have no right to anything that others use, which is quickly told.
         """
-        if self._may_take(question) or self._gets_its_own(question):
+        if self._looks_left > 0 and (self._may_take(question) or self._gets_its_own(question)):
             return True
         self._look_again(self._next_unprotected)
         return False
@@ -268,11 +270,20 @@ class Reclaim:
         Without that whoever waits for a node that does not exist would be tried against every one of them.
         """
         kind = question.alike, question.estimate
-        if kind not in self._nowhere and not self._suffices(question, self._offered, taken):
+        if kind not in self._nowhere and not self._suffices(question, self._offered, taken, self._emptied()):
             self._nowhere.add(kind)
         return kind not in self._nowhere
 
-    def _suffices(self, question: Question, victims: Iterable[str], taken: QuotaUse) -> bool:
+    def _emptied(self) -> Room:
+        """The room without all that may be evicted, copied once until another gang starts."""
+        room, started = self._reserver.room, len(self._reserver.room.touched)
+        if self._without_all is None or self._without_all[0] != started:
+            self._without_all = started, room.without(self._pods_of(self._offered))
+        return self._without_all[1]
+
+    def _suffices(
+        self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None
+    ) -> bool:
         """Whether a gang would find nodes if these had gone; a cycle must not take long, so it is not asked for ever.
 
         Who is not asked any more asks again in the next cycle.
@@ -280,7 +291,7 @@ class Reclaim:
         if self._looks_left <= 0:
             return False
         self._looks_left -= 1
-        return self._places(question, victims, taken) is not None
+        return self._places(question, victims, taken, then) is not None
 
     def _freed_soon(self, question: Question, taken: QuotaUse) -> FreedPlaces | None:
         """Where a gang stands once those have gone that are about to; None if that is not enough for it."""
@@ -289,10 +300,18 @@ class Reclaim:
                 return None
         return self._places(question, (), taken)
 
-    def _places(self, question: Question, victims: Iterable[str], taken: QuotaUse) -> FreedPlaces | None:
-        """Where a gang would stand if these had gone, besides those that are about to; None without enough nodes."""
-        pods = [pod for uid in sorted(self._going | set(victims)) for pod in self._pods.get(uid, ())]
-        return self._reserver.fit_without(question.gang, question.estimate, pods, taken)
+    def _places(
+        self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None
+    ) -> FreedPlaces | None:
+        """Where a gang would stand if these had gone, besides those that are about to; None without enough nodes.
+
+        then is the room in which they have, where it is known.
+        """
+        return self._reserver.fit_without(question.gang, question.estimate, self._pods_of(victims), taken, then)
+
+    def _pods_of(self, victims: Iterable[str]) -> list[Pod]:
+        """The pods that go with these gangs and with those that are about to go."""
+        return [pod for uid in sorted(self._going | set(victims)) for pod in self._pods.get(uid, ())]
 
     def _look_again(self, moment: float | None) -> None:
         """Note when something of this may change by time alone."""
