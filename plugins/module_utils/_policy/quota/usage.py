@@ -12,6 +12,7 @@ which leaves exactly what was there before.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -50,6 +51,7 @@ class TreeUsage:
         self._known_rooms: dict[tuple[str, FlavorResource], int] = {}
         self._known_own: dict[tuple[str, FlavorResource], int] = {}
         self._known_borrowing: dict[tuple[str, tuple[FlavorResource, ...]], tuple[str, ...]] = {}
+        self._known_borrowers: dict[tuple[str, tuple[FlavorResource, ...]], tuple[str, ...]] = {}
 
     @property
     def entitlements(self) -> Entitlements:
@@ -96,17 +98,17 @@ class TreeUsage:
     @contextlib.contextmanager
     def trying(self) -> Iterator[None]:
         """For a while, amounts are charged and released that the caller takes back: what is known stays known."""
-        known = self._known_rooms, self._known_own, self._known_borrowing
-        self._known_rooms, self._known_own, self._known_borrowing = {}, {}, {}
+        known = self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers
+        self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = {}, {}, {}, {}
         try:
             yield
         finally:
-            self._known_rooms, self._known_own, self._known_borrowing = known
+            self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = known
 
     def _forget(self) -> None:
         """What is used is about to change."""
         if self._known_rooms or self._known_own or self._known_borrowing:
-            self._known_rooms, self._known_own, self._known_borrowing = {}, {}, {}
+            self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = {}, {}, {}, {}
 
     def used(self, queue: str, key: FlavorResource) -> int:
         """What is used of one resource by a queue and all below it."""
@@ -137,10 +139,8 @@ class TreeUsage:
     def borrows_with(self, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a leaf would use more than its nominal amount of any resource that is asked for."""
         place, columns = self._fixed.place[leaf], self._fixed.columns
-        for key, amount in self._counted(amounts):
-            if self._usage[key][place] + amount > columns[key].subtree[place]:
-                return True
-        return False
+        counted = self._counted(amounts)
+        return any(self._usage[key][place] + amount > columns[key].subtree[place] for key, amount in counted)
 
     def borrowing(self, queue: str, amounts: QuotaAmounts) -> tuple[str, ...]:
         """The leaves below a queue, or itself, that borrow what is asked for, as all queues between them and it do."""
@@ -153,6 +153,18 @@ class TreeUsage:
             else:
                 known = tuple(leaf for child in below for leaf in self.borrowing(child, amounts)) if below else (queue,)
             self._known_borrowing[wanted] = known
+        return known
+
+    def borrowers_from(self, leaf: str, amounts: QuotaAmounts) -> tuple[str, ...]:
+        """The other leaves that borrow what is asked for, up to the lowest queue that they share with this leaf."""
+        wanted = leaf, tuple(key for key, _amount in self._counted(amounts))
+        known = self._known_borrowers.get(wanted)
+        if known is None:
+            found: list[str] = []
+            for below, name in itertools.pairwise(self.tree.ancestry(leaf)):
+                for child in self.tree.children[name]:
+                    found += self.borrowing(child, amounts) if child != below else ()
+            known = self._known_borrowers[wanted] = tuple(found)
         return known
 
     def own_room(self, leaf: str, key: FlavorResource) -> int:
@@ -276,10 +288,7 @@ class TreeUsage:
     def borrows_of(self, queue: str, amounts: QuotaAmounts) -> bool:
         """Whether a queue uses more than its own now of any resource that is asked for."""
         place = self._fixed.place[queue]
-        for key, _amount in self._counted(amounts):
-            if self._borrowed(place, key, 0) > 0:
-                return True
-        return False
+        return any(self._borrowed(place, key, 0) > 0 for key, _amount in self._counted(amounts))
 
     def _reaching(self, queue: str, leaf: str, amounts: QuotaAmounts) -> dict[FlavorResource, int]:
         """What of a leaf's demand reaches a queue above it; the rest is what queues below keep for themselves."""

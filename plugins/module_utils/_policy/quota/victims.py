@@ -100,6 +100,17 @@ def may_find_victims(
     return _candidates(_Search(usage, asker, lacking or asker.amounts, None), lacking, started, gone, known) is not None
 
 
+def may_take(usage: TreeUsage, asker: Asker, *, higher: bool) -> bool:
+    """Whether quota might let the asker take from anybody, told without looking at any gang.
+
+    It has to lack nothing but its own, and others have to borrow, or gangs to run that it is higher than.
+    """
+    lacking = _lacking(usage, asker)
+    if any(amount > usage.own_room(asker.leaf, key) for key, amount in lacking.items()):
+        return False
+    return higher or bool(usage.borrowers_from(asker.leaf, lacking or asker.amounts))
+
+
 def _lacking(usage: TreeUsage, asker: Asker) -> QuotaAmounts:
     """What is short of what is asked for."""
     return {key: amount for key, amount in asker.amounts.items() if not usage.fits(asker.leaf, {key: amount})}
@@ -168,20 +179,13 @@ class _Search:
 
     def candidates(self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str]) -> Candidates:
         """Those that the asker may take from, and what its leaf could get if all of them were gone."""
-        leaves = [leaf for leaf in self._borrowing() if leaf in started]
+        policy = self.usage.tree.by_name[self.asker.leaf].reclaim
+        others = () if policy == "never" else self.usage.borrowers_from(self.asker.leaf, self.lacking)
+        leaves = [leaf for leaf in others if leaf in started]
         leaves += [self.asker.leaf] if self.asker.leaf in started else []
         able = [item for leaf in leaves for item in started[leaf] if item.uid not in gone and self._is_candidate(item)]
         able.sort(key=lambda item: (item.priority, -item.started, item.work_lost, item.uid))
         return Candidates(tuple(able), self._room_without(able))
-
-    def _borrowing(self) -> Iterator[str]:
-        """The leaves that the asker's queue takes from, see _borrows."""
-        tree, asker = self.usage.tree, self.asker.leaf
-        if tree.by_name[asker].reclaim != "never":
-            for below, name in itertools.pairwise(tree.ancestry(asker)):
-                for child in tree.children[name]:
-                    if child != below:
-                        yield from self.usage.borrowing(child, self.lacking)
 
     def _room_without(self, gangs: Iterable[Evictable]) -> QuotaAmounts:
         """What the asker's leaf could get of each resource if these were gone."""

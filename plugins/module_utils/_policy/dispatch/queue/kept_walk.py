@@ -36,7 +36,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.timestam
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept, Look, WaitingNotes
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.charging import charge_others
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import (
+    Kept,
+    Look,
+    NotedCharge,
+    NotedRefusal,
+    WaitingNotes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
     QueuedGang,
     effective_priority,
@@ -46,8 +53,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Classes, Quotas
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim, is_about_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
     Endings,
@@ -75,6 +82,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 
 _BY_KEY = operator.attrgetter("key")
 # What is asked for, the queue, the priority, and whether this run is for the gang.
@@ -219,6 +227,7 @@ class KeptQueue(Queue):
     def _entered(self) -> list[WaitingNotes]:
         """The notes of all gangs that wait and may be asked."""
         gangs, accounts, known, now = self._world.gangs, self._world.accounts, self._kept.waiting, self._now
+        spent = self._kept.budgets(self._world.spent) if self._quotas.in_force else None
         learned = self._history != self._kept.history
         self._kept.history = self._history
         entered: list[WaitingNotes] = []
@@ -240,13 +249,19 @@ class KeptQueue(Queue):
                 or (notes.eligible is not None and notes.eligible > now)
                 or (accounts is not None and record.namespace not in accounts)
                 or uid in self._troubled
-                or (self._quotas.in_force and self._quotas.stop(record) is not None)
+                or (spent is not None and self._stop(notes, spent) is not None)
             )
             if stopped:
                 self._alone(record, partial(self._enter, record))
             else:
                 entered.append(notes)
         return entered
+
+    def _stop(self, notes: WaitingNotes, spent: SpentBudgets) -> tuple[str, str] | None:
+        """Why nothing of a gang starts whatever is used, found out once while the same budgets are spent."""
+        if notes.spent is not spent:
+            notes.stop, notes.spent = self._quotas.stop(notes.record), spent
+        return notes.stop
 
     def _enter_anew(self, record: Record) -> WaitingNotes | None:
         """The notes of a gang of which nothing is known; None when it does not wait or an error of ours stops it."""
@@ -310,8 +325,8 @@ class KeptQueue(Queue):
                 # As it was said of another gang of the kind; a choice that says the same as before is the same.
                 fits, choice = False, notes.choice
                 if choice is None or choice.said is not said:
-                    choice = notes.choice = Choice(notes.record, notes.gang, said, False, (), self._quotas)
-                self._choices.append(choice)
+                    choice = notes.choice = Choice(notes.record, notes.gang, said, False, (), self._kept.latest)
+                self._choices.append(choice.in_later_cycle())
             if strict and not fits and (said is None or said.answer != "never") and not self._is_hopeless(notes.item):
                 first[lane] = notes.record
         self._leave_behind(left)
@@ -330,7 +345,22 @@ class KeptQueue(Queue):
                 return said
         if self.reclaim is not None and self.reclaim.nominated_until(notes.record) is not None:
             return None
-        return (self._settled_long if long else self._settled).get(self._kind(notes, lane))
+        settled, kind = self._settled_long if long else self._settled, self._kind(notes, lane)
+        said = settled.get(kind)
+        if said is None and self.reclaim is not None:
+            said = self._still_refused(notes, self.reclaim)
+            if said is not None:
+                settled[kind] = said
+        return said
+
+    def _still_refused(self, notes: WaitingNotes, reclaim: Reclaim) -> Verdict | None:
+        """What was said of gangs whose queue lacks quota in the same way, if there is nothing else to be said."""
+        quota = self._quotas.ask(notes.record, notes.gang)
+        noted = self._kept.refusals.get(id(quota))
+        if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
+            return None
+        hopeful = noted.about_room and reclaim.is_hopeful(quota, notes.item.priority)
+        return None if hopeful else noted.said
 
     def _kind(self, notes: WaitingNotes, lane: Hashable) -> _Kind:
         """What gangs have in common of which the same is said: others are evicted only for one that this run is for."""
@@ -346,6 +376,8 @@ class KeptQueue(Queue):
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
+            if said.quota is not None and not said.quota.passed:
+                self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
         return fits
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
@@ -362,11 +394,57 @@ class KeptQueue(Queue):
         """The same; with other trees no gang has the place that it had."""
         kept, trees = self._kept, self._world.quota
         if kept.trees is not trees and kept.trees != trees:
-            kept.trees, kept.waiting, kept.entitlements, kept.seats, kept.classes = trees, {}, {}, {}, Classes()
+            kept.forget_trees(trees)
         quotas = super()._open_quotas()
         if quotas.in_force:
             kept.entitlements = quotas.entitlements
+        kept.latest.quotas = quotas
         return quotas
+
+    def _charge_all(self, quotas: Quotas) -> None:
+        """The same; only gangs of which anything changed are charged anew."""
+        kept, limits = self._kept, quotas.limits_users
+        if not kept.usages:
+            kept.usages = {name: usage.copy() for name, usage in quotas.usages.items()}
+        started: set[str] = set()
+        for uid, record in self._records.items():
+            if record.phase not in STARTED_PHASES or uid in self._promises:
+                continue
+            started.add(uid)
+            noted, look = kept.charged.get(uid), self._started.get(uid)
+            if noted is None or noted.record is not record or noted.look is not look:
+                kept.release(uid)
+                self._alone(record, partial(self._note_charge, quotas, record, look))
+            if limits and uid in kept.charged:
+                quotas.count_for_user(record, self._used_by(record), kept.charged[uid].charges)
+        for uid in kept.charged.keys() - started:
+            kept.release(uid)
+        quotas.begin_with(kept.usages, {uid: noted.charges for uid, noted in kept.charged.items() if noted.charges})
+        charge_others(quotas, self._records, self._promises, self._world.pods.by_gang, {*started, *self._promises})
+
+    def _note_charge(self, quotas: Quotas, record: Record, look: Look | None) -> None:
+        """Charge a started gang, and note what it was worked out from."""
+        charges = quotas.charges_for(record, self._used_by(record))
+        self._kept.charge(record.uid, NotedCharge(record, look, charges))
+
+    def _began(self, record: Record) -> float | None:
+        """The same, worked out once from the same tickets."""
+        look, tickets = self._started.get(record.uid), self._world.tickets.get(record.uid, ())
+        if look is None:
+            return super()._began(record)
+        known = look.began
+        if known is None or len(known[0]) != len(tickets) or not all(map(operator.is_, known[0], tickets)):
+            known = look.began = tickets, super()._began(record)
+        return known[1]
+
+    def _base_priority(self, record: Record) -> int:
+        """The same, worked out once with the same trees."""
+        look = self._started.get(record.uid)
+        if look is None:
+            return super()._base_priority(record)
+        if look.priority is None or look.priority[0] is not self._kept.trees:
+            look.priority = self._kept.trees, super()._base_priority(record)
+        return look.priority[1]
 
     def _new_quotas(self) -> Quotas:
         """The same, with what follows from the trees alone."""

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import itertools
+import operator
 import typing as t
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -34,7 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges 
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts, podset_demands
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import borrowers, judge_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
@@ -47,6 +48,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims 
     by_leaf,
     choose_victims,
     may_find_victims,
+    may_take,
 )
 
 T = t.TypeVar("T")
@@ -78,8 +80,12 @@ Seats = dict[str, tuple[Record, Gang, Seat]]
 
 @dataclasses.dataclass(slots=True)
 class Classes:
-    """What is known of gangs that ask for the same in the same queues: their numbers, and what was said to them."""
+    """What is known of gangs that ask for the same in the same queues: their numbers, and what was said to them.
 
+    leaves are those of gangs by tree, the queue that they name, and their namespace.
+    """
+
+    leaves: dict[tuple[str, str | None, str], LeafChoice] = dataclasses.field(default_factory=dict)
     numbers: dict[Hashable, int] = dataclasses.field(default_factory=dict)
     layers: dict[Hashable, QuotaLayer] = dataclasses.field(default_factory=dict)
 
@@ -106,7 +112,6 @@ class Quotas:
         )
         self._reading = reading
         self._usages = {tree.name: TreeUsage(tree, known.get(tree.name)) for tree in reading.trees}
-        self._leaves: dict[tuple[str, str | None, str], LeafChoice] = {}
         self._users = UserUse(reading.trees)
         # What is said to gangs of queues whose budget is spent.
         self.spent: SpentBudgets = {}
@@ -136,7 +141,10 @@ class Quotas:
         return self._usages
 
     def stop(self, record: Record) -> tuple[str, str] | None:
-        """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it."""
+        """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it.
+
+        It follows from the trees, the budgets that are spent, and the record.
+        """
         for name, problem in self._reading.unreadable.items():
             return "quota_unreadable", f"nothing starts while the quota tree {name} cannot be read: {problem}"
         for name in self._elsewhere:
@@ -195,11 +203,33 @@ class Quotas:
 
     def charge_started(self, record: Record, demands: Demands) -> None:
         """Count a gang that was started: where its state says, else where it would belong now."""
+        charges = self.charges_for(record, demands)
+        for tree, leaf, amounts in charges:
+            self._usages[tree].charge(leaf, amounts)
+        if charges:
+            self._charged[record.uid] = charges
+        self.count_for_user(record, demands, charges)
+
+    def charges_for(self, record: Record, demands: Demands) -> list[LeafCharge]:
+        """What a started gang is charged with in each tree; without a queue there is nobody to be charged."""
+        found: list[LeafCharge] = []
         for usage in self._usages.values():
             leaf, flavors = charged_leaf(usage, record, self._reading.namespaces)
-            self._charge_gang(record.uid, usage, leaf, demands, flavors)
-            if self._users.in_force:
-                self._users.start(usage.tree.name, leaf, user_key(record), demands)
+            if leaf is not None:
+                amounts = charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors))
+                found.append((usage.tree.name, leaf, amounts))
+        return found
+
+    def count_for_user(self, record: Record, demands: Demands, charges: Iterable[LeafCharge]) -> None:
+        """Count a started gang for its user."""
+        if self._users.in_force:
+            for tree, leaf, _amounts in charges:
+                self._users.start(tree, leaf, user_key(record), demands)
+
+    def begin_with(self, usages: Mapping[str, TreeUsage], charged: Mapping[str, list[LeafCharge]]) -> None:
+        """Count what started gangs use, as it is known; neither is modified."""
+        self._usages = {name: usages[name].copy() for name in self._usages}
+        self._charged = dict(charged)
 
     def charge_promised(
         self, gang: Gang, queue: str | None, labels: Mapping[str, str], user: UserKey | None = None
@@ -225,32 +255,35 @@ class Quotas:
             named = self._find(usage.tree, named_queue(usage.tree, {}, queue), namespace)
             if named.leaf is None or named.reason == "queue_forbidden":
                 named = self._find(usage.tree, None, namespace)
-            leaf = named.leaf.name if named.leaf is not None else None
-            self._charge_gang(uid, usage, leaf, {"": demand}, {})
+            if named.leaf is not None:
+                amounts = charged_amounts(usage.tree, {"": demand}, {})
+                usage.charge(named.leaf.name, amounts)
+                self._charged.setdefault(uid, []).append((usage.tree.name, named.leaf.name, amounts))
 
     def ask(self, record: Record, gang: Gang) -> QuotaLayer:
         """What each tree says of a gang, without numbers; the same is said of all that ask for the same.
 
         What is used only grows while a queue is walked, so nobody fits who did not before.
         """
-        key = self._seat(record, gang).key
-        known = self._refused.get(key) or self._fitting.get(key)
+        seat = self._seat(record, gang)
+        known = self._refused.get(seat.key) or self._fitting.get(seat.key)
         if known is None:
-            known = self.said(record, gang)
+            known = self._layer(record, gang)
             if known.passed and self._held:
-                # Both as things are and when those have gone that are about to, and others have what they freed.
-                with self.after():
-                    known = _held_for_others(known, self.said(record, gang))
-            (self._fitting if known.passed else self._refused)[key] = known
+                known = self._held_for_others(known)
+            (self._fitting if known.passed else self._refused)[seat.key] = known
         return known
 
-    def numbered(self, layer: QuotaLayer, record: Record, gang: Gang) -> QuotaLayer:
+    def numbered(self, layer: QuotaLayer) -> QuotaLayer:
         """What was said of a gang, with the numbers of its queues as they are by now."""
-        by_tree = {item.tree: item for item in self._layer(record, gang, numbers=True).standings}
 
         def with_numbers(said: QuotaStanding) -> QuotaStanding:
-            found = by_tree[said.tree]
-            return dataclasses.replace(said, short=found.short, levels=found.levels, borrowers=found.borrowers)
+            if said.leaf is None:
+                return said
+            usage = self._usages[said.tree]
+            found = usage.answer(said.leaf, said.amounts)
+            lending = borrowers(usage, said.leaf, found.short)
+            return dataclasses.replace(said, short=found.short, levels=found.levels, borrowers=lending)
 
         return QuotaLayer(tuple(map(with_numbers, layer.standings)))
 
@@ -306,56 +339,53 @@ class Quotas:
             for tree, leaf, amounts in gone:
                 self._usages[tree].charge(leaf, amounts)
 
-    def fits(self, record: Record, gang: Gang) -> bool:
-        """Whether every tree has enough for a gang, as things are at this very moment."""
-        return self.said(record, gang).passed
+    def fits(self, layer: QuotaLayer) -> bool:
+        """Whether every tree has enough for what was asked for, as things are at this very moment."""
+        return all(
+            item.leaf is not None and self._usages[item.tree].fits(item.leaf, item.amounts) for item in layer.standings
+        )
 
-    def said(self, record: Record, gang: Gang) -> QuotaLayer:
-        """What each tree says of a gang at this very moment, without numbers; the same object while it says the same.
-
-        Where a tree has one flavor, all of it follows from the gang's seat, and from whether it fits and borrows.
-        """
-        seat = self._seat(record, gang)
-        words: list[QuotaWord | bool] = []
-        for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True):
-            if leaf is None or len(usage.tree.flavor_names) > 1:
-                return self._layer(record, gang, numbers=False)
-            words += usage.word(leaf, amounts), usage.borrows_with(leaf, amounts)
-        case = seat.key, tuple(words)
-        known = self._classes.layers.get(case)
-        if known is None:
-            known = self._classes.layers[case] = self._layer(record, gang, numbers=False)
-        return known
+    def borrows(self, layer: QuotaLayer) -> bool:
+        """Whether what was asked for would be more than is a queue's own in any tree, at this very moment."""
+        asked = [(self._usages[item.tree], item.leaf, item.amounts) for item in layer.standings]
+        return any(leaf is not None and usage.borrows_with(leaf, amounts) for usage, leaf, amounts in asked)
 
     def choose_victims(
         self,
-        record: Record,
-        gang: Gang,
+        layer: QuotaLayer,
         priority: int,
         nodes_after: Callable[[Sequence[str]], bool],
         gone: Collection[str],
     ) -> tuple[str, ...] | None:
         """Whom of those that may be evicted a waiting gang takes quota from, so that it fits all trees and nodes.
 
-        gone are counted as gone already. None when no allowed set does; empty when it fits as things are. Each tree is
-        asked in turn, as if those had gone that were chosen for the sake of trees before it; the last one also has to
-        free the nodes, and each tree may be the one that can.
+        layer is what was said of it, with the amounts that it asks for. gone are counted as gone already. None when no
+        allowed set does; empty when it fits as things are. Each tree is asked in turn, as if those had gone that were
+        chosen for the sake of trees before it; the last one also has to free the nodes, and each tree may be the one
+        that can.
         """
-        claims = self._claims(record, gang, priority)
+        claims = self._claims(layer, priority)
         for last in range(len(claims) - 1, -1, -1):
             chosen = self._choose_in_turn([*claims[:last], *claims[last + 1 :], claims[last]], nodes_after, gone)
             if chosen is not None:
                 return tuple(chosen if len(claims) == 1 else self._needed(claims, chosen, nodes_after))
         return None
 
-    def _claims(self, record: Record, gang: Gang, priority: int) -> list[Claim]:
+    def _claims(self, layer: QuotaLayer, priority: int) -> list[Claim]:
         """What a gang asks of each tree; nothing at all without a queue in one of them."""
-        seat = self._seat(record, gang)
-        places = zip(self._usages.values(), seat.leaves, seat.amounts, strict=True)
-        claims = [(usage, Asker(leaf, amounts, priority)) for usage, leaf, amounts in places if leaf is not None]
+        claims = [
+            (self._usages[item.tree], Asker(item.leaf, item.amounts, priority))
+            for item in layer.standings
+            if item.leaf is not None
+        ]
         return claims if len(claims) == len(self._usages) else []
 
-    def may_find_victims(self, record: Record, gang: Gang, priority: int, gone: Collection[str]) -> bool:
+    def may_take(self, layer: QuotaLayer, priority: int, least: int | None) -> bool:
+        """Whether a gang might take quota from anybody, as far as trees tell; least is the lowest started priority."""
+        higher = least is not None and priority > least
+        return any(may_take(usage, asker, higher=higher) for usage, asker in self._claims(layer, priority))
+
+    def may_find_victims(self, layer: QuotaLayer, priority: int, gone: Collection[str]) -> bool:
         """Whether a waiting gang might take quota from anybody, in any tree; otherwise no victims are found for it."""
         return any(
             may_find_victims(
@@ -365,7 +395,7 @@ class Quotas:
                 gone,
                 self._candidates.setdefault(usage.tree.name, {}),
             )
-            for usage, asker in self._claims(record, gang, priority)
+            for usage, asker in self._claims(layer, priority)
         )
 
     def _choose_in_turn(
@@ -417,6 +447,11 @@ class Quotas:
                 evictable = Evictable(item.uid, leaf, amounts, item.priority, item.started)
                 by_tree.setdefault(tree, []).append(evictable)
         self._evictable = {tree: by_leaf(found) for tree, found in by_tree.items()}
+
+    @property
+    def drains(self) -> bool:
+        """Whether any queue is drained."""
+        return any(queue.stop == "drain" for usage in self._usages.values() for queue in usage.tree.queues)
 
     def drained(self, uid: str) -> str | None:
         """The queue of a started gang that is drained, or one above it, as a path; None when none is."""
@@ -492,25 +527,48 @@ class Quotas:
         self._seats[record.uid] = record, gang, seat
         return seat
 
-    def _layer(self, record: Record, gang: Gang, *, numbers: bool) -> QuotaLayer:
-        """What each tree says of a gang as things are now."""
+    def _layer(self, record: Record, gang: Gang) -> QuotaLayer:
+        """What each tree says of a gang as things are now, without numbers; the same object while it says the same.
+
+        Where trees have one flavor, all of it follows from the gang's seat, and from whether it fits and borrows.
+        """
+        seat = self._seat(record, gang)
+        words: list[QuotaWord | bool] = []
+        for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True):
+            if leaf is None or usage.tree.flavors:
+                return self._layer_anew(record, gang)
+            words += usage.word(leaf, amounts), usage.borrows_with(leaf, amounts)
+        case = seat.key, tuple(words)
+        known = self._classes.layers.get(case)
+        if known is None:
+            known = self._classes.layers[case] = self._layer_anew(record, gang)
+        return known
+
+    def _layer_anew(self, record: Record, gang: Gang) -> QuotaLayer:
+        """The same, worked out."""
         demands, labels = podset_demands(gang.podsets), self._reading.namespaces.get(record.namespace)
         standings = []
         for usage in self._usages.values():
             named = queue_named_by(usage.tree, record)
-            found = judge_quota(usage, named, record.namespace, demands, namespace_labels=labels, numbers=numbers)
+            found = judge_quota(usage, named, record.namespace, demands, namespace_labels=labels, numbers=False)
             # Without flavors nothing in it is about this gang's podsets.
             standings.append(found if usage.tree.flavors else dataclasses.replace(found, flavors={}))
         return QuotaLayer(tuple(standings))
 
-    def _charge_gang(
-        self, uid: str, usage: TreeUsage, leaf: str | None, demands: Demands, flavors: Mapping[str, str]
-    ) -> None:
-        """Count what a gang uses; without a queue there is nobody to be charged."""
-        if leaf is not None:
-            amounts = charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors))
-            usage.charge(leaf, amounts)
-            self._charged.setdefault(uid, []).append((usage.tree.name, leaf, amounts))
+    def _held_for_others(self, now: QuotaLayer) -> QuotaLayer:
+        """What is said of a gang that fits as things are: it waits if it would take what is held for others.
+
+        It has to fit when those have gone as well that are about to, and others have what they freed.
+        """
+        detail = "what is about to be freed is held for others"
+        with self.after():
+            standings = [
+                item
+                if item.leaf is not None and self._usages[item.tree].fits(item.leaf, item.amounts)
+                else dataclasses.replace(item, answer="waits", reason="quota", detail=detail)
+                for item in now.standings
+            ]
+        return now if all(map(operator.is_, standings, now.standings)) else QuotaLayer(tuple(standings))
 
     def _leaf_name(self, tree: QuotaTree, record: Record) -> str | None:
         """The name of a gang's leaf; None when it has none."""
@@ -524,21 +582,23 @@ class Quotas:
     def _find(self, tree: QuotaTree, named: str | None, namespace: str) -> LeafChoice:
         """The leaf of whoever names this queue, or none, from a namespace."""
         asked = tree.name, named, namespace
-        if asked not in self._leaves:
-            self._leaves[asked] = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
-        return self._leaves[asked]
+        known = self._classes.leaves.get(asked)
+        if known is None:
+            known = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
+            self._classes.leaves[asked] = known
+        return known
 
 
-def _held_for_others(now: QuotaLayer, later: QuotaLayer) -> QuotaLayer:
-    """What is said of a gang that fits as things are: it waits if it would take what is held for others."""
-    fits = {item.tree: item.answer == "fits" for item in later.standings}
-    detail = "what is about to be freed is held for others"
-    return QuotaLayer(
-        tuple(
-            item if fits[item.tree] else dataclasses.replace(item, answer="waits", reason="quota", detail=detail)
-            for item in now.standings
-        )
-    )
+class LatestQuotas:
+    """The trees as the latest cycle counts with them, for those that tell numbers of choices that are kept."""
+
+    def __init__(self) -> None:
+        """No cycle yet."""
+        self.quotas = NO_QUOTAS
+
+    def numbered(self, layer: QuotaLayer) -> QuotaLayer:
+        """See Quotas."""
+        return self.quotas.numbered(layer)
 
 
 # Where there is no tree.

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     DISPATCHED_PHASES,
+    STARTED_PHASES,
     UNDOING,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NODE_REASONS, Verdict
@@ -89,9 +90,8 @@ class Question(t.NamedTuple):
     @property
     def is_about_room(self) -> bool:
         """Whether quota or nodes are all that is missing; of nodes a gang only takes its own back."""
-        refusal = self.quota.refusal
-        if refusal is not None:
-            return refusal.answer == "waits" and refusal.reason == "quota"
+        if not self.quota.passed:
+            return is_about_quota(self.quota)
         return self.verdict.answer == "waits" and self.verdict.reason in NODE_REASONS and not self.quota.borrows
 
 
@@ -118,6 +118,7 @@ class Reclaim:
         """
         self._quotas, self._reserver, self._records, self._now = quotas, reserver, records, now
         self._may_evict, self._began, self._priority_of, self._gang_of = may_evict, began, priority_of, gang_of
+        self._started = [record for record in records.values() if record.phase in STARTED_PHASES]
         # When somebody may be evicted who may not be now, or a nomination ends.
         self.next_check: float | None = None
         # Gangs that are about to go: what they use is free soon.
@@ -138,17 +139,18 @@ class Reclaim:
 
     def _undone(self, patience: float) -> Iterator[str]:
         """Gangs that are taken back; of those that do not go in time nobody knows when they do."""
-        for uid, record in self._records.items():
+        for record in self._started:
             since = last_change(record) if record.phase in UNDOING else None
             if since is not None and is_recent(since, self._now, patience):
                 self._look_again(since + patience + 1.0)
-                yield uid
+                yield record.uid
 
     # Who is evicted without anybody who asks.
 
     def _drain(self) -> Iterator[tuple[Record, str]]:
         """Started gangs of queues that are drained, as many as may be evicted at once, and the drained queue."""
-        for uid, record in self._records.items():
+        for record in self._started if self._quotas.drains else ():
+            uid = record.uid
             able = self._left > 0 and uid not in self._resting and self._may_go(record)
             queue = self._quotas.drained(uid) if able else None
             if queue is not None:
@@ -158,7 +160,7 @@ class Reclaim:
 
     # Who asks.
 
-    def _asked_in_vain(self, record: Record) -> bool:
+    def asked_in_vain(self, record: Record) -> bool:
         """Whether others went for a gang several times and it was refused each time: nobody goes for it any more."""
         return record.state is not None and record.state.nominations >= MOST_NOMINATIONS
 
@@ -183,8 +185,8 @@ class Reclaim:
         until = self.nominated_until(question.record)
         places = self._freed_soon(question, taken) if until is not None else None
         if places is None:
-            vain = self._asked_in_vain(question.record)
-            found = None if vain or not self._is_hopeful(question) or obstacle() else self._choose(question, taken)
+            hopeful = self.is_hopeful(question.quota, question.item.priority)
+            found = self._choose(question, taken) if hopeful and not obstacle() else None
             if found is None:
                 return None
             victims, places = found
@@ -210,32 +212,31 @@ class Reclaim:
             self._quotas.hold(question.record.uid, question.quota)
             self._reserver.hold_freed(question.item, question.gang, places)
 
-    def _is_hopeful(self, question: Question) -> bool:
+    def is_hopeful(self, quota: QuotaLayer, priority: int) -> bool:
         """Whether anybody could be evicted for a gang as far as quota is concerned, or it needs nobody to be.
 
         Most gangs that wait have no right to anything that others use, which is quickly told.
         """
-        if self._looks_left > 0 and (self._may_take(question) or self._gets_its_own(question)):
+        if self._looks_left > 0 and (self._may_take(quota, priority) or self._gets_its_own(quota)):
             return True
         self._look_again(self._next_unprotected)
         return False
 
-    def _may_take(self, question: Question) -> bool:
+    def _may_take(self, quota: QuotaLayer, priority: int) -> bool:
         """Whether quota lets a gang take from any of those that may be evicted."""
-        if self._left <= 0 or not self._offered:
+        if self._left <= 0:
             return False
         with self._quotas.after():
-            return self._quotas.may_find_victims(
-                question.record, question.gang, question.item.priority, self._going
-            )
+            if not self._quotas.may_take(quota, priority, self._least_priority) or not self._offered:
+                return False
+            return self._quotas.may_find_victims(quota, priority, self._going)
 
-    def _gets_its_own(self, question: Question) -> bool:
+    def _gets_its_own(self, quota: QuotaLayer) -> bool:
         """Whether a gang fits quota within its own once this cycle's victims have gone."""
         if not self.evictions:
             return False
         with self._quotas.after():
-            layer = self._quotas.said(question.record, question.gang)
-            return layer.passed and not layer.borrows
+            return self._quotas.fits(quota) and not self._quotas.borrows(quota)
 
     def _choose(self, question: Question, taken: QuotaUse) -> tuple[tuple[Record, ...], FreedPlaces] | None:
         """Whom to evict for a gang, and where it stands then; None when nobody may be, or it would not help.
@@ -243,18 +244,18 @@ class Reclaim:
         Nobody has to be for a gang that gets its own from what this cycle's victims free: that is held for it as well,
         since others would have to be evicted for it later.
         """
-        record, gang, priority = question.record, question.gang, question.item.priority
-        if self._may_take(question):
+        quota, priority = question.quota, question.item.priority
+        if self._may_take(quota, priority):
             if not self._finds_nodes(question, taken):
                 self._look_again(self._next_unprotected)
                 return None
             with self._quotas.after():
                 found = self._quotas.choose_victims(
-                    record, gang, priority, lambda uids: self._suffices(question, uids, taken), self._going
+                    quota, priority, lambda uids: self._suffices(question, uids, taken), self._going
                 )
         else:
             found = () if self._suffices(question, (), taken) else None
-        own = found == () and self._gets_its_own(question)
+        own = found == () and self._gets_its_own(quota)
         if found is None or len(found) > self._left or not (found or own):
             self._look_again(self._next_unprotected)
             return None
@@ -281,9 +282,7 @@ class Reclaim:
             self._without_all = started, room.without(self._pods_of(self._offered))
         return self._without_all[1]
 
-    def _suffices(
-        self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None
-    ) -> bool:
+    def _suffices(self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None) -> bool:
         """Whether a gang would find nodes if these had gone; a cycle must not take long, so it is not asked for ever.
 
         Who is not asked any more asks again in the next cycle.
@@ -296,7 +295,7 @@ class Reclaim:
     def _freed_soon(self, question: Question, taken: QuotaUse) -> FreedPlaces | None:
         """Where a gang stands once those have gone that are about to; None if that is not enough for it."""
         with self._quotas.after():
-            if not self._quotas.fits(question.record, question.gang):
+            if not self._quotas.fits(question.quota):
                 return None
         return self._places(question, (), taken)
 
@@ -321,7 +320,7 @@ class Reclaim:
     @functools.cached_property
     def _running(self) -> list[tuple[Record, float]]:
         """The gangs that this run may stop, and when each was started."""
-        able = [(record, self._began(record)) for record in self._records.values() if self._may_go(record)]
+        able = [(record, self._began(record)) for record in self._started if self._may_go(record)]
         return [(record, began) for record, began in able if began is not None]
 
     @functools.cached_property
@@ -330,6 +329,11 @@ class Reclaim:
         old = [(record, began) for record, began in self._running if self._has_run(began)]
         self._quotas.offer([StartedGang(record.uid, self._priority_of(record), began) for record, began in old])
         return [record.uid for record, _began in old]
+
+    @functools.cached_property
+    def _least_priority(self) -> int | None:
+        """The lowest priority of any started gang."""
+        return min(map(self._priority_of, self._started), default=None)
 
     def _has_run(self, began: float) -> bool:
         """Whether a gang has certainly run for as long as each may."""
@@ -361,6 +365,12 @@ class Reclaim:
                 if uid is not None and (record is None or record.namespace == pod.namespace):
                     found[uid].append(pod)
         return found
+
+
+def is_about_quota(quota: QuotaLayer) -> bool:
+    """Whether quota that others use now is all that a gang lacks that was refused."""
+    refusal = quota.refusal
+    return refusal is not None and refusal.answer == "waits" and refusal.reason == "quota"
 
 
 def patience_of(quotas: Quotas) -> float:

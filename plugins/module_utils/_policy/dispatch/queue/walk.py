@@ -66,6 +66,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
     NO_QUOTAS,
+    LatestQuotas,
     Quotas,
     charges_of,
 )
@@ -121,7 +122,7 @@ class Choice:
     chosen: bool
     # Whose quota a start is charged to, one queue for each tree, and who knows what is used of it.
     charged: tuple[Charge, ...] = ()
-    quotas: Quotas = NO_QUOTAS
+    quotas: Quotas | LatestQuotas = NO_QUOTAS
 
     @functools.cached_property
     def verdict(self) -> Verdict:
@@ -133,9 +134,13 @@ class Choice:
         """The verdict as results and records carry it, with the numbers of queues. Must not be modified."""
         verdict = self.verdict
         if verdict.quota is not None:
-            numbered = self.quotas.numbered(verdict.quota, self.record, self.gang)
-            verdict = dataclasses.replace(verdict, quota=numbered)
+            verdict = dataclasses.replace(verdict, quota=self.quotas.numbered(verdict.quota))
         return verdict.as_dict()
+
+    def in_later_cycle(self) -> Choice:
+        """The same choice, of which another cycle may tell other numbers."""
+        self.__dict__.pop("told", None)
+        return self
 
     def postponed(self, reason: str, detail: str) -> Choice:
         """A chosen gang that has to wait after all."""
@@ -207,9 +212,13 @@ class Queue:
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
             quotas.spent = self._world.spent
-            pods = self._world.pods.by_gang
-            charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
+            self._charge_all(quotas)
         return quotas
+
+    def _charge_all(self, quotas: Quotas) -> None:
+        """Charge everything that is started or promised."""
+        pods = self._world.pods.by_gang
+        charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
 
     def _open_reclaim(self, terms: EvictionTerms) -> Reclaim:
         """Who may be evicted, and what is held for whom; without trees nobody and nothing is."""
@@ -542,7 +551,7 @@ class Queue:
             if not mine:
                 return True
             refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
-            if refused or isinstance(self._taken_names(record), str):
+            if refused or reclaim.asked_in_vain(record) or isinstance(self._taken_names(record), str):
                 self._note_own_obstacle()
                 return True
             return False
