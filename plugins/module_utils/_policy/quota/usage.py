@@ -172,16 +172,20 @@ class TreeUsage:
 
         What only the root holds is borrowed. What is the leaf's own by its nominal amount stays so if it is used.
         """
+        return max(self.tree.by_name[leaf].nominal.get(key, 0), self.own_left(leaf, key))
+
+    def own_left(self, leaf: str, key: FlavorResource) -> int:
+        """The same of what is not used; less than nothing where the leaf and all above it borrow."""
         place = leaf, key
         known = self._known_own.get(place)
         if known is None:
-            known = self._known_own[place] = self._own_room(leaf, key)
+            known = self._known_own[place] = self._own_left(leaf, key)
         return known
 
-    def _own_room(self, leaf: str, key: FlavorResource) -> int:
+    def _own_left(self, leaf: str, key: FlavorResource) -> int:
         """The same, worked out on the way from the leaf up."""
         column, usage = self._fixed.columns[key], self._usage[key]
-        most, kept = self.tree.by_name[leaf].nominal.get(key, 0), 0
+        most, kept = -1, 0
         for place in self._fixed.lines[leaf][:-1]:
             self.visited += 1
             left = column.subtree[place] - usage[place]

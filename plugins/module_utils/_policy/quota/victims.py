@@ -103,12 +103,23 @@ def may_find_victims(
 def may_take(usage: TreeUsage, asker: Asker, *, higher: bool) -> bool:
     """Whether quota might let the asker take from anybody, told without looking at any gang.
 
-    It has to lack nothing but its own, and others have to borrow, or gangs to run that it is higher than.
+    It has to lack nothing but its own. Besides it has to be higher than gangs that run, or others have to borrow while
+    its leaf, or a queue above it, does not use all of its own.
     """
-    lacking = _lacking(usage, asker)
-    if any(amount > usage.own_room(asker.leaf, key) for key, amount in lacking.items()):
+    leaf, lacking = asker.leaf, _lacking(usage, asker)
+    if any(amount > usage.own_room(leaf, key) for key, amount in lacking.items()):
         return False
-    return higher or bool(usage.borrowers_from(asker.leaf, lacking or asker.amounts))
+    if higher:
+        return True
+    wanted = lacking or asker.amounts
+    owns = all(amount <= usage.own_left(leaf, key) for key, amount in asker.amounts.items() if key in usage.tree.keys)
+    return (owns or _is_below_nominal(usage, leaf, wanted)) and bool(usage.borrowers_from(leaf, wanted))
+
+
+def _is_below_nominal(usage: TreeUsage, leaf: str, wanted: QuotaAmounts) -> bool:
+    """Whether a leaf has something left of its own of all that is asked for."""
+    nominal = usage.tree.by_name[leaf].nominal
+    return all(usage.used(leaf, key) < nominal.get(key, 0) for key in wanted)
 
 
 def _lacking(usage: TreeUsage, asker: Asker) -> QuotaAmounts:
@@ -170,7 +181,7 @@ class _Search:
         reclaimed = [item for item in candidates if item.leaf != self.asker.leaf and self._owns_from(item)]
         others = [item for item in candidates if item.leaf != self.asker.leaf and not self._owns_from(item)]
         attempts = [(True, [*reclaimed, *own])]
-        if others and self._is_below_nominal():
+        if others and _is_below_nominal(self.usage, self.asker.leaf, self.lacking):
             # Without the right of an owner nobody is evicted for a start that borrows.
             attempts.insert(len(attempts) if reclaimed else 0, (False, [*reclaimed, *others, *own]))
         with self.usage.trying():
@@ -198,12 +209,6 @@ class _Search:
         for leaf, amounts in freed.items():
             then.release(leaf, amounts)
         return {key: then.headroom(self.asker.leaf, key) or 0 for key in then.tree.keys}
-
-    def _is_below_nominal(self) -> bool:
-        """Whether the asker's leaf has something left of its own of all that is short."""
-        leaf = self.asker.leaf
-        nominal = self.usage.tree.by_name[leaf].nominal
-        return all(self.usage.used(leaf, key) < nominal.get(key, 0) for key in self.lacking)
 
     def _is_candidate(self, victim: Evictable) -> bool:
         """Whether priorities allow to take from a gang that has something of what is short."""

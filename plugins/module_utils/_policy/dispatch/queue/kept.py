@@ -103,6 +103,8 @@ class WaitingNotes:
     kind: int
     cycle: int = 0
     choice: t.Any = None
+    # Its queue in each tree.
+    lane: Hashable = None
     # Why nothing of it starts whatever is used, and the budgets that this was worked out with.
     stop: tuple[str, str] | None = None
     spent: t.Any = None

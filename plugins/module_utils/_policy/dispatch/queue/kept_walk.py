@@ -27,7 +27,6 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
@@ -99,6 +98,8 @@ class KeptQueue(Queue):
         self._kept: Kept = self._memory.kept
         self._refusal: Verdict | None = None
         self._asked_for: Hashable = None
+        # Gangs that room is said to be held for.
+        self._nominated: t.Sequence[WaitingNotes] = ()
         # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
         self._settled: dict[_Kind, Verdict] = {}
         self._settled_long: dict[_Kind, Verdict] = {}
@@ -133,9 +134,9 @@ class KeptQueue(Queue):
         """What is known of all started gangs as they are now."""
         world, kept = self._world, self._kept
         return {
-            uid: kept.look(record, world.gangs.get(uid), world.pods, world.items.get(uid, {}))
-            for uid, record in self._records.items()
-            if record.phase in STARTED_PHASES and record.state is not None and record.spec is not None
+            record.uid: kept.look(record, world.gangs.get(record.uid), world.pods, world.items.get(record.uid, {}))
+            for record in self._started_records
+            if record.state is not None and record.spec is not None
         }
 
     def _promised(self) -> Iterator[Outstanding]:
@@ -249,7 +250,7 @@ class KeptQueue(Queue):
                 or (notes.eligible is not None and notes.eligible > now)
                 or (accounts is not None and record.namespace not in accounts)
                 or uid in self._troubled
-                or (spent is not None and self._stop(notes, spent) is not None)
+                or (spent is not None and (notes.stop or notes.spent is not spent) and self._stop(notes, spent))
             )
             if stopped:
                 self._alone(record, partial(self._enter, record))
@@ -258,9 +259,8 @@ class KeptQueue(Queue):
         return entered
 
     def _stop(self, notes: WaitingNotes, spent: SpentBudgets) -> tuple[str, str] | None:
-        """Why nothing of a gang starts whatever is used, found out once while the same budgets are spent."""
-        if notes.spent is not spent:
-            notes.stop, notes.spent = self._quotas.stop(notes.record), spent
+        """Why nothing of a gang starts whatever is used; noted for as long as the same budgets are spent."""
+        notes.stop, notes.spent = self._quotas.stop(notes.record), spent
         return notes.stop
 
     def _enter_anew(self, record: Record) -> WaitingNotes | None:
@@ -307,11 +307,14 @@ class KeptQueue(Queue):
         """Judge all in their turn; under the policy strict nobody of a queue behind the first that does not fit."""
         strict = self._terms.policy == "strict"
         now, after = self._now, self._reserver.terms.reserve_after
-        limits = self._quotas.in_force and self._quotas.limits_users
+        trees = self._quotas.in_force
+        limits = trees and self._quotas.limits_users
         first: dict[Hashable, Record] = {}
         left: list[tuple[WaitingNotes, Record]] = []
         for notes in queue if self.reclaim is None else self._in_turn(queue, self.reclaim):
-            lane = self._quotas.lane(notes.record, notes.gang) if self._quotas.in_force else None
+            lane = notes.lane
+            if lane is None and trees:
+                lane = notes.lane = self._quotas.lane(notes.record, notes.gang)
             if lane in first:
                 left.append((notes, first[lane]))
                 continue
@@ -333,7 +336,8 @@ class KeptQueue(Queue):
 
     def _in_turn(self, queue: t.Sequence[WaitingNotes], reclaim: Reclaim) -> t.Iterable[WaitingNotes]:
         """Those that room is held for first, then queue by queue."""
-        first, others = reclaim.first(queue, lambda notes: notes.record)
+        self._nominated = [notes for notes in queue if notes.record.state and notes.record.state.nominated]
+        first, others = reclaim.first(queue, lambda notes: notes.record) if self._nominated else ([], queue)
         return itertools.chain(first, self._quotas.in_turn(others, _record_and_gang))
 
     def _known(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> Verdict | None:
@@ -343,7 +347,7 @@ class KeptQueue(Queue):
             said = self._held_back.get(notes.alike)
             if said is not None:
                 return said
-        if self.reclaim is not None and self.reclaim.nominated_until(notes.record) is not None:
+        if self._nominated and self.reclaim is not None and self.reclaim.nominated_until(notes.record) is not None:
             return None
         settled, kind = self._settled_long if long else self._settled, self._kind(notes, lane)
         said = settled.get(kind)
@@ -407,8 +411,9 @@ class KeptQueue(Queue):
         if not kept.usages:
             kept.usages = {name: usage.copy() for name, usage in quotas.usages.items()}
         started: set[str] = set()
-        for uid, record in self._records.items():
-            if record.phase not in STARTED_PHASES or uid in self._promises:
+        for record in self._started_records:
+            uid = record.uid
+            if uid in self._promises:
                 continue
             started.add(uid)
             noted, look = kept.charged.get(uid), self._started.get(uid)

@@ -475,29 +475,24 @@ class Quotas:
         if not self._usages:
             yield from queue
             return
-        lines: dict[str, collections.deque[tuple[int, T]]] = {}
-        for place, item in enumerate(queue):
-            record, gang = look(item)
-            leaves = self._seat(record, gang).leaves
-            if self._users.in_force:
-                for tree, name in zip(self._usages, leaves, strict=True):
-                    self._users.wait(tree, name, user_key(record), record.uid)
-            leaf = leaves[0] or ""
-            lines.setdefault(leaf, collections.deque()).append((place, item))
+        lines = self._lines(queue, look)
 
         def hopeless(leaf: str) -> Iterator[T]:
             """The next gangs of a queue that its quota or their user's has no room for: their turn would not help."""
             line = lines[leaf]
-            while line and self._is_hopeless(*look(line[0][1])):
-                yield line.popleft()[1]
+            while line:
+                _place, item, record, gang, seat = line[0]
+                if seat.key not in self._refused and not self._is_hopeless(record, gang):
+                    return
+                line.popleft()
+                yield item
 
         def head(leaf: str) -> QueueHead | None:
             """What a queue offers next."""
             if not lines[leaf]:
                 return None
-            place, item = lines[leaf][0]
-            record, gang = look(item)
-            return QueueHead(leaf, record.uid, self._seat(record, gang).amounts[0], (place,))
+            place, _item, record, _gang, seat = lines[leaf][0]
+            return QueueHead(leaf, record.uid, seat.amounts[0], (place,))
 
         for leaf in lines:
             yield from hopeless(leaf)
@@ -508,6 +503,24 @@ class Quotas:
             yield lines[best.leaf].popleft()[1]
             yield from hopeless(best.leaf)
             order.offer(best.leaf, head(best.leaf))
+
+    def _lines(
+        self, queue: Iterable[T], look: Callable[[T], tuple[Record, Gang]]
+    ) -> dict[str, collections.deque[tuple[int, T, Record, Gang, Seat]]]:
+        """The gangs of each leaf in their order, with their places in the order of all."""
+        lines: dict[str, collections.deque[tuple[int, T, Record, Gang, Seat]]] = {}
+        for place, item in enumerate(queue):
+            record, gang = look(item)
+            seat = self._seat(record, gang)
+            if self._users.in_force:
+                for tree, name in zip(self._usages, seat.leaves, strict=True):
+                    self._users.wait(tree, name, user_key(record), record.uid)
+            leaf = seat.leaves[0] or ""
+            line = lines.get(leaf)
+            if line is None:
+                line = lines[leaf] = collections.deque()
+            line.append((place, item, record, gang, seat))
+        return lines
 
     def _is_hopeless(self, record: Record, gang: Gang) -> bool:
         """Whether a gang does not start whatever room there is on nodes."""

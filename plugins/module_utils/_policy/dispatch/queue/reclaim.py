@@ -21,7 +21,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     DISPATCHED_PHASES,
-    STARTED_PHASES,
     UNDOING,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NODE_REASONS, Verdict
@@ -103,6 +102,7 @@ class Reclaim:
         quotas: Quotas,
         reserver: Reserver,
         records: Mapping[str, Record],
+        started: Sequence[Record],
         now: float,
         terms: EvictionTerms,
         *,
@@ -111,14 +111,14 @@ class Reclaim:
         priority_of: Callable[[Record], int],
         gang_of: Callable[[Pod], str | None],
     ) -> None:
-        """Take what the walk counts with.
+        """Take what the walk counts with; started are those of the records that are.
 
         may_evict tells whether this run may stop a gang, began when it was started, priority_of its base priority,
         gang_of whose a pod is.
         """
         self._quotas, self._reserver, self._records, self._now = quotas, reserver, records, now
         self._may_evict, self._began, self._priority_of, self._gang_of = may_evict, began, priority_of, gang_of
-        self._started = [record for record in records.values() if record.phase in STARTED_PHASES]
+        self._started = started
         # When somebody may be evicted who may not be now, or a nomination ends.
         self.next_check: float | None = None
         # Gangs that are about to go: what they use is free soon.

@@ -226,6 +226,7 @@ class Queue:
             self._quotas,
             self._reserver,
             self._records,
+            self._started_records,
             self._now,
             terms._replace(stopped={*terms.stopped, *self._leaving()}),
             may_evict=lambda record: self._may_start(record) and record.uid not in self._promises,
@@ -265,6 +266,11 @@ class Queue:
         made = [read_time(ticket["metadata"].get("creationTimestamp")) for ticket in tickets]
         latest = [moment + self._terms.start_timeout for moment in made if moment is not None]
         return min((moment for moment in (told, *latest) if moment is not None), default=None)
+
+    @functools.cached_property
+    def _started_records(self) -> list[Record]:
+        """The records of all gangs that are started."""
+        return [record for record in self._records.values() if record.phase in STARTED_PHASES]
 
     @functools.cached_property
     def _uids(self) -> dict[tuple[str, str], str]:
