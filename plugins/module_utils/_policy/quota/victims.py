@@ -112,7 +112,8 @@ def may_take(usage: TreeUsage, asker: Asker, *, higher: bool) -> bool:
     if higher:
         return True
     wanted = lacking or asker.amounts
-    owns = all(amount <= usage.own_left(leaf, key) for key, amount in asker.amounts.items() if key in usage.tree.keys)
+    counted = [(key, amount) for key, amount in asker.amounts.items() if amount and key in usage.tree.keys]
+    owns = all(amount <= usage.own_left(leaf, key) for key, amount in counted)
     return (owns or _is_below_nominal(usage, leaf, wanted)) and bool(usage.borrowers_from(leaf, wanted))
 
 
