@@ -8,11 +8,15 @@ Nodes of 20 processors hold ten pods each, those of running gangs; gangs of 1 to
 cycle is one of three: nothing changed and nothing fits; one running gang ended since the last cycle; or nodes are empty
 and a thousand gangs of one pod start at once. Gangs have equal pods, or arguments, images and names of their own. What
 did not change is the same object in the next cycle, as a mirror fed by watches gives it; with --listing everything is
-a new object in each cycle. With --queues a quota tree shares the cluster between namespaces. Printed is the middle of
-some cycles after the first, in milliseconds of this process.
+a new object in each cycle. Printed is the middle of some cycles after the first, in milliseconds of this process.
+
+With --queues a quota tree shares the cluster between namespaces, and each cycle is decided by turns with the tree and
+without it: printed is also how many times longer it takes with the tree. With --evictable so many gangs run for longer
+than each may for certain, so that they may be evicted; otherwise nobody may.
 
 Usage: decide.py [--waiting 3000 10000] [--nodes 200 5000] [--seed 1] [--cycles 5] [--namespaces 10]
-                 [--policy reserve] [--args own equal] [--rows idle ended starts] [--queues 0] [--listing] [--profile]
+                 [--policy reserve] [--args own equal] [--rows idle ended starts] [--queues 0] [--evictable 0]
+                 [--listing] [--profile]
 """
 
 from __future__ import annotations
@@ -70,6 +74,10 @@ SIZES, AMOUNTS = (1, 2, 4, 8, 16), (1, 2, 4)
 BARS = {3000: 50.0, 10_000: 100.0}
 # What one of a thousand starts may take.
 START_BAR_MS = 0.5
+# How many times longer a cycle may take with a quota tree than without.
+TREE_BAR = 1.3
+# For how long gangs have run that may not be evicted, and those that may.
+PROTECTED, EVICTABLE = 60.0, 7200.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class Size:
     namespaces: int
     own: bool
     queues: int = 0
+    evictable: int = 0
 
 
 def build_job(name: str, count: int, cpus: int, own: bool) -> dict:
@@ -154,12 +163,14 @@ class Cluster:
         """Let running gangs take all there is, in pods spread over neighbouring nodes."""
         places = [node.name for node in self.nodes for _pod in range(PODS_PER_NODE)]
         count = 4 if self.size.nodes <= 1000 else 20
+        if self.size.evictable:
+            count = max(1, len(places) // self.size.evictable)
         for first in range(0, len(places), count):
             self.start(self.record(count, POD_CPUS, self.size.own), places[first : first + count])
 
     def start(self, record: Record, places: list[str]) -> None:
         """Let a gang run, its pods on these nodes."""
-        at = time_text(self.now - 600)
+        at = time_text(self.now - (EVICTABLE if self.size.evictable else PROTECTED))
         state = advance(
             new_state(at, "w/e.1/1"), "running", at, "PodsBound", "", "w/e.1/2", started_at=at, ticket_uid="t"
         )
@@ -277,18 +288,25 @@ class Measurement:
             pstats.Stats(self.profile).sort_stats("cumulative").print_stats(45)
 
 
-def measure_idle(size: Size, args: argparse.Namespace, *, ended: bool) -> tuple[float, float, int]:
-    """First cycle, the middle of the following ones, and how many gangs started in the last."""
-    run = Measurement(Cluster(size, args.seed), args)
-    first = run.first()
-    times = []
+def measure_idle(size: Size, args: argparse.Namespace, *, ended: bool) -> tuple[float, float, int, float | None]:
+    """First cycle, the middle of the following ones, how many gangs started in the last, and how it compares.
+
+    That is how many times longer they take than without a tree, cycle by cycle; None where there is no tree.
+    """
+    runs = [Measurement(Cluster(size, args.seed), args)]
+    if size.queues:
+        runs.append(Measurement(Cluster(dataclasses.replace(size, queues=0), args.seed), args))
+    first, *_others = [run.first() for run in runs]
+    times: list[list[float]] = []
     for _turn in range(args.cycles):
         if ended:
-            run.cluster.follow(run.plan)
-            run.cluster.end_one()
-        times.append(run.cycle())
-    run.show()
-    return first, statistics.median(times), run.starts
+            for run in runs:
+                run.cluster.follow(run.plan)
+                run.cluster.end_one()
+        times.append([run.cycle() for run in runs])
+    runs[0].show()
+    ratio = statistics.median(took[0] / took[1] for took in times) if size.queues else None
+    return first, statistics.median(took[0] for took in times), runs[0].starts, ratio
 
 
 def measure_starts(size: Size, args: argparse.Namespace) -> tuple[float, float, int]:
@@ -304,7 +322,7 @@ def rows(args: argparse.Namespace) -> list[tuple[str, Size]]:
     """What is measured."""
     kinds = [kind == "own" for kind in args.args]
     every = [
-        (row, Size(nodes, waiting, args.namespaces, own, args.queues))
+        (row, Size(nodes, waiting, args.namespaces, own, args.queues, args.evictable))
         for nodes in args.nodes
         for waiting in args.waiting
         for own in kinds
@@ -329,19 +347,23 @@ def main() -> None:
     parser.add_argument("--args", nargs="+", default=["own", "equal"], choices=["own", "equal"])
     parser.add_argument("--rows", nargs="+", default=["idle", "ended", "starts"], choices=["idle", "ended", "starts"])
     parser.add_argument("--queues", type=int, default=0)
+    parser.add_argument("--evictable", type=int, default=0)
     parser.add_argument("--listing", action="store_true")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, seed {args.seed}, policy {args.policy}")
     print(f"{'case':7} {'nodes':>6} {'waiting':>8} {'args':>6} {'first ms':>9} {'then ms':>9} {'starts':>7}  bar")
     for row, size in rows(args):
+        ratio: float | None = None
         if row == "starts":
             first, then, starts = measure_starts(size, args)
             bar = START_BAR_MS * max(1, starts)
         else:
-            first, then, starts = measure_idle(size, args, ended=row == "ended")
+            first, then, starts, ratio = measure_idle(size, args, ended=row == "ended")
             bar = next((most for count, most in BARS.items() if size.waiting <= count), BARS[10_000])
         word = "" if then <= bar else " MISSED"
+        if ratio is not None:
+            word += f"  {ratio:.2f} times that without a tree, bar {TREE_BAR}{'' if ratio <= TREE_BAR else ' MISSED'}"
         kind = "own" if size.own else "equal"
         print(
             f"{row:7} {size.nodes:6} {size.waiting:8} {kind:>6} {first:9.0f} {then:9.1f} {starts:7}  {bar:.0f}{word}",

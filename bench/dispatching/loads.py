@@ -11,6 +11,7 @@ import dataclasses
 import random
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.tests.support.gang_cases import (
     app_wrapper,
     gang_record,
@@ -46,6 +47,7 @@ class BenchGang:
     pods: int
     seconds: float = PODS_RUN_SECONDS
     arguments: tuple[str, ...] = ()
+    queue: str = "queue"
 
     def job(self, load: Load) -> Object:
         """Its Job."""
@@ -63,7 +65,8 @@ class BenchGang:
 
     def record(self, load: Load) -> Object:
         """The same Job, queued in a record."""
-        return gang_record(self.name, NAMESPACE, [self.job(load)])
+        named = {} if load.tree is None else {"queue": self.queue}
+        return gang_record(self.name, NAMESPACE, [self.job(load)], **named)
 
     def wrapper(self, load: Load, *, managed: bool) -> Object:
         """The same Job in an AppWrapper."""
@@ -83,6 +86,8 @@ class Load:
     podless: bool = False
     ends: bool = False
     wrapped: bool = False
+    # Whose leaves the gangs name; without one there is one queue for all.
+    tree: QuotaTree | None = None
 
     @property
     def pods(self) -> int:

@@ -86,6 +86,8 @@ class Observer:
     def __init__(self, orders: dict[str, t.Any]) -> None:
         """Nothing was seen yet."""
         self.namespace = orders["namespace"]
+        # Only what is of gangs whose names begin like this counts.
+        self.prefix = orders.get("prefix", "")
         self.wanted: dict[str, int] = orders["wanted"]
         self.transport: Transport = open_transport({"kubeconfig": orders["kubeconfig"]}, {})
         self.seen: dict[str, dict[str, tuple[float, str]]] = {}
@@ -119,7 +121,8 @@ class Observer:
             return metadata["resourceVersion"]
         with self.changed:
             for kind, name, gang in note(metadata):
-                self.seen.setdefault(kind, {}).setdefault(name, (now, gang))
+                if gang.startswith(self.prefix):
+                    self.seen.setdefault(kind, {}).setdefault(name, (now, gang))
             self.changed.notify()
         return metadata["resourceVersion"]
 

@@ -23,11 +23,16 @@ from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.muster.kube.bench.dispatching.accounts import Account, Meter, wait_for_rest
-from ansible_collections.muster.kube.bench.dispatching.loads import NAMESPACE, Load, Object
+from ansible_collections.muster.kube.bench.dispatching.loads import NAMESPACE, BenchGang, Load, Object
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL, tree_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.kueue_objects import (
+    build_kueue_objects,
+)
 from ansible_collections.muster.kube.tests.support.kueue_queue import KUEUE_API, QUEUE_LABEL, kueue_queue
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
@@ -35,6 +40,8 @@ from ansible_collections.muster.kube.tests.support.wrapper_crd import install_wr
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONNECTIONS = 16
+# Where quota trees are stored.
+HOME = "muster-system"
 MOST_SECONDS = 3600.0
 # What is left to do when all is bound is part of the bill, up to this long after it.
 AFTERMATH_SECONDS = 2.0
@@ -142,36 +149,56 @@ def measure(system: Name, load: Load) -> Run:
     # The time of a build is nobody's.
     build_programs(*operators)
     with running_cluster(f"bench-{system}-{os.getpid()}", operators=operators) as cluster:
-        cluster.add_nodes(load.node_objects())
-        cluster.namespace(NAMESPACE)
-        if system == "kueue":
-            _open_queue(cluster, load)
-        if system == "ours" and load.wrapped:
-            install_wrapper_crd(cluster.client)
+        prepare(cluster, system, load)
         return _measure_in(cluster, system, load)
 
 
-def _open_queue(cluster: LiveCluster, load: Load) -> None:
-    """One queue for all, with a quota of all the room."""
-    cluster.create(*kueue_queue("queue", NAMESPACE, cpu=load.room))
-    path = resource_path(KUEUE_API, "localqueues", NAMESPACE, "queue")
+def prepare(cluster: LiveCluster, system: Name, load: Load) -> None:
+    """Give a cluster its nodes, and what the system needs besides."""
+    cluster.add_nodes(load.node_objects())
+    cluster.namespace(NAMESPACE)
+    if system == "kueue":
+        _open_queues(cluster, load)
+    if system == "ours" and load.wrapped:
+        install_wrapper_crd(cluster.client)
+    if system == "ours" and load.tree is not None:
+        _declare(cluster, load.tree)
 
-    def active() -> bool:
+
+def _declare(cluster: LiveCluster, tree: QuotaTree) -> None:
+    """Store a tree, as the module does."""
+    cluster.namespace(HOME)
+    metadata = {"name": f"muster-quota-{tree.name}", "namespace": HOME, "labels": {TREE_LABEL: tree.name}}
+    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {TREE_KEY: tree_text(tree)}}
+    create(cluster.client, resource_path("v1", "configmaps", HOME), stored)
+
+
+def _open_queues(cluster: LiveCluster, load: Load) -> None:
+    """The queues of a tree, or one queue for all with a quota of all the room."""
+    if load.tree is None:
+        objects = kueue_queue("queue", NAMESPACE, cpu=load.room)
+    else:
+        objects = list(build_kueue_objects(load.tree, {NAMESPACE: {}}).objects)
+    cluster.create(*objects)
+    names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "LocalQueue"]
+
+    def active(name: str) -> bool:
+        path = resource_path(KUEUE_API, "localqueues", NAMESPACE, name)
         conditions = (get_object(cluster.client, path).get("status") or {}).get("conditions") or ()
         return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
 
-    wait_until("the queue to be active", active)
+    wait_until("the queues to be active", lambda: all(map(active, names)))
 
 
 def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
     """The run itself: everybody is at work, then one clock from the first request on."""
-    objects = [_queued(system, load, number) for number in range(len(load.gangs))]
+    objects = [queued(system, load, gang) for gang in load.gangs]
     path = cluster.path(objects[0], named=False)
     with contextlib.ExitStack() as stack:
         observer = stack.enter_context(Companion("observer.py", _observer_orders(cluster, system, load)))
         dispatcher = None
         if system == "ours":
-            dispatcher = stack.enter_context(Companion("dispatcher.py", _dispatcher_orders(cluster, load)))
+            dispatcher = stack.enter_context(Companion("dispatcher.py", dispatcher_orders(cluster, load)))
             dispatcher.wait_ready()
         observer.wait_ready()
         processes = {name: part["pid"] for name, part in cluster.components.items()}
@@ -181,7 +208,7 @@ def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
         wait_for_rest(processes)
         meter = Meter(cluster.client, processes)
         start = time.monotonic()
-        _create_all(cluster, path, objects)
+        create_all(cluster, path, objects)
         queued = time.monotonic() - start
         observed = observer.result(dispatcher)
         if not load.podless:
@@ -196,20 +223,19 @@ def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
     return Run(system, load, seen, queued, spent, machine_load, observed["reopened"], told)
 
 
-def _queued(system: Name, load: Load, number: int) -> Object:
+def queued(system: Name, load: Load, gang: BenchGang) -> Object:
     """What is created for one gang."""
-    gang = load.gangs[number]
     if load.wrapped:
         return gang.wrapper(load, managed=system == "ours")
     if system == "ours":
         return gang.record(load)
     made = gang.job(load)
     if system == "kueue":
-        made["metadata"]["labels"] = {QUEUE_LABEL: "queue"}
+        made["metadata"]["labels"] = {QUEUE_LABEL: gang.queue}
     return made
 
 
-def _create_all(cluster: LiveCluster, path: str, objects: t.Sequence[Object]) -> None:
+def create_all(cluster: LiveCluster, path: str, objects: t.Sequence[Object]) -> None:
     """Create all, in their order, with so many connections."""
     client = connect({"kubeconfig": cluster.kubeconfig})
     with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -240,14 +266,16 @@ def _observer_orders(cluster: LiveCluster, system: Name, load: Load) -> dict[str
         watches.append("ended")
         wanted["ended"] = load.pods
     if system == "kueue":
+        wanted["released"] = gangs
+    if system == "kueue" and load.tree is None:
         watches.append("workloads")
-        wanted.update(released=gangs, admitted=gangs)
+        wanted["admitted"] = gangs
     if system == "ours":
         watches.append("lease")
     return {"kubeconfig": cluster.kubeconfig, "namespace": NAMESPACE, "watches": watches, "wanted": wanted}
 
 
-def _dispatcher_orders(cluster: LiveCluster, load: Load) -> dict[str, t.Any]:
+def dispatcher_orders(cluster: LiveCluster, load: Load) -> dict[str, t.Any]:
     """What the dispatcher is to do, and where gangs are when it has done so."""
     phases = ("complete",) if load.ends else ("dispatched", "running") if load.podless else ("running",)
     return {

@@ -11,6 +11,8 @@ which leaves exactly what was there before.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -45,6 +47,11 @@ class TreeUsage:
         # Usage as Kueue counts it (beyond what queues below keep for themselves), and all that is used below a queue.
         self._usage = {key: [0] * size for key in self._fixed.columns}
         self._total = {key: [0] * size for key in self._fixed.columns}
+        # What was worked out since the last change: what leaves can still get and take back, and which leaves borrow.
+        self._known_rooms: dict[tuple[str, FlavorResource], int] = {}
+        self._known_own: dict[tuple[str, FlavorResource], int] = {}
+        self._known_borrowing: dict[tuple[str, tuple[FlavorResource, ...]], tuple[str, ...]] = {}
+        self._known_borrowers: dict[tuple[str, tuple[FlavorResource, ...]], tuple[str, ...]] = {}
 
     @property
     def entitlements(self) -> Entitlements:
@@ -60,6 +67,7 @@ class TreeUsage:
 
     def charge(self, leaf: str, amounts: QuotaAmounts) -> None:
         """Count amounts as used by a leaf."""
+        self._forget()
         line = self._fixed.lines[leaf]
         for key, amount in self._counted(amounts):
             column, usage, total = self._fixed.columns[key], self._usage[key], self._total[key]
@@ -73,6 +81,7 @@ class TreeUsage:
 
     def release(self, leaf: str, amounts: QuotaAmounts) -> None:
         """Count amounts as used no more; they must have been charged to this leaf before."""
+        self._forget()
         line = self._fixed.lines[leaf]
         for key, amount in self._counted(amounts):
             column, usage, total = self._fixed.columns[key], self._usage[key], self._total[key]
@@ -85,6 +94,21 @@ class TreeUsage:
                 stored = max(0, usage[place] - column.local[place])
                 usage[place] -= rising
                 rising = min(rising, stored)
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """For a while, amounts are charged and released that the caller takes back: what is known stays known."""
+        known = self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers
+        self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = {}, {}, {}, {}
+        try:
+            yield
+        finally:
+            self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = known
+
+    def _forget(self) -> None:
+        """What is used is about to change."""
+        if self._known_rooms or self._known_own or self._known_borrowing:
+            self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = {}, {}, {}, {}
 
     def used(self, queue: str, key: FlavorResource) -> int:
         """What is used of one resource by a queue and all below it."""
@@ -102,12 +126,73 @@ class TreeUsage:
 
     def fits(self, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a demand could start now, borrowing or not."""
-        line = self._fixed.lines[leaf]
-        return all(amount <= max(0, self._rooms(line, key)[0]) for key, amount in self._counted(amounts))
+        return all(amount <= self._room(leaf, key) for key, amount in self._counted(amounts))
+
+    def _room(self, leaf: str, key: FlavorResource) -> int:
+        """What a leaf can still start of one resource that the tree counts, worked out once until something changes."""
+        place = leaf, key
+        room = self._known_rooms.get(place)
+        if room is None:
+            room = self._known_rooms[place] = max(0, self._rooms(self._fixed.lines[leaf], key)[0])
+        return room
 
     def borrows_with(self, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a leaf would use more than its nominal amount of any resource that is asked for."""
-        return self.exceeds_with(leaf, leaf, amounts)
+        place, columns = self._fixed.place[leaf], self._fixed.columns
+        counted = self._counted(amounts)
+        return any(self._usage[key][place] + amount > columns[key].subtree[place] for key, amount in counted)
+
+    def borrowing(self, queue: str, amounts: QuotaAmounts) -> tuple[str, ...]:
+        """The leaves below a queue, or itself, that borrow what is asked for, as all queues between them and it do."""
+        wanted = queue, tuple(key for key, _amount in self._counted(amounts))
+        known = self._known_borrowing.get(wanted)
+        if known is None:
+            below = self.tree.children[queue]
+            if not self.borrows_of(queue, amounts):
+                known = ()
+            else:
+                known = tuple(leaf for child in below for leaf in self.borrowing(child, amounts)) if below else (queue,)
+            self._known_borrowing[wanted] = known
+        return known
+
+    def borrowers_from(self, leaf: str, amounts: QuotaAmounts) -> tuple[str, ...]:
+        """The other leaves that borrow what is asked for, up to the lowest queue that they share with this leaf."""
+        wanted = leaf, tuple(key for key, _amount in self._counted(amounts))
+        known = self._known_borrowers.get(wanted)
+        if known is None:
+            found: list[str] = []
+            for below, name in itertools.pairwise(self.tree.ancestry(leaf)):
+                for child in self.tree.children[name]:
+                    found += self.borrowing(child, amounts) if child != below else ()
+            known = self._known_borrowers[wanted] = tuple(found)
+        return known
+
+    def own_room(self, leaf: str, key: FlavorResource) -> int:
+        """The most of a counted resource that a leaf could start as its own, or that of a queue above it.
+
+        What only the root holds is borrowed. What is the leaf's own by its nominal amount stays so if it is used.
+        """
+        return max(self.tree.by_name[leaf].nominal.get(key, 0), self.own_left(leaf, key))
+
+    def own_left(self, leaf: str, key: FlavorResource) -> int:
+        """The same of what is not used; less than nothing where the leaf and all above it borrow."""
+        place = leaf, key
+        known = self._known_own.get(place)
+        if known is None:
+            known = self._known_own[place] = self._own_left(leaf, key)
+        return known
+
+    def _own_left(self, leaf: str, key: FlavorResource) -> int:
+        """The same, worked out on the way from the leaf up."""
+        column, usage = self._fixed.columns[key], self._usage[key]
+        most, kept = -1, 0
+        for place in self._fixed.lines[leaf][:-1]:
+            self.visited += 1
+            left = column.subtree[place] - usage[place]
+            if left >= 0:
+                most = max(most, left + kept)
+            kept += max(0, column.local[place] - usage[place])
+        return most
 
     def never_fits(self, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a demand is more than the leaf could get if nothing were used."""
@@ -129,8 +214,11 @@ class TreeUsage:
 
     def bare_answer(self, leaf: str, amounts: QuotaAmounts) -> QuotaAnswer:
         """The answer for a demand without any numbers."""
-        word = self._word(leaf, amounts, self.fits(leaf, amounts))
-        return QuotaAnswer(word, self.borrows_with(leaf, amounts), {}, ())
+        return QuotaAnswer(self.word(leaf, amounts), self.borrows_with(leaf, amounts), {}, ())
+
+    def word(self, leaf: str, amounts: QuotaAmounts) -> QuotaWord:
+        """The answer for a demand in a word."""
+        return self._word(leaf, amounts, self.fits(leaf, amounts))
 
     def _word(self, leaf: str, amounts: QuotaAmounts, fits: bool) -> QuotaWord:
         """The answer in a word for a demand that fits now or not."""

@@ -12,6 +12,7 @@ no eviction in order to borrow). Pure: what it would free is tried on the given 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -45,10 +46,10 @@ class Asker:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidates:
-    """Gangs that may be taken from, in the order in which they go, and what all of them free, by leaf."""
+    """Gangs that may be taken from, in the order in which they go, and what the asker's leaf could get without them."""
 
     gangs: tuple[Evictable, ...]
-    freed: Mapping[str, QuotaAmounts]
+    room: QuotaAmounts
 
 
 # Candidates by the asker's leaf and priority, and what is short.
@@ -80,23 +81,73 @@ def choose_victims(
     may be evicted, by leaf, but for those that are gone. known is for those who ask often: what was found out for
     earlier askers, as long as nothing else is used or gone.
     """
-    lacking = {key: amount for key, amount in asker.amounts.items() if not usage.fits(asker.leaf, {key: amount})}
+    lacking = _lacking(usage, asker)
     if not lacking and (nodes_after is None or nodes_after(())):
         return ()
-    if not all(_may_evict(usage, asker.leaf, {key: amount}) for key, amount in lacking.items()):
-        return None
-    return _Search(usage, asker, lacking or asker.amounts, nodes_after).run(
-        started, gone, {} if known is None else known
-    )
+    search = _Search(usage, asker, lacking or asker.amounts, nodes_after)
+    found = _candidates(search, lacking, started, gone, {} if known is None else known)
+    return search.run(found.gangs) if found is not None else None
 
 
-def _may_evict(usage: TreeUsage, leaf: str, wanted: QuotaAmounts) -> bool:
-    """Whether an amount is the leaf's own or that of a queue above it; what only the root holds is borrowed."""
-    nominal = usage.tree.by_name[leaf].nominal
-    if all(amount <= nominal.get(key, 0) for key, amount in wanted.items()):
+def may_find_victims(
+    usage: TreeUsage, asker: Asker, started: Mapping[str, Sequence[Evictable]], gone: Collection[str], known: Known
+) -> bool:
+    """Whether quota lets the asker take from anybody, and all of those together would be enough; nodes are not asked.
+
+    See choose_victims, which finds nobody otherwise.
+    """
+    lacking = _lacking(usage, asker)
+    return _candidates(_Search(usage, asker, lacking or asker.amounts, None), lacking, started, gone, known) is not None
+
+
+def may_take(usage: TreeUsage, asker: Asker, *, higher: bool) -> bool:
+    """Whether quota might let the asker take from anybody, told without looking at any gang.
+
+    It has to lack nothing but its own. Besides it has to be higher than gangs that run, or others have to borrow while
+    its leaf, or a queue above it, does not use all of its own.
+    """
+    leaf, lacking = asker.leaf, _lacking(usage, asker)
+    if any(amount > usage.own_room(leaf, key) for key, amount in lacking.items()):
+        return False
+    if higher:
         return True
-    line = usage.tree.ancestry(leaf)
-    return any(not usage.exceeds_with(name, leaf, wanted) for name in line[:-1])
+    wanted = lacking or asker.amounts
+    counted = [(key, amount) for key, amount in asker.amounts.items() if amount and key in usage.tree.keys]
+    owns = all(amount <= usage.own_left(leaf, key) for key, amount in counted)
+    return (owns or _is_below_nominal(usage, leaf, wanted)) and bool(usage.borrowers_from(leaf, wanted))
+
+
+def _is_below_nominal(usage: TreeUsage, leaf: str, wanted: QuotaAmounts) -> bool:
+    """Whether a leaf has something left of its own of all that is asked for."""
+    nominal = usage.tree.by_name[leaf].nominal
+    return all(usage.used(leaf, key) < nominal.get(key, 0) for key in wanted)
+
+
+def _lacking(usage: TreeUsage, asker: Asker) -> QuotaAmounts:
+    """What is short of what is asked for."""
+    return {key: amount for key, amount in asker.amounts.items() if not usage.fits(asker.leaf, {key: amount})}
+
+
+def _candidates(
+    search: _Search,
+    lacking: QuotaAmounts,
+    started: Mapping[str, Sequence[Evictable]],
+    gone: Collection[str],
+    known: Known,
+) -> Candidates | None:
+    """Those that the asker may take from; None when there are none, or it would not fit if all were gone.
+
+    What is short has to be the leaf's own or that of a queue above it.
+    """
+    usage, asker = search.usage, search.asker
+    if any(amount > usage.own_room(asker.leaf, key) for key, amount in lacking.items()):
+        return None
+    wanted = asker.leaf, asker.priority, tuple(sorted(search.lacking))
+    found = known.get(wanted)
+    if found is None:
+        found = known[wanted] = search.candidates(started, gone)
+    enough = all(amount <= found.room.get(key, amount) for key, amount in asker.amounts.items())
+    return found if found.gangs and enough else None
 
 
 class _Search:
@@ -104,88 +155,73 @@ class _Search:
 
     def __init__(self, usage: TreeUsage, asker: Asker, lacking: QuotaAmounts, nodes_after: NodesAfter | None) -> None:
         """Take what is asked for and which part of it is short."""
-        self._usage = usage
-        self._asker = asker
-        self._lacking = lacking
+        self.usage = usage
+        self.asker = asker
+        self.lacking = lacking
         self._nodes_after = nodes_after
-        # The queues below which the asker takes back what is its own, found out before anybody goes.
-        self._owned = dict(self._sides())
         # The same by the leaf of a victim.
         self._owns: dict[str, bool] = {}
         self._chosen: list[Evictable] = []
 
+    @functools.cached_property
+    def _owned(self) -> dict[str, bool]:
+        """The queues below which the asker takes back what is its own, found out before anybody goes."""
+        return dict(self._sides())
+
     def _sides(self) -> Iterator[tuple[str, bool]]:
         """Each queue above the asker, and whether one below it on the way would hold the demand by its own amounts."""
-        line = self._usage.tree.ancestry(self._asker.leaf)
+        line = self.usage.tree.ancestry(self.asker.leaf)
         owned = False
         for below, name in itertools.pairwise(line):
-            owned = owned or not self._usage.exceeds_with(below, self._asker.leaf, self._asker.amounts)
+            owned = owned or not self.usage.exceeds_with(below, self.asker.leaf, self.asker.amounts)
             yield name, owned
 
-    def run(
-        self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str], known: Known
-    ) -> tuple[Evictable, ...] | None:
-        """Look for victims, with and without letting the asker borrow."""
-        key = self._asker.leaf, self._asker.priority, tuple(sorted(self._lacking))
-        found = known.get(key)
-        if found is None:
-            found = known[key] = self._candidates(started, gone)
-        if not found.gangs or not self._suffice(found):
-            return None
-        candidates = found.gangs
-        own = [item for item in candidates if item.leaf == self._asker.leaf]
-        reclaimed = [item for item in candidates if item.leaf != self._asker.leaf and self._owns_from(item)]
-        others = [item for item in candidates if item.leaf != self._asker.leaf and not self._owns_from(item)]
+    def run(self, candidates: Sequence[Evictable]) -> tuple[Evictable, ...] | None:
+        """Look for victims among those that may be taken from, with and without letting the asker borrow."""
+        own = [item for item in candidates if item.leaf == self.asker.leaf]
+        reclaimed = [item for item in candidates if item.leaf != self.asker.leaf and self._owns_from(item)]
+        others = [item for item in candidates if item.leaf != self.asker.leaf and not self._owns_from(item)]
         attempts = [(True, [*reclaimed, *own])]
-        if others and self._is_below_nominal():
+        if others and _is_below_nominal(self.usage, self.asker.leaf, self.lacking):
             # Without the right of an owner nobody is evicted for a start that borrows.
             attempts.insert(len(attempts) if reclaimed else 0, (False, [*reclaimed, *others, *own]))
-        tries = (self._attempt(borrowing, tried) for borrowing, tried in attempts)
-        return next((victims for victims in tries if victims is not None), None)
+        with self.usage.trying():
+            tries = (self._attempt(borrowing, tried) for borrowing, tried in attempts)
+            return next((victims for victims in tries if victims is not None), None)
 
-    def _candidates(self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str]) -> Candidates:
-        """Those that the asker may take from."""
-        leaves = [leaf for leaf in started if leaf == self._asker.leaf or self._takes_from(leaf)]
+    def candidates(self, started: Mapping[str, Sequence[Evictable]], gone: Collection[str]) -> Candidates:
+        """Those that the asker may take from, and what its leaf could get if all of them were gone."""
+        policy = self.usage.tree.by_name[self.asker.leaf].reclaim
+        others = () if policy == "never" else self.usage.borrowers_from(self.asker.leaf, self.lacking)
+        leaves = [leaf for leaf in others if leaf in started]
+        leaves += [self.asker.leaf] if self.asker.leaf in started else []
         able = [item for leaf in leaves for item in started[leaf] if item.uid not in gone and self._is_candidate(item)]
+        able.sort(key=lambda item: (item.priority, -item.started, item.work_lost, item.uid))
+        return Candidates(tuple(able), self._room_without(able))
+
+    def _room_without(self, gangs: Iterable[Evictable]) -> QuotaAmounts:
+        """What the asker's leaf could get of each resource if these were gone."""
         freed: dict[str, dict[FlavorResource, int]] = {}
-        for item in able:
+        for item in gangs:
             amounts = freed.setdefault(item.leaf, {})
             for key, amount in item.amounts.items():
                 amounts[key] = amounts.get(key, 0) + amount
-        able.sort(key=lambda item: (item.priority, -item.started, item.work_lost, item.uid))
-        return Candidates(tuple(able), freed)
-
-    def _suffice(self, candidates: Candidates) -> bool:
-        """Whether the asker would fit by quota if all were gone: most often nobody has to be looked for."""
-        for leaf, amounts in candidates.freed.items():
-            self._usage.release(leaf, amounts)
-        fits = self._usage.fits(self._asker.leaf, self._asker.amounts)
-        for leaf, amounts in candidates.freed.items():
-            self._usage.charge(leaf, amounts)
-        return fits
-
-    def _is_below_nominal(self) -> bool:
-        """Whether the asker's leaf has something left of its own of all that is short."""
-        leaf = self._asker.leaf
-        nominal = self._usage.tree.by_name[leaf].nominal
-        return all(self._usage.used(leaf, key) < nominal.get(key, 0) for key in self._lacking)
-
-    def _takes_from(self, leaf: str) -> bool:
-        """Whether the asker's queue takes anything from another one that borrows now."""
-        policy = self._usage.tree.by_name[self._asker.leaf].reclaim
-        return policy != "never" and self._usage.borrows_of(leaf, self._lacking) and self._borrows(leaf)
+        then = self.usage.copy()
+        for leaf, amounts in freed.items():
+            then.release(leaf, amounts)
+        return {key: then.headroom(self.asker.leaf, key) or 0 for key in then.tree.keys}
 
     def _is_candidate(self, victim: Evictable) -> bool:
         """Whether priorities allow to take from a gang that has something of what is short."""
-        if not any(victim.amounts.get(key, 0) for key in self._lacking):
+        if not any(victim.amounts.get(key, 0) for key in self.lacking):
             return False
-        own = victim.leaf == self._asker.leaf
-        policy = self._usage.tree.by_name[self._asker.leaf].reclaim
-        return victim.priority < self._asker.priority or not (own or policy == "lower_priority")
+        own = victim.leaf == self.asker.leaf
+        policy = self.usage.tree.by_name[self.asker.leaf].reclaim
+        return victim.priority < self.asker.priority or not (own or policy == "lower_priority")
 
     def _shared(self, leaf: str) -> str:
         """The lowest queue above the asker's and another one."""
-        above = self._usage.tree.ancestry(leaf)
+        above = self.usage.tree.ancestry(leaf)
         return next(name for name in self._owned if name in above)
 
     def _owns_from(self, victim: Evictable) -> bool:
@@ -197,9 +233,9 @@ class _Search:
 
     def _borrows(self, leaf: str) -> bool:
         """Whether a queue, and those above it that are not above the asker's, borrow what is short."""
-        above = self._usage.tree.ancestry(leaf)
+        above = self.usage.tree.ancestry(leaf)
         below = above[: above.index(self._shared(leaf))]
-        return all(self._usage.borrows_of(name, self._lacking) for name in below)
+        return all(self.usage.borrows_of(name, self.lacking) for name in below)
 
     def _attempt(self, borrowing: bool, candidates: Sequence[Evictable]) -> tuple[Evictable, ...] | None:
         """Take one after the other until the asker fits.
@@ -211,9 +247,9 @@ class _Search:
         try:
             for victim in candidates:
                 # A queue is left alone once it is back within its own.
-                if victim.leaf != self._asker.leaf and not self._borrows(victim.leaf):
+                if victim.leaf != self.asker.leaf and not self._borrows(victim.leaf):
                     continue
-                self._usage.release(victim.leaf, victim.amounts)
+                self.usage.release(victim.leaf, victim.amounts)
                 self._chosen.append(victim)
                 if not self._fits_quota(borrowing):
                     failed = len(self._chosen)
@@ -225,13 +261,13 @@ class _Search:
             return self._shortest(failed, borrowing) if enough else None
         finally:
             for victim in self._chosen:
-                self._usage.charge(victim.leaf, victim.amounts)
+                self.usage.charge(victim.leaf, victim.amounts)
             self._chosen = []
 
     def _fits_quota(self, borrowing: bool) -> bool:
         """Whether the asker has quota now, and without borrowing if it may not."""
-        leaf, amounts = self._asker.leaf, self._asker.amounts
-        return self._usage.fits(leaf, amounts) and (borrowing or not self._usage.borrows_with(leaf, amounts))
+        leaf, amounts = self.asker.leaf, self.asker.amounts
+        return self.usage.fits(leaf, amounts) and (borrowing or not self.usage.borrows_with(leaf, amounts))
 
     def _fits_nodes(self, victims: Sequence[Evictable]) -> bool:
         """Whether the asker would find nodes without these."""
@@ -247,7 +283,7 @@ class _Search:
             else:
                 failed = tried
         for victim in self._chosen[enough:]:
-            self._usage.charge(victim.leaf, victim.amounts)
+            self.usage.charge(victim.leaf, victim.amounts)
         del self._chosen[enough:]
         self._put_back(list(reversed(self._chosen[:-1])), borrowing)
         return tuple(self._chosen)
@@ -261,12 +297,12 @@ class _Search:
             return
         before, left = self._chosen, {victim.uid for victim in victims}
         for victim in victims:
-            self._usage.charge(victim.leaf, victim.amounts)
+            self.usage.charge(victim.leaf, victim.amounts)
         self._chosen = [victim for victim in before if victim.uid not in left]
         if self._fits_quota(borrowing) and self._fits_nodes(self._chosen):
             return
         for victim in victims:
-            self._usage.release(victim.leaf, victim.amounts)
+            self.usage.release(victim.leaf, victim.amounts)
         self._chosen = before
         if len(victims) > 1:
             half = len(victims) // 2

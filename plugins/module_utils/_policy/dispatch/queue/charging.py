@@ -71,6 +71,17 @@ def charge_all(
         if record.phase in STARTED_PHASES and record.uid not in promises:
             charged.add(record.uid)
             charge_started(record)
+    charge_others(quotas, records, promises, pods, charged)
+
+
+def charge_others(
+    quotas: Quotas,
+    records: Mapping[str, Record],
+    promises: Mapping[str, Outstanding],
+    pods: PodsByGang,
+    charged: Collection[str],
+) -> None:
+    """Charge what is promised, and pods that nothing else tells of; these gangs were charged already, or promised."""
     for uid, item in promises.items():
         seen = records.get(uid)
         named = seen.spec.queue if seen is not None and seen.spec is not None else None

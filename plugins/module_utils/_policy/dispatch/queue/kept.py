@@ -23,11 +23,17 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.live impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Node, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Seats
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
+    Classes,
+    LatestQuotas,
+    LeafCharge,
+    Seats,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import Estimate
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
@@ -39,6 +45,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.name
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.slot_tables import Board, NodeClass
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.entitlements import Entitlements
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
 # So many kinds of gangs that wait no more are remembered for each that waits.
 _MOST_FORGOTTEN = 4
@@ -66,6 +74,9 @@ class Look:
     settled_at: float | None = None
     # What it is charged with in quota trees.
     used: Mapping[str, Mapping[str, int]] | None = None
+    # Its base priority with the quota trees that it was worked out with, and when it was started with its tickets.
+    priority: tuple[QuotaTrees, int] | None = None
+    began: tuple[Sequence[Mapping[str, t.Any]], float | None] | None = None
     # When the gang began and how long it runs, as its record and the usual time of gangs like it tell.
     end: tuple[float | None, Estimate] | None = None
     history: tuple[str | None, str] | None = None
@@ -92,6 +103,27 @@ class WaitingNotes:
     kind: int
     cycle: int = 0
     choice: t.Any = None
+    # Its queue in each tree.
+    lane: Hashable = None
+    # Why nothing of it starts whatever is used, and the budgets that this was worked out with.
+    stop: tuple[str, str] | None = None
+    spent: t.Any = None
+
+
+class NotedRefusal(t.NamedTuple):
+    """What was said of gangs whose queue lacks quota, and whether anybody might be evicted for them."""
+
+    quota: QuotaLayer
+    said: Verdict
+    about_room: bool
+
+
+class NotedCharge(t.NamedTuple):
+    """What a started gang is charged with, and what that was worked out from."""
+
+    record: Record
+    look: Look | None
+    charges: list[LeafCharge]
 
 
 class Kept:
@@ -115,6 +147,14 @@ class Kept:
         self.trees: QuotaTrees = NO_TREES
         self.entitlements: dict[str, Entitlements] = {}
         self.seats: Seats = {}
+        self.classes = Classes()
+        # What started gangs are charged with, one by one and in all.
+        self.charged: dict[str, NotedCharge] = {}
+        self.usages: dict[str, TreeUsage] = {}
+        self.latest = LatestQuotas()
+        # Refusals by the identity of what the trees said.
+        self.refusals: dict[int, NotedRefusal] = {}
+        self.spent: SpentBudgets = {}
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
         # Numbers of classes of demand, and of kinds of gangs.
@@ -129,6 +169,29 @@ class Kept:
         self._nodes: tuple[Node, ...] = ()
         self._hosts: dict[str, str] = {}
 
+    def forget_trees(self, trees: QuotaTrees) -> None:
+        """Begin anew with other quota trees."""
+        self.trees, self.waiting, self.entitlements, self.seats, self.classes = trees, {}, {}, {}, Classes()
+        self.charged, self.usages, self.refusals = {}, {}, {}
+
+    def budgets(self, spent: SpentBudgets) -> SpentBudgets:
+        """The budgets that are spent; the same object while they are the same."""
+        if spent != self.spent:
+            self.spent = spent
+        return self.spent
+
+    def release(self, uid: str) -> None:
+        """A started gang is charged no more with what it was."""
+        known = self.charged.pop(uid, None)
+        for tree, leaf, amounts in known.charges if known is not None else ():
+            self.usages[tree].release(leaf, amounts)
+
+    def charge(self, uid: str, noted: NotedCharge) -> None:
+        """A started gang is charged with something from now on."""
+        self.charged[uid] = noted
+        for tree, leaf, amounts in noted.charges:
+            self.usages[tree].charge(leaf, amounts)
+
     def keep_only(self, uids: t.Collection[str]) -> None:
         """Forget gangs that are gone."""
         for known in (self._looks, self.waiting, self.quiet, self.seats):
@@ -136,6 +199,7 @@ class Kept:
                 del t.cast("dict[str, t.Any]", known)[uid]
         if len(self.kinds) > _MOST_FORGOTTEN * (len(self.waiting) + 1000):
             self.kinds, self.verdicts, self._by_nodes, self.waiting = {}, {}, {}, {}
+            self.seats, self.classes, self.refusals = {}, Classes(), {}
 
     def look(self, record: Record, gang: Gang | None, index: PodIndex, items: Items) -> Look:
         """What is known of a gang; nothing when anything of it is not what it was."""

@@ -27,7 +27,6 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
@@ -36,7 +35,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.timestam
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import declared_too_small
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept, Look, WaitingNotes
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.charging import charge_others
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import (
+    Kept,
+    Look,
+    NotedCharge,
+    NotedRefusal,
+    WaitingNotes,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
     QueuedGang,
     effective_priority,
@@ -47,7 +53,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim, is_about_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Ending,
     Endings,
@@ -75,6 +81,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.conc
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 
 _BY_KEY = operator.attrgetter("key")
 # What is asked for, the queue, the priority, and whether this run is for the gang.
@@ -91,6 +98,8 @@ class KeptQueue(Queue):
         self._kept: Kept = self._memory.kept
         self._refusal: Verdict | None = None
         self._asked_for: Hashable = None
+        # Gangs that room is said to be held for.
+        self._nominated: t.Sequence[WaitingNotes] = ()
         # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
         self._settled: dict[_Kind, Verdict] = {}
         self._settled_long: dict[_Kind, Verdict] = {}
@@ -125,9 +134,9 @@ class KeptQueue(Queue):
         """What is known of all started gangs as they are now."""
         world, kept = self._world, self._kept
         return {
-            uid: kept.look(record, world.gangs.get(uid), world.pods, world.items.get(uid, {}))
-            for uid, record in self._records.items()
-            if record.phase in STARTED_PHASES and record.state is not None and record.spec is not None
+            record.uid: kept.look(record, world.gangs.get(record.uid), world.pods, world.items.get(record.uid, {}))
+            for record in self._started_records
+            if record.state is not None and record.spec is not None
         }
 
     def _promised(self) -> Iterator[Outstanding]:
@@ -219,6 +228,7 @@ class KeptQueue(Queue):
     def _entered(self) -> list[WaitingNotes]:
         """The notes of all gangs that wait and may be asked."""
         gangs, accounts, known, now = self._world.gangs, self._world.accounts, self._kept.waiting, self._now
+        spent = self._kept.budgets(self._world.spent) if self._quotas.in_force else None
         learned = self._history != self._kept.history
         self._kept.history = self._history
         entered: list[WaitingNotes] = []
@@ -240,13 +250,18 @@ class KeptQueue(Queue):
                 or (notes.eligible is not None and notes.eligible > now)
                 or (accounts is not None and record.namespace not in accounts)
                 or uid in self._troubled
-                or (self._quotas.in_force and self._quotas.stop(record) is not None)
+                or (spent is not None and (notes.stop or notes.spent is not spent) and self._stop(notes, spent))
             )
             if stopped:
                 self._alone(record, partial(self._enter, record))
             else:
                 entered.append(notes)
         return entered
+
+    def _stop(self, notes: WaitingNotes, spent: SpentBudgets) -> tuple[str, str] | None:
+        """Why nothing of a gang starts whatever is used; noted for as long as the same budgets are spent."""
+        notes.stop, notes.spent = self._quotas.stop(notes.record), spent
+        return notes.stop
 
     def _enter_anew(self, record: Record) -> WaitingNotes | None:
         """The notes of a gang of which nothing is known; None when it does not wait or an error of ours stops it."""
@@ -292,11 +307,14 @@ class KeptQueue(Queue):
         """Judge all in their turn; under the policy strict nobody of a queue behind the first that does not fit."""
         strict = self._terms.policy == "strict"
         now, after = self._now, self._reserver.terms.reserve_after
-        limits = self._quotas.in_force and self._quotas.limits_users
+        trees = self._quotas.in_force
+        limits = trees and self._quotas.limits_users
         first: dict[Hashable, Record] = {}
         left: list[tuple[WaitingNotes, Record]] = []
         for notes in queue if self.reclaim is None else self._in_turn(queue, self.reclaim):
-            lane = self._quotas.lane(notes.record, notes.gang) if self._quotas.in_force else None
+            lane = notes.lane
+            if lane is None and trees:
+                lane = notes.lane = self._quotas.lane(notes.record, notes.gang)
             if lane in first:
                 left.append((notes, first[lane]))
                 continue
@@ -310,15 +328,16 @@ class KeptQueue(Queue):
                 # As it was said of another gang of the kind; a choice that says the same as before is the same.
                 fits, choice = False, notes.choice
                 if choice is None or choice.said is not said:
-                    choice = notes.choice = Choice(notes.record, notes.gang, said, False, (), self._quotas)
-                self._choices.append(choice)
+                    choice = notes.choice = Choice(notes.record, notes.gang, said, False, (), self._kept.latest)
+                self._choices.append(choice.in_later_cycle())
             if strict and not fits and (said is None or said.answer != "never") and not self._is_hopeless(notes.item):
                 first[lane] = notes.record
         self._leave_behind(left)
 
     def _in_turn(self, queue: t.Sequence[WaitingNotes], reclaim: Reclaim) -> t.Iterable[WaitingNotes]:
         """Those that room is held for first, then queue by queue."""
-        first, others = reclaim.first(queue, lambda notes: notes.record)
+        self._nominated = [notes for notes in queue if notes.record.state and notes.record.state.nominated]
+        first, others = reclaim.first(queue, lambda notes: notes.record) if self._nominated else ([], queue)
         return itertools.chain(first, self._quotas.in_turn(others, _record_and_gang))
 
     def _known(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> Verdict | None:
@@ -328,9 +347,25 @@ class KeptQueue(Queue):
             said = self._held_back.get(notes.alike)
             if said is not None:
                 return said
-        if self.reclaim is not None and self.reclaim.nominated_until(notes.record) is not None:
+        if self._nominated and self.reclaim is not None and self.reclaim.nominated_until(notes.record) is not None:
             return None
-        return (self._settled_long if long else self._settled).get(self._kind(notes, lane))
+        settled, kind = self._settled_long if long else self._settled, self._kind(notes, lane)
+        said = settled.get(kind)
+        # In other flavors there may be quota, or somebody who borrows.
+        if said is None and self.reclaim is not None and not self._quotas.flavored:
+            said = self._still_refused(notes, self.reclaim)
+            if said is not None:
+                settled[kind] = said
+        return said
+
+    def _still_refused(self, notes: WaitingNotes, reclaim: Reclaim) -> Verdict | None:
+        """What was said of gangs whose queue lacks quota in the same way, if there is nothing else to be said."""
+        quota = self._quotas.ask(notes.record, notes.gang)
+        noted = self._kept.refusals.get(id(quota))
+        if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
+            return None
+        hopeful = noted.about_room and reclaim.is_hopeful(quota, notes.item.priority)
+        return None if hopeful else noted.said
 
     def _kind(self, notes: WaitingNotes, lane: Hashable) -> _Kind:
         """What gangs have in common of which the same is said: others are evicted only for one that this run is for."""
@@ -346,6 +381,8 @@ class KeptQueue(Queue):
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
+            if said.quota is not None and not said.quota.passed and not self._quotas.flavored:
+                self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
         return fits
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
@@ -362,15 +399,62 @@ class KeptQueue(Queue):
         """The same; with other trees no gang has the place that it had."""
         kept, trees = self._kept, self._world.quota
         if kept.trees is not trees and kept.trees != trees:
-            kept.trees, kept.waiting, kept.entitlements, kept.seats = trees, {}, {}, {}
+            kept.forget_trees(trees)
         quotas = super()._open_quotas()
         if quotas.in_force:
             kept.entitlements = quotas.entitlements
+        kept.latest.quotas = quotas
         return quotas
+
+    def _charge_all(self, quotas: Quotas) -> None:
+        """The same; only gangs of which anything changed are charged anew."""
+        kept, limits = self._kept, quotas.limits_users
+        if not kept.usages:
+            kept.usages = {name: usage.copy() for name, usage in quotas.usages.items()}
+        started: set[str] = set()
+        for record in self._started_records:
+            uid = record.uid
+            if uid in self._promises:
+                continue
+            started.add(uid)
+            noted, look = kept.charged.get(uid), self._started.get(uid)
+            if noted is None or noted.record is not record or noted.look is not look:
+                kept.release(uid)
+                self._alone(record, partial(self._note_charge, quotas, record, look))
+            if limits and uid in kept.charged:
+                quotas.count_for_user(record, self._used_by(record), kept.charged[uid].charges)
+        for uid in kept.charged.keys() - started:
+            kept.release(uid)
+        quotas.begin_with(kept.usages, {uid: noted.charges for uid, noted in kept.charged.items() if noted.charges})
+        charge_others(quotas, self._records, self._promises, self._world.pods.by_gang, {*started, *self._promises})
+
+    def _note_charge(self, quotas: Quotas, record: Record, look: Look | None) -> None:
+        """Charge a started gang, and note what it was worked out from."""
+        charges = quotas.charges_for(record, self._used_by(record))
+        self._kept.charge(record.uid, NotedCharge(record, look, charges))
+
+    def _began(self, record: Record) -> float | None:
+        """The same, worked out once from the same tickets."""
+        look, tickets = self._started.get(record.uid), self._world.tickets.get(record.uid, ())
+        if look is None:
+            return super()._began(record)
+        known = look.began
+        if known is None or len(known[0]) != len(tickets) or not all(map(operator.is_, known[0], tickets)):
+            known = look.began = tickets, super()._began(record)
+        return known[1]
+
+    def _base_priority(self, record: Record) -> int:
+        """The same, worked out once with the same trees."""
+        look = self._started.get(record.uid)
+        if look is None:
+            return super()._base_priority(record)
+        if look.priority is None or look.priority[0] is not self._kept.trees:
+            look.priority = self._kept.trees, super()._base_priority(record)
+        return look.priority[1]
 
     def _new_quotas(self) -> Quotas:
         """The same, with what follows from the trees alone."""
-        return Quotas(self._world.quota, self._kept.entitlements, self._kept.seats)
+        return Quotas(self._world.quota, self._kept.entitlements, self._kept.seats, self._kept.classes)
 
     def _used_by(self, record: Record) -> Demands:
         """The same, as it was noted."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import itertools
+import operator
 import typing as t
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +19,7 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QuotaWord
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
@@ -57,20 +60,22 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims 
     Known,
     by_leaf,
     choose_victims,
+    may_find_victims,
+    may_take,
 )
 
 T = t.TypeVar("T")
 
 
 class Seat(t.NamedTuple):
-    """Where a gang belongs and what it asks for: its leaf and the amounts in each tree, and all as a key.
+    """Where a gang belongs and what it asks for: its leaf and the amounts in each tree, and the number of all that.
 
     Where a tree has flavors, amounts are those of the first ones; what is charged depends on what is used.
     """
 
     leaves: tuple[str | None, ...]
     amounts: tuple[QuotaAmounts, ...]
-    key: Hashable
+    key: int
     flavored: FlavoredGang | None = None
 
 
@@ -90,6 +95,18 @@ LeafCharge = tuple[str, str, QuotaAmounts]
 Seats = dict[str, tuple[Record, Gang, Seat]]
 
 
+@dataclasses.dataclass(slots=True)
+class Classes:
+    """What is known of gangs that ask for the same in the same queues: their numbers, and what was said to them.
+
+    leaves are those of gangs by tree, the queue that they name, and their namespace.
+    """
+
+    leaves: dict[tuple[str, str | None, str], LeafChoice] = dataclasses.field(default_factory=dict)
+    numbers: dict[Hashable, int] = dataclasses.field(default_factory=dict)
+    layers: dict[Hashable, QuotaLayer] = dataclasses.field(default_factory=dict)
+
+
 class Quotas:
     """All trees and what is used of them while a queue is walked; a tree that is unreadable starts nothing."""
 
@@ -98,10 +115,12 @@ class Quotas:
         reading: QuotaTrees,
         entitlements: Mapping[str, Entitlements] | None = None,
         seats: Seats | None = None,
+        classes: Classes | None = None,
     ) -> None:
         """Begin with nothing used; what follows from trees and gangs alone may be known from earlier cycles."""
         known = entitlements or {}
         self._seats: Seats = {} if seats is None else seats
+        self._classes = Classes() if classes is None else classes
         self.in_force = reading.in_force
         # What Kueue hands out nobody else may hand out too.
         self._elsewhere = [tree.name for tree in reading.trees if tree.counted_by != "embedded"]
@@ -110,13 +129,14 @@ class Quotas:
         )
         self._reading = reading
         self._usages = {tree.name: TreeUsage(tree, known.get(tree.name)) for tree in reading.trees}
-        self._leaves: dict[tuple[str, str | None, str], LeafChoice] = {}
         self._users = UserUse(reading.trees)
         # What is said to gangs of queues whose budget is spent.
         self.spent: SpentBudgets = {}
         # What gangs are charged with that were started, and those that room is held for: tree, leaf and amounts.
         self._charged: dict[str, list[LeafCharge]] = {}
         self._held: dict[str, list[LeafCharge]] = {}
+        # What is used when those have gone that are about to, and how many were about to and held something then.
+        self._after: tuple[tuple[int, int], dict[str, TreeUsage]] | None = None
         # Gangs that are about to go.
         self.going: Collection[str] = frozenset()
         # The gangs that may be evicted, by tree and leaf.
@@ -142,7 +162,10 @@ class Quotas:
         return self._usages
 
     def stop(self, record: Record) -> tuple[str, str] | None:
-        """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it."""
+        """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it.
+
+        It follows from the trees, the budgets that are spent, and the record.
+        """
         for name, problem in self._reading.unreadable.items():
             return "quota_unreadable", f"nothing starts while the quota tree {name} cannot be read: {problem}"
         for name in self._elsewhere:
@@ -199,11 +222,33 @@ class Quotas:
 
     def charge_started(self, record: Record, demands: Demands) -> None:
         """Count a gang that was started: where its state says, else where it would belong now."""
+        charges = self.charges_for(record, demands)
+        for tree, leaf, amounts in charges:
+            self._usages[tree].charge(leaf, amounts)
+        if charges:
+            self._charged[record.uid] = charges
+        self.count_for_user(record, demands, charges)
+
+    def charges_for(self, record: Record, demands: Demands) -> list[LeafCharge]:
+        """What a started gang is charged with in each tree; without a queue there is nobody to be charged."""
+        found: list[LeafCharge] = []
         for usage in self._usages.values():
             leaf, flavors = charged_leaf(usage, record, self._reading.namespaces)
-            self._charge_gang(record.uid, usage, leaf, demands, flavors)
-            if self._users.in_force:
-                self._users.start(usage.tree.name, leaf, user_key(record), demands)
+            if leaf is not None:
+                amounts = charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors))
+                found.append((usage.tree.name, leaf, amounts))
+        return found
+
+    def count_for_user(self, record: Record, demands: Demands, charges: Iterable[LeafCharge]) -> None:
+        """Count a started gang for its user."""
+        if self._users.in_force:
+            for tree, leaf, _amounts in charges:
+                self._users.start(tree, leaf, user_key(record), demands)
+
+    def begin_with(self, usages: Mapping[str, TreeUsage], charged: Mapping[str, list[LeafCharge]]) -> None:
+        """Count what started gangs use, as it is known; neither is modified."""
+        self._usages = {name: usages[name].copy() for name in self._usages}
+        self._charged = dict(charged)
 
     def charge_promised(
         self,
@@ -238,7 +283,9 @@ class Quotas:
                 named = self._find(usage.tree, None, namespace)
             if named.leaf is not None:
                 # Nobody tells any more which flavor they were charged to.
-                self._charge_amounts(uid, usage, named.leaf.name, most_amounts(usage.tree, {"": demand}, {}))
+                amounts = most_amounts(usage.tree, {"": demand}, {})
+                usage.charge(named.leaf.name, amounts)
+                self._charged.setdefault(uid, []).append((usage.tree.name, named.leaf.name, amounts))
 
     def ask(self, record: Record, gang: Gang) -> QuotaLayer:
         """What each tree says of a gang, without numbers; the same is said of all that ask for the same.
@@ -333,19 +380,29 @@ class Quotas:
         """Something is used or held that was not before."""
         self._fitting = {}
         self._candidates.clear()
+        self._after = None
 
     @contextlib.contextmanager
     def after(self) -> Iterator[None]:
         """For a while, as if those had gone that are about to, and those had started that room is held for."""
-        held = [charge for charges in self._held.values() for charge in charges]
-        with self.without(self.going):
-            for tree, leaf, amounts in held:
-                self._usages[tree].charge(leaf, amounts)
-            try:
-                yield
-            finally:
-                for tree, leaf, amounts in held:
-                    self._usages[tree].release(leaf, amounts)
+        present, self._usages = self._usages, self._later()
+        try:
+            yield
+        finally:
+            self._usages = present
+
+    def _later(self) -> dict[str, TreeUsage]:
+        """What is used then, worked out once until something else is used, held or about to go."""
+        seen = len(self.going), len(self._held)
+        if self._after is None or self._after[0] != seen:
+            usages = {tree: usage.copy() for tree, usage in self._usages.items()} if any(seen) else self._usages
+            for uid in self.going:
+                for tree, leaf, amounts in self._charged.get(uid, ()):
+                    usages[tree].release(leaf, amounts)
+            for tree, leaf, amounts in itertools.chain.from_iterable(self._held.values()):
+                usages[tree].charge(leaf, amounts)
+            self._after = seen, usages
+        return self._after[1]
 
     @contextlib.contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
@@ -384,18 +441,39 @@ class Quotas:
         chosen for the sake of trees before it; the last one also has to free the nodes, and each tree may be the one
         that can.
         """
-        claims = [
-            (self._usages[item.tree], Asker(item.leaf, item.amounts, priority))
-            for item in layer.standings
-            if item.leaf is not None
-        ]
-        if len(claims) < len(self._usages):
-            return None
+        claims = self._claims(layer, priority)
         for last in range(len(claims) - 1, -1, -1):
             chosen = self._choose_in_turn([*claims[:last], *claims[last + 1 :], claims[last]], nodes_after, gone)
             if chosen is not None:
                 return tuple(chosen if len(claims) == 1 else self._needed(claims, chosen, nodes_after))
         return None
+
+    def _claims(self, layer: QuotaLayer, priority: int) -> list[Claim]:
+        """What a gang asks of each tree; nothing at all without a queue in one of them."""
+        claims = [
+            (self._usages[item.tree], Asker(item.leaf, item.amounts, priority))
+            for item in layer.standings
+            if item.leaf is not None
+        ]
+        return claims if len(claims) == len(self._usages) else []
+
+    def may_take(self, layer: QuotaLayer, priority: int, least: int | None) -> bool:
+        """Whether a gang might take quota from anybody, as far as trees tell; least is the lowest started priority."""
+        higher = least is not None and priority > least
+        return any(may_take(usage, asker, higher=higher) for usage, asker in self._claims(layer, priority))
+
+    def may_find_victims(self, layer: QuotaLayer, priority: int, gone: Collection[str]) -> bool:
+        """Whether a waiting gang might take quota from anybody, in any tree; otherwise no victims are found for it."""
+        return any(
+            may_find_victims(
+                usage,
+                asker,
+                self._evictable.get(usage.tree.name, {}),
+                gone,
+                self._candidates.setdefault(usage.tree.name, {}),
+            )
+            for usage, asker in self._claims(layer, priority)
+        )
 
     def _choose_in_turn(
         self, claims: Sequence[Claim], nodes_after: Callable[[Sequence[str]], bool], gone: Collection[str]
@@ -447,6 +525,11 @@ class Quotas:
                 by_tree.setdefault(tree, []).append(evictable)
         self._evictable = {tree: by_leaf(found) for tree, found in by_tree.items()}
 
+    @property
+    def drains(self) -> bool:
+        """Whether any queue is drained."""
+        return any(queue.stop == "drain" for usage in self._usages.values() for queue in usage.tree.queues)
+
     def drained(self, uid: str) -> str | None:
         """The queue of a started gang that is drained, or one above it, as a path; None when none is."""
         for tree_name, leaf, _amounts in self._charged.get(uid, ()):
@@ -469,28 +552,23 @@ class Quotas:
         if not self._usages:
             yield from queue
             return
-        lines: dict[str, collections.deque[tuple[int, T]]] = {}
-        for place, item in enumerate(queue):
-            record, gang = look(item)
-            leaves = self._seat(record, gang).leaves
-            if self._users.in_force:
-                for tree, name in zip(self._usages, leaves, strict=True):
-                    self._users.wait(tree, name, user_key(record), record.uid)
-            leaf = leaves[0] or ""
-            lines.setdefault(leaf, collections.deque()).append((place, item))
+        lines = self._lines(queue, look)
 
         def hopeless(leaf: str) -> Iterator[T]:
             """The next gangs of a queue that its quota or their user's has no room for: their turn would not help."""
             line = lines[leaf]
-            while line and self._is_hopeless(*look(line[0][1])):
-                yield line.popleft()[1]
+            while line:
+                _place, item, record, gang, seat = line[0]
+                if seat.key not in self._refused and not self._is_hopeless(record, gang):
+                    return
+                line.popleft()
+                yield item
 
         def head(leaf: str) -> QueueHead | None:
             """What a queue offers next."""
             if not lines[leaf]:
                 return None
-            place, item = lines[leaf][0]
-            record, gang = look(item)
+            place, _item, record, gang, _seat = lines[leaf][0]
             return QueueHead(leaf, record.uid, self._amounts_asked(record, gang), (place,))
 
         for leaf in lines:
@@ -513,6 +591,24 @@ class Quotas:
         seat = self._seat(record, gang)
         return seat.amounts[0] if seat.flavored is None else self.ask(record, gang).standings[0].amounts
 
+    def _lines(
+        self, queue: Iterable[T], look: Callable[[T], tuple[Record, Gang]]
+    ) -> dict[str, collections.deque[tuple[int, T, Record, Gang, Seat]]]:
+        """The gangs of each leaf in their order, with their places in the order of all."""
+        lines: dict[str, collections.deque[tuple[int, T, Record, Gang, Seat]]] = {}
+        for place, item in enumerate(queue):
+            record, gang = look(item)
+            seat = self._seat(record, gang)
+            if self._users.in_force:
+                for tree, name in zip(self._usages, seat.leaves, strict=True):
+                    self._users.wait(tree, name, user_key(record), record.uid)
+            leaf = seat.leaves[0] or ""
+            line = lines.get(leaf)
+            if line is None:
+                line = lines[leaf] = collections.deque()
+            line.append((place, item, record, gang, seat))
+        return lines
+
     def _is_hopeless(self, record: Record, gang: Gang) -> bool:
         """Whether a gang does not start whatever room there is on nodes."""
         return self.user_limit(record, gang) is not None or not self.ask(record, gang).passed
@@ -531,12 +627,29 @@ class Quotas:
             trees = [usage.tree for usage in self._usages.values()]
             flavored = FlavoredGang(gang, trees, reachable_podsets(spec_of(record)))
             key = leaves, flavored.key
-        seat = Seat(leaves, amounts, key, flavored)
+        seat = Seat(leaves, amounts, self._classes.numbers.setdefault(key, len(self._classes.numbers)), flavored)
         self._seats[record.uid] = record, gang, seat
         return seat
 
     def _layer(self, record: Record, gang: Gang) -> QuotaLayer:
-        """What each tree says of a gang as things are now, without numbers."""
+        """What each tree says of a gang as things are now, without numbers; the same object while it says the same.
+
+        Where trees have one flavor, all of it follows from the gang's seat, and from whether it fits and borrows.
+        """
+        seat = self._seat(record, gang)
+        words: list[QuotaWord | bool] = []
+        for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True):
+            if leaf is None or usage.tree.flavors:
+                return self._layer_anew(record, gang)
+            words += usage.word(leaf, amounts), usage.borrows_with(leaf, amounts)
+        case = seat.key, tuple(words)
+        known = self._classes.layers.get(case)
+        if known is None:
+            known = self._classes.layers[case] = self._layer_anew(record, gang)
+        return known
+
+    def _layer_anew(self, record: Record, gang: Gang) -> QuotaLayer:
+        """The same, worked out."""
         demands, labels = podset_demands(gang.podsets), self._reading.namespaces.get(record.namespace)
         standings = []
         for usage in self._usages.values():
@@ -559,20 +672,7 @@ class Quotas:
                 else dataclasses.replace(item, answer="waits", reason="quota", detail=detail)
                 for item in now.standings
             ]
-        return QuotaLayer(tuple(standings))
-
-    def _charge_gang(
-        self, uid: str, usage: TreeUsage, leaf: str | None, demands: Demands, flavors: Mapping[str, str]
-    ) -> None:
-        """Count what a gang uses; without a queue there is nobody to be charged."""
-        if leaf is not None:
-            amounts = charged_amounts(usage.tree, demands, known_flavors(usage.tree, flavors))
-            self._charge_amounts(uid, usage, leaf, amounts)
-
-    def _charge_amounts(self, uid: str, usage: TreeUsage, leaf: str, amounts: QuotaAmounts) -> None:
-        """Count amounts that a gang uses."""
-        usage.charge(leaf, amounts)
-        self._charged.setdefault(uid, []).append((usage.tree.name, leaf, amounts))
+        return now if all(map(operator.is_, standings, now.standings)) else QuotaLayer(tuple(standings))
 
     def _leaf_name(self, tree: QuotaTree, record: Record) -> str | None:
         """The name of a gang's leaf; None when it has none."""
@@ -586,15 +686,27 @@ class Quotas:
     def _find(self, tree: QuotaTree, named: str | None, namespace: str) -> LeafChoice:
         """The leaf of whoever names this queue, or none, from a namespace."""
         asked = tree.name, named, namespace
-        if asked not in self._leaves:
-            self._leaves[asked] = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
-        return self._leaves[asked]
+        known = self._classes.leaves.get(asked)
+        if known is None:
+            known = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
+            self._classes.leaves[asked] = known
+        return known
 
 
 def _outdated(usage: TreeUsage, heads: Iterable[QueueHead | None], but: str) -> list[str]:
     """The queues whose next gang does not fit any more in the flavors that it had: it may have others now."""
     there = [item for item in heads if item is not None and item.leaf != but]
     return [item.leaf for item in there if not usage.fits(item.leaf, item.amounts)]
+class LatestQuotas:
+    """The trees as the latest cycle counts with them, for those that tell numbers of choices that are kept."""
+
+    def __init__(self) -> None:
+        """No cycle yet."""
+        self.quotas = NO_QUOTAS
+
+    def numbered(self, layer: QuotaLayer) -> QuotaLayer:
+        """See Quotas."""
+        return self.quotas.numbered(layer)
 
 
 # Where there is no tree.

@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Reserver,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 T = t.TypeVar("T")
 # So many times others go for a gang that does not start all the same.
@@ -88,9 +89,8 @@ class Question(t.NamedTuple):
     @property
     def is_about_room(self) -> bool:
         """Whether quota or nodes are all that is missing; of nodes a gang only takes its own back."""
-        refusal = self.quota.refusal
-        if refusal is not None:
-            return refusal.answer == "waits" and refusal.reason == "quota"
+        if not self.quota.passed:
+            return is_about_quota(self.quota)
         return self.verdict.answer == "waits" and self.verdict.reason in NODE_REASONS and not self.quota.borrows
 
 
@@ -102,6 +102,7 @@ class Reclaim:
         quotas: Quotas,
         reserver: Reserver,
         records: Mapping[str, Record],
+        started: Sequence[Record],
         now: float,
         terms: EvictionTerms,
         *,
@@ -110,13 +111,14 @@ class Reclaim:
         priority_of: Callable[[Record], int],
         gang_of: Callable[[Pod], str | None],
     ) -> None:
-        """Take what the walk counts with.
+        """Take what the walk counts with; started are those of the records that are.
 
         may_evict tells whether this run may stop a gang, began when it was started, priority_of its base priority,
         gang_of whose a pod is.
         """
         self._quotas, self._reserver, self._records, self._now = quotas, reserver, records, now
         self._may_evict, self._began, self._priority_of, self._gang_of = may_evict, began, priority_of, gang_of
+        self._started = started
         # When somebody may be evicted who may not be now, or a nomination ends.
         self.next_check: float | None = None
         # Gangs that are about to go: what they use is free soon.
@@ -127,6 +129,7 @@ class Reclaim:
         # How often one may still look where gangs would stand, and those that find no nodes whoever goes.
         self._looks_left = MOST_LOOKS
         self._nowhere: set[tuple[Hashable, Estimate]] = set()
+        self._without_all: tuple[int, Room] | None = None
         self._left = min((item.max_evictions for item in settings), default=0)
         self._timeout = max((item.nominate_timeout for item in settings), default=0.0)
         self._protected = max((item.min_run_time for item in settings), default=0.0)
@@ -136,17 +139,18 @@ class Reclaim:
 
     def _undone(self, patience: float) -> Iterator[str]:
         """Gangs that are taken back; of those that do not go in time nobody knows when they do."""
-        for uid, record in self._records.items():
+        for record in self._started:
             since = last_change(record) if record.phase in UNDOING else None
             if since is not None and is_recent(since, self._now, patience):
                 self._look_again(since + patience + 1.0)
-                yield uid
+                yield record.uid
 
     # Who is evicted without anybody who asks.
 
     def _drain(self) -> Iterator[tuple[Record, str]]:
         """Started gangs of queues that are drained, as many as may be evicted at once, and the drained queue."""
-        for uid, record in self._records.items():
+        for record in self._started if self._quotas.drains else ():
+            uid = record.uid
             able = self._left > 0 and uid not in self._resting and self._may_go(record)
             queue = self._quotas.drained(uid) if able else None
             if queue is not None:
@@ -156,7 +160,7 @@ class Reclaim:
 
     # Who asks.
 
-    def _asked_in_vain(self, record: Record) -> bool:
+    def asked_in_vain(self, record: Record) -> bool:
         """Whether others went for a gang several times and it was refused each time: nobody goes for it any more."""
         return record.state is not None and record.state.nominations >= MOST_NOMINATIONS
 
@@ -184,8 +188,8 @@ class Reclaim:
         until = self.nominated_until(record)
         question, places = (self._first_freed(able, taken) if until is not None else None) or (able[0], None)
         if places is None:
-            vain = self._asked_in_vain(record) or obstacle()
-            tries = () if vain else ((item, self._choose(item, taken)) for item in able)
+            hopeful = [item for item in able if self.is_hopeful(item.quota, item.item.priority)]
+            tries = ((item, self._choose(item, taken)) for item in hopeful) if hopeful and not obstacle() else ()
             question, chosen = next(((item, found) for item, found in tries if found is not None), (able[0], None))
             if chosen is None:
                 return None
@@ -236,26 +240,50 @@ class Reclaim:
             self._quotas.hold(question.record.uid, question.quota)
             self._reserver.hold_freed(question.item, question.gang, places)
 
+    def is_hopeful(self, quota: QuotaLayer, priority: int) -> bool:
+        """Whether anybody could be evicted for a gang as far as quota is concerned, or it needs nobody to be.
+
+        Most gangs that wait have no right to anything that others use, which is quickly told.
+        """
+        if self._looks_left > 0 and (self._may_take(quota, priority) or self._gets_its_own(quota)):
+            return True
+        self._look_again(self._next_unprotected)
+        return False
+
+    def _may_take(self, quota: QuotaLayer, priority: int) -> bool:
+        """Whether quota lets a gang take from any of those that may be evicted."""
+        if self._left <= 0:
+            return False
+        with self._quotas.after():
+            if not self._quotas.may_take(quota, priority, self._least_priority) or not self._offered:
+                return False
+            return self._quotas.may_find_victims(quota, priority, self._going)
+
+    def _gets_its_own(self, quota: QuotaLayer) -> bool:
+        """Whether a gang fits quota within its own once this cycle's victims have gone."""
+        if not self.evictions:
+            return False
+        with self._quotas.after():
+            return self._quotas.fits(quota) and not self._quotas.borrows(quota)
+
     def _choose(self, question: Question, taken: QuotaUse) -> tuple[tuple[Record, ...], FreedPlaces] | None:
         """Whom to evict for a gang, and where it stands then; None when nobody may be, or it would not help.
 
         Nobody has to be for a gang that gets its own from what this cycle's victims free: that is held for it as well,
         since others would have to be evicted for it later.
         """
-        if not self._going and (self._left <= 0 or not self._offered):
-            self._look_again(self._next_unprotected)
-            return None
-        if not self._finds_nodes(question, taken):
-            self._look_again(self._next_unprotected)
-            return None
-        with self._quotas.after():
-            found = self._quotas.choose_victims(
-                question.quota,
-                question.item.priority,
-                lambda uids: self._suffices(question, uids, taken),
-                self._going,
-            )
-            own = self.evictions and found == () and not self._quotas.borrows(question.quota)
+        quota, priority = question.quota, question.item.priority
+        if self._may_take(quota, priority):
+            if not self._finds_nodes(question, taken):
+                self._look_again(self._next_unprotected)
+                return None
+            with self._quotas.after():
+                found = self._quotas.choose_victims(
+                    quota, priority, lambda uids: self._suffices(question, uids, taken), self._going
+                )
+        else:
+            found = () if self._suffices(question, (), taken) else None
+        own = found == () and self._gets_its_own(quota)
         if found is None or len(found) > self._left or not (found or own):
             self._look_again(self._next_unprotected)
             return None
@@ -271,11 +299,18 @@ class Reclaim:
         Without that whoever waits for a node that does not exist would be tried against every one of them.
         """
         kind = question.alike, question.estimate
-        if kind not in self._nowhere and not self._suffices(question, self._offered, taken):
+        if kind not in self._nowhere and not self._suffices(question, self._offered, taken, self._emptied()):
             self._nowhere.add(kind)
         return kind not in self._nowhere
 
-    def _suffices(self, question: Question, victims: Iterable[str], taken: QuotaUse) -> bool:
+    def _emptied(self) -> Room:
+        """The room without all that may be evicted, copied once until another gang starts."""
+        room, started = self._reserver.room, len(self._reserver.room.touched)
+        if self._without_all is None or self._without_all[0] != started:
+            self._without_all = started, room.without(self._pods_of(self._offered))
+        return self._without_all[1]
+
+    def _suffices(self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None) -> bool:
         """Whether a gang would find nodes if these had gone; a cycle must not take long, so it is not asked for ever.
 
         Who is not asked any more asks again in the next cycle.
@@ -283,7 +318,7 @@ class Reclaim:
         if self._looks_left <= 0:
             return False
         self._looks_left -= 1
-        return self._places(question, victims, taken) is not None
+        return self._places(question, victims, taken, then) is not None
 
     def _freed_soon(self, question: Question, taken: QuotaUse, *, borrowing: bool) -> FreedPlaces | None:
         """Where a gang stands once those have gone that are about to; None if that is not enough for it.
@@ -295,10 +330,18 @@ class Reclaim:
                 return None
         return self._places(question, (), taken)
 
-    def _places(self, question: Question, victims: Iterable[str], taken: QuotaUse) -> FreedPlaces | None:
-        """Where a gang would stand if these had gone, besides those that are about to; None without enough nodes."""
-        pods = [pod for uid in sorted(self._going | set(victims)) for pod in self._pods.get(uid, ())]
-        return self._reserver.fit_without(question.gang, question.estimate, pods, taken)
+    def _places(
+        self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None
+    ) -> FreedPlaces | None:
+        """Where a gang would stand if these had gone, besides those that are about to; None without enough nodes.
+
+        then is the room in which they have, where it is known.
+        """
+        return self._reserver.fit_without(question.gang, question.estimate, self._pods_of(victims), taken, then)
+
+    def _pods_of(self, victims: Iterable[str]) -> list[Pod]:
+        """The pods that go with these gangs and with those that are about to go."""
+        return [pod for uid in sorted(self._going | set(victims)) for pod in self._pods.get(uid, ())]
 
     def _look_again(self, moment: float | None) -> None:
         """Note when something of this may change by time alone."""
@@ -308,7 +351,7 @@ class Reclaim:
     @functools.cached_property
     def _running(self) -> list[tuple[Record, float]]:
         """The gangs that this run may stop, and when each was started."""
-        able = [(record, self._began(record)) for record in self._records.values() if self._may_go(record)]
+        able = [(record, self._began(record)) for record in self._started if self._may_go(record)]
         return [(record, began) for record, began in able if began is not None]
 
     @functools.cached_property
@@ -317,6 +360,11 @@ class Reclaim:
         old = [(record, began) for record, began in self._running if self._has_run(began)]
         self._quotas.offer([StartedGang(record.uid, self._priority_of(record), began) for record, began in old])
         return [record.uid for record, _began in old]
+
+    @functools.cached_property
+    def _least_priority(self) -> int | None:
+        """The lowest priority of any started gang."""
+        return min(map(self._priority_of, self._started), default=None)
 
     def _has_run(self, began: float) -> bool:
         """Whether a gang has certainly run for as long as each may."""
@@ -348,6 +396,12 @@ class Reclaim:
                 if uid is not None and (record is None or record.namespace == pod.namespace):
                     found[uid].append(pod)
         return found
+
+
+def is_about_quota(quota: QuotaLayer) -> bool:
+    """Whether quota that others use now is all that a gang lacks that was refused."""
+    refusal = quota.refusal
+    return refusal is not None and refusal.answer == "waits" and refusal.reason == "quota"
 
 
 def patience_of(quotas: Quotas) -> float:

@@ -288,14 +288,19 @@ class Reserver:
         return pods
 
     def fit_without(
-        self, gang: Gang, estimate: Estimate, gone: t.Iterable[Pod], taken: QuotaUse | None = None
+        self,
+        gang: Gang,
+        estimate: Estimate,
+        gone: t.Iterable[Pod],
+        taken: QuotaUse | None = None,
+        then: Room | None = None,
     ) -> FreedPlaces | None:
         """Where a gang would stand if these pods of the room had gone; None if it would not fit even then.
 
-        Nodes that are held for others stay closed to it.
+        Nodes that are held for others stay closed to it. then is the room without these pods, where it is known.
         """
         leaving = tuple(gone)
-        then = self.room.without(leaving)
+        then = then or self.room.without(leaving)
         if not then.snapshot.nodes_visible or judge_alone(then, gang, taken).answer != "fits":
             return None
         case, (_stopping, closed) = open_case(gang, then), self._closed(estimate)

@@ -65,7 +65,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
     pods_to_make,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import NO_QUOTAS, Quotas
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
+    NO_QUOTAS,
+    LatestQuotas,
+    Quotas,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import (
     NO_TERMS,
     EvictionTerms,
@@ -127,7 +131,7 @@ class Choice:
     chosen: bool
     # Whose quota a start is charged to, one queue for each tree, and who knows what is used of it.
     charged: tuple[Charge, ...] = ()
-    quotas: Quotas = NO_QUOTAS
+    quotas: Quotas | LatestQuotas = NO_QUOTAS
 
     @functools.cached_property
     def verdict(self) -> Verdict:
@@ -141,6 +145,11 @@ class Choice:
         if verdict.quota is not None:
             verdict = dataclasses.replace(verdict, quota=self.quotas.numbered(verdict.quota))
         return verdict.as_dict()
+
+    def in_later_cycle(self) -> Choice:
+        """The same choice, of which another cycle may tell other numbers."""
+        self.__dict__.pop("told", None)
+        return self
 
     def postponed(self, reason: str, detail: str) -> Choice:
         """A chosen gang that has to wait after all."""
@@ -223,9 +232,13 @@ class Queue:
         if quotas.in_force:
             quotas.spent = self._world.spent
             quotas.node_check = partial(has_nodes, self._room)
-            pods = self._world.pods.by_gang
-            charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
+            self._charge_all(quotas)
         return quotas
+
+    def _charge_all(self, quotas: Quotas) -> None:
+        """Charge everything that is started or promised."""
+        pods = self._world.pods.by_gang
+        charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
 
     def _open_reclaim(self, terms: EvictionTerms) -> Reclaim:
         """Who may be evicted, and what is held for whom; without trees nobody and nothing is."""
@@ -233,6 +246,7 @@ class Queue:
             self._quotas,
             self._reserver,
             self._records,
+            self._started_records,
             self._now,
             terms._replace(stopped={*terms.stopped, *self._leaving()}),
             may_evict=lambda record: self._may_start(record) and record.uid not in self._promises,
@@ -272,6 +286,11 @@ class Queue:
         made = [read_time(ticket["metadata"].get("creationTimestamp")) for ticket in tickets]
         latest = [moment + self._terms.start_timeout for moment in made if moment is not None]
         return min((moment for moment in (told, *latest) if moment is not None), default=None)
+
+    @functools.cached_property
+    def _started_records(self) -> list[Record]:
+        """The records of all gangs that are started."""
+        return [record for record in self._records.values() if record.phase in STARTED_PHASES]
 
     @functools.cached_property
     def _uids(self) -> dict[tuple[str, str], str]:
@@ -613,7 +632,7 @@ class Queue:
             if not mine:
                 return True
             refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
-            if refused or isinstance(self._taken_names(record), str):
+            if refused or reclaim.asked_in_vain(record) or isinstance(self._taken_names(record), str):
                 self._note_own_obstacle()
                 return True
             return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import assign_flavors
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import borrowers, judge_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
@@ -90,3 +91,22 @@ def test_answer_without_numbers_is_the_same_answer():
         assert bare == dataclasses.replace(whole, short={}, levels=(), borrowers=())
         seen.add(whole.answer)
     assert seen == {"fits", "waits", "never"}
+
+
+def test_a_verdict_on_a_thousand_queues_looks_at_one_line_of_them():
+    """The answer is worked out from the leaf to the root and back; each borrower that is named costs its own way up."""
+    queues = [{"name": "all"}, *({"name": f"d{number}", "parent": "all"} for number in range(10))]
+    queues += [{"name": f"e{number}", "parent": f"d{number // 10}"} for number in range(100)]
+    queues += [
+        {"name": f"q{number}", "parent": f"e{number // 10}", "nominal": {NAME: 10, "cpu": 10}} for number in range(1000)
+    ]
+    tree = read_tree("default", {"queues": queues})
+    where, depth = TreeUsage(tree), 4
+    for number in range(10_000):
+        where.charge(f"q{number % 1000 // 2}", dict.fromkeys(tree.keys, 1))
+    for leaf in ("q0", "q499", "q500", "q999"):
+        for numbers in (False, True):
+            where.visited = 0
+            found = judge_quota(where, leaf, "x", {"w": {NAME: 8, "cpu": 8}}, numbers=numbers)
+            named = len(found.borrowers) * (depth + 1)
+            assert where.visited <= 2 * depth * len(tree.keys) + named

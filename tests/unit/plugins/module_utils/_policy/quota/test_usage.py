@@ -202,6 +202,47 @@ def test_nobody_walks_further_than_to_the_root_and_back():
             assert usage.visited <= 2 * depth * len(wanted)
 
 
+@pytest.mark.parametrize("seed", range(examples(20)))
+def test_what_is_known_is_what_is_worked_out_anew(seed):
+    """A usage that was asked between charges says the same as one that only has the charges."""
+    chance = random.Random(seed)
+    tree = random_tree(chance)
+    asked, charges = TreeUsage(tree), []
+    for _turn in range(6):
+        charges += random_charges(chance, asked, 1)
+        if chance.random() < 0.3:
+            asked.release(*charges.pop(chance.randrange(len(charges))))
+        fresh = TreeUsage(tree)
+        for charge in charges:
+            fresh.charge(*charge)
+        with asked.trying():
+            tried = random_charges(chance, asked, 1)
+            asked.fits(tried[0][0], tried[0][1])
+            asked.release(*tried[0])
+        for leaf in tree.leaves:
+            wanted = random_demand(chance, tree)
+            assert asked.word(leaf.name, wanted) == fresh.answer(leaf.name, wanted).answer
+            assert asked.borrows_with(leaf.name, wanted) == fresh.exceeds_with(leaf.name, leaf.name, wanted)
+            assert set(asked.borrowers_from(leaf.name, wanted)) == borrowers_above(fresh, leaf.name, wanted)
+            for key, amount in ((key, amount) for key, amount in wanted.items() if amount):
+                above = tree.ancestry(leaf.name)[:-1]
+                held = any(not fresh.exceeds_with(name, leaf.name, {key: amount}) for name in above)
+                assert (amount <= asked.own_left(leaf.name, key)) == held
+                own = held or amount <= leaf.nominal.get(key, 0)
+                assert (amount <= asked.own_room(leaf.name, key)) == own
+
+
+def borrowers_above(usage, leaf, wanted):
+    """The other leaves that borrow, with all queues up to the lowest one that they share with the leaf."""
+    above, found = usage.tree.ancestry(leaf), set()
+    for other in usage.tree.leaves:
+        line = usage.tree.ancestry(other.name)
+        below = line[: next(place for place, name in enumerate(line) if name in above)]
+        if other.name != leaf and all(usage.borrows_of(name, wanted) for name in below):
+            found.add(other.name)
+    return found
+
+
 def test_copies_go_their_own_ways():
     usage = used(pair(), a=3)
     other = usage.copy()
