@@ -697,6 +697,8 @@ def _outdated(usage: TreeUsage, heads: Iterable[QueueHead | None], but: str) -> 
     """The queues whose next gang does not fit any more in the flavors that it had: it may have others now."""
     there = [item for item in heads if item is not None and item.leaf != but]
     return [item.leaf for item in there if not usage.fits(item.leaf, item.amounts)]
+
+
 class LatestQuotas:
     """The trees as the latest cycle counts with them, for those that tell numbers of choices that are kept."""
 
