@@ -159,3 +159,17 @@ def test_of_very_many_starts_not_each_has_an_event(
     one.cycle()
     found = [event["type"] for event in stage.cluster.all("events", "a")]
     assert (found.count("Normal"), found.count("Warning")) == (3, 1)
+
+
+def test_what_gives_others_room_is_written_before_they_start(stage: MemoryStage, one: MemoryDispatcher) -> None:
+    submit(stage, "first", cases.job("first-j", "p", 2, seconds=2, cpu="1"))
+    one.cycle()
+    one.pass_time(1)
+    one.cycle()
+    one.pass_time(5)
+    submit(stage, "second")
+    one.line.sent.clear()
+    one.cycle()
+    paths = [path for _method, path in one.line.writes]
+    assert phase(stage, "first") == "complete"
+    assert paths.index("/api/v1/namespaces/a/configmaps/first") < paths.index("/apis/batch/v1/namespaces/a/jobs")
