@@ -18,8 +18,6 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import (
     REHEARSAL_SECONDS,
-    SAVE_AFTER,
-    SAVE_AT_THE_LATEST,
     Cycle,
     Rehearsal,
     shape_of,
@@ -142,7 +140,7 @@ def run_cycle(cycle: Cycle) -> None:
         carried = evidence_of(cycle, world).open_batch(batch)
         _commit(cycle, world, carried, starts.ready, stops, evictions)
     with cycle.timed("look_after"):
-        _save_states(cycle, plan, started=bool(starts.ready))
+        _save_states(cycle, plan)
     with cycle.timed("tell"):
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
@@ -228,16 +226,14 @@ def _comes_to_run(item: HealthStep) -> bool:
     return isinstance(item.step, Advance) and item.step.phase == "running"
 
 
-def _save_states(cycle: Cycle, plan: CyclePlan, *, started: bool) -> None:
-    """Write which gangs run, after the starts: nothing that was decided depends on it, and pods wait for starts.
+def _save_states(cycle: Cycle, plan: CyclePlan) -> None:
+    """Write which gangs run, and which were started, after the starts: pods wait for starts, and nobody for this.
 
-    What gives others room or quota was written before: whoever counts later must not find both. While gangs are being
-    started, or come to run, of the others it is not written yet that they were started: most of them will run soon, and
-    one write tells of both. Until then their tickets tell it.
+    What gives others room or quota was written before: whoever counts later must not find both.
     """
     steps = [item for item in plan.steps if _comes_to_run(item)]
     apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
-    save_due(cycle, after=SAVE_AT_THE_LATEST if started or steps else SAVE_AFTER)
+    save_due(cycle)
 
 
 class _DryRuns(t.NamedTuple):
