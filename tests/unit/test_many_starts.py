@@ -55,11 +55,6 @@ def dry_runs(dispatcher: MemoryDispatcher) -> int:
     return sum(dry for _method, _path, dry in dispatcher.line.sent)
 
 
-def record_writes(dispatcher: MemoryDispatcher, name: str) -> int:
-    """How often a record was written."""
-    return dispatcher.line.writes.count(("PUT", f"/api/v1/namespaces/a/configmaps/{name}"))
-
-
 def test_starts_come_before_the_states_of_gangs_that_run(stage: MemoryStage, one: MemoryDispatcher) -> None:
     submit(stage, "first")
     one.cycle()
@@ -82,27 +77,6 @@ def test_a_gang_without_pods_is_written_after_two_seconds(stage: MemoryStage, on
     one.pass_time(1)
     one.cycle()
     assert phase(stage, "g") == "dispatched"
-
-
-def test_while_others_start_one_write_tells_of_start_and_run(stage: MemoryStage, one: MemoryDispatcher) -> None:
-    stage.controllers.pace.job = 5.0
-    for number in range(5):
-        submit(stage, f"g{number}")
-        one.cycle()
-        one.pass_time(2.5)
-    assert record_writes(one, "g0") == record_writes(one, "g1") == 1
-    assert phase(stage, "g0") == "running"
-
-
-def test_a_start_is_written_some_day_however_many_others_follow(stage: MemoryStage, one: MemoryDispatcher) -> None:
-    stage.controllers.pace.job = 60.0
-    for number in range(7):
-        submit(stage, f"g{number}")
-        one.cycle()
-        one.pass_time(2.6)
-    one.cycle()
-    assert phase(stage, "g0") == "dispatched"
-    assert phase(stage, "g6") in ("queued", "dispatched")
 
 
 def test_of_equal_gangs_one_is_tried_before(stage: MemoryStage, one: MemoryDispatcher) -> None:
@@ -159,3 +133,17 @@ def test_of_very_many_starts_not_each_has_an_event(
     one.cycle()
     found = [event["type"] for event in stage.cluster.all("events", "a")]
     assert (found.count("Normal"), found.count("Warning")) == (3, 1)
+
+
+def test_what_gives_others_room_is_written_before_they_start(stage: MemoryStage, one: MemoryDispatcher) -> None:
+    submit(stage, "first", cases.job("first-j", "p", 2, seconds=2, cpu="1"))
+    one.cycle()
+    one.pass_time(1)
+    one.cycle()
+    one.pass_time(5)
+    submit(stage, "second")
+    one.line.sent.clear()
+    one.cycle()
+    paths = [path for _method, path in one.line.writes]
+    assert phase(stage, "first") == "complete"
+    assert paths.index("/api/v1/namespaces/a/configmaps/first") < paths.index("/apis/batch/v1/namespaces/a/jobs")

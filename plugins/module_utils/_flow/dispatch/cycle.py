@@ -18,8 +18,6 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_tickets, read_world
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import (
     REHEARSAL_SECONDS,
-    SAVE_AFTER,
-    SAVE_AT_THE_LATEST,
     Cycle,
     Rehearsal,
     shape_of,
@@ -55,7 +53,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     REFUSED,
     STARTED_PHASES,
     STARTING_PHASES,
-    WAITING_PHASES,
     Changes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
@@ -145,7 +142,7 @@ def run_cycle(cycle: Cycle) -> None:
         carried = evidence_of(cycle, world).open_batch(batch)
         _commit(cycle, world, carried, starts.ready, stops, evictions)
     with cycle.timed("look_after"):
-        _save_states(cycle, plan, started=bool(starts.ready))
+        _save_states(cycle, plan)
     with cycle.timed("tell"):
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
@@ -214,7 +211,7 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
     for record, problem in plan.unjudged:
         cycle.session.journal.warn(f"{record.key}: {problem}")
     _report_unforeseen(cycle, plan.unforeseen, plan.stops)
-    apply_steps(cycle, [item for item in plan.steps if _may_be_chosen(item)])
+    apply_steps(cycle, [item for item in plan.steps if not _comes_to_run(item)])
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(
@@ -226,21 +223,19 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
     )
 
 
-def _may_be_chosen(item: HealthStep) -> bool:
-    """Whether a step brings a gang into the queue, where this very cycle may start it."""
-    return isinstance(item.step, Advance) and item.step.phase in WAITING_PHASES
+def _comes_to_run(item: HealthStep) -> bool:
+    """Whether all that a step tells is that a gang runs: it uses what it used, and nobody gets anything by it."""
+    return isinstance(item.step, Advance) and item.step.phase == "running"
 
 
-def _save_states(cycle: Cycle, plan: CyclePlan, *, started: bool) -> None:
-    """Write how started gangs stand, after the starts: nothing that was decided waits for it, but pods do for starts.
+def _save_states(cycle: Cycle, plan: CyclePlan) -> None:
+    """Write which gangs run, and which were started, after the starts: pods wait for starts, and nobody for this.
 
-    While gangs are being started, or come to run, of the others it is not written yet that they were started: most of
-    them will run soon, and one write tells of both. Until then their tickets tell it.
+    What gives others room or quota was written before: whoever counts later must not find both.
     """
-    steps = [item for item in plan.steps if not _may_be_chosen(item)]
+    steps = [item for item in plan.steps if _comes_to_run(item)]
     apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
-    moving = started or any(isinstance(item.step, Advance) and item.step.phase == "running" for item in steps)
-    save_due(cycle, after=SAVE_AT_THE_LATEST if moving else SAVE_AFTER)
+    save_due(cycle)
 
 
 class _DryRuns(t.NamedTuple):

@@ -65,8 +65,6 @@ NEWER_VERSION = "newer_version"
 
 # The state of a gang that was started is written so many seconds later even if there is nothing more to tell.
 SAVE_AFTER = 2.0
-# The same while other gangs are being started or come to run: this one probably will before long.
-SAVE_AT_THE_LATEST = 15.0
 # What a dry run showed is asked again when it is older.
 REHEARSAL_SECONDS = 60.0
 

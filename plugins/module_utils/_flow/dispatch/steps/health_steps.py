@@ -72,7 +72,7 @@ def save_due(cycle: Cycle, *, after: float = SAVE_AFTER) -> None:
         if now - since >= after:
             due.append(known)
         else:
-            cycle.check_again(session.clock.now() + since + SAVE_AFTER - now)
+            cycle.check_again(session.clock.now() + since + after - now)
     cycle.side_by_side([(record, partial(_save, cycle, record)) for record in due])
 
 
