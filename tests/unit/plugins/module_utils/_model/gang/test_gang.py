@@ -9,7 +9,13 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import confine, steer_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
+    confine,
+    confine_to_kinds,
+    gang_of_kinds,
+    steer_objects,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaFlavor
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import node_terms
 from ansible_collections.muster.kube.tests.support.cluster_model import gang, job, pod
 
@@ -71,3 +77,43 @@ def test_null_affinity_is_replaced():
     spec = {"affinity": None}
     confine(spec, ["n1"])
     assert len(terms(spec)) == 1
+
+
+TOLERATION = {"key": "gpu", "operator": "Exists"}
+BIG = QuotaFlavor("big", {"pool": "big"}, (TOLERATION,))
+
+
+@pytest.mark.parametrize(
+    ("spec", "selector", "tolerations"),
+    [
+        ({}, {"pool": "big"}, [TOLERATION]),
+        ({"nodeSelector": None, "tolerations": None}, {"pool": "big"}, [TOLERATION]),
+        ({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd", "pool": "big"}, [TOLERATION]),
+        ({"tolerations": [TOLERATION]}, {"pool": "big"}, [TOLERATION]),
+        ({"tolerations": [{"operator": "Exists"}]}, {"pool": "big"}, [{"operator": "Exists"}, TOLERATION]),
+    ],
+)
+def test_flavors_add_to_pods_and_are_added_once(spec, selector, tolerations):
+    for _turn in range(2):
+        confine_to_kinds(spec, [BIG])
+        assert spec == {"nodeSelector": selector, "tolerations": tolerations}
+
+
+def test_what_contradicts_a_flavor_is_not_replaced_and_matches_no_node():
+    spec = {"nodeSelector": {"pool": "other"}}
+    confine_to_kinds(spec, [BIG])
+    assert spec["nodeSelector"] == {"pool": "other"}
+    assert terms(spec) == [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["big"]}]}]
+
+
+def test_flavors_are_written_into_copies_of_podsets_and_objects():
+    objects = [job("a", 3), job("b", 1)]
+    untouched, whole = copy.deepcopy(objects), gang(*objects)
+    found = gang_of_kinds(whole, {"a": [BIG], "b": [QuotaFlavor("any")]})
+    assert [dict(item.constraints.node_selector) for item in found.podsets] == [{"pool": "big"}, {}]
+    assert [dict(item.constraints.node_selector) for item in whole.podsets] == [{}, {}]
+    assert gang_of_kinds(whole, {"b": [QuotaFlavor("any")]}) is whole
+    made = steer_objects(objects, whole, {"a": ["n1"]}, {"a": [BIG]})
+    spec = made[0]["spec"]["template"]["spec"]
+    assert (spec["nodeSelector"], spec["tolerations"], len(terms(spec))) == ({"pool": "big"}, [TOLERATION], 1)
+    assert (objects, made[1]) == (untouched, objects[1])
