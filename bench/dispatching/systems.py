@@ -209,7 +209,7 @@ def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
         meter = Meter(cluster.client, processes)
         start = time.monotonic()
         create_all(cluster, path, objects)
-        queued = time.monotonic() - start
+        sent = time.monotonic() - start
         observed = observer.result(dispatcher)
         if not load.podless:
             _wait_running(cluster)
@@ -220,7 +220,7 @@ def _measure_in(cluster: LiveCluster, system: Name, load: Load) -> Run:
     if told is not None and not told["done"]:
         sys.exit(f"the dispatcher ended too early: {told['warnings']}")
     seen = {kind: [(moment - start, gang) for moment, gang in times] for kind, times in observed["seen"].items()}
-    return Run(system, load, seen, queued, spent, machine_load, observed["reopened"], told)
+    return Run(system, load, seen, sent, spent, machine_load, observed["reopened"], told)
 
 
 def queued(system: Name, load: Load, gang: BenchGang) -> Object:

@@ -194,6 +194,15 @@ class QuotaTree:
         return tuple(queue for queue in self.queues if not self.children[queue.name])
 
     @functools.cached_property
+    def naming(self) -> Mapping[str, tuple[QuotaQueue, ...]]:
+        """The leaves that name each namespace."""
+        found: dict[str, tuple[QuotaQueue, ...]] = {}
+        for queue in self.leaves:
+            for namespace in dict.fromkeys(queue.namespaces):
+                found[namespace] = (*found.get(namespace, ()), queue)
+        return found
+
+    @functools.cached_property
     def default_leaf(self) -> QuotaQueue | None:
         """The leaf of gangs that no other rule gives one."""
         return next((queue for queue in self.leaves if queue.default), None)

@@ -61,8 +61,8 @@ def find_leaf(
 
 def _by_namespace(tree: QuotaTree, namespace: str, labels: Mapping[str, str] | None) -> list[QuotaQueue]:
     """The leaf that names a namespace, else all whose selectors hold it."""
-    naming = [queue for queue in tree.leaves if namespace in queue.namespaces]
-    return naming or [queue for queue in tree.leaves if _selected(queue, labels)]
+    naming = tree.naming.get(namespace)
+    return list(naming) if naming else [queue for queue in tree.leaves if _selected(queue, labels)]
 
 
 def _selected(queue: QuotaQueue, labels: Mapping[str, str] | None) -> bool:

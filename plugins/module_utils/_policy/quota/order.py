@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import itertools
 import typing as t
 from collections.abc import Iterable
 
@@ -50,6 +51,9 @@ class FairOrder:
         # Of each queue, for heads within nominal and for borrowers: the winners of the queues below, best first.
         self._heaps: dict[tuple[str, bool], list[_Winner]] = {}
         self._versions: dict[tuple[str, bool], int] = {}
+        # Queues that have somebody in the comparison, and how often something had been charged at the last count.
+        self._entered: set[tuple[str, bool]] = set()
+        self._counted = usage.changes
         for head in heads:
             self._heads[head.leaf] = head
             self.recount(head.leaf)
@@ -73,23 +77,33 @@ class FairOrder:
 
     def recount(self, leaf: str) -> None:
         """Count anew what changed with a start or a release in a leaf: the shares from it to the root."""
-        tree = self._usage.tree
-        for name in tree.ancestry(leaf):
-            parent = tree.by_name[name].parent
-            if parent is None:
-                return
-            for borrows in (False, True):
-                self._enter(parent, name, borrows)
+        tree, same = self._usage.tree, self._counted == self._usage.changes
+        line = tree.ancestry(leaf)
+        for borrows in (False, True):
+            for name, parent in itertools.pairwise(line):
+                # Where nothing was charged, and nobody came or went, nothing above is another.
+                if not self._enter(parent, name, borrows) and same:
+                    break
+        self._counted = self._usage.changes
 
-    def _enter(self, parent: str, child: str, borrows: bool) -> None:
-        """Put a queue's winner among those of its siblings; what it had there before is void."""
+    def _enter(self, parent: str, child: str, borrows: bool) -> bool:
+        """Put a queue's winner among those of its siblings; what it had there before is void. Whether any was or is."""
         place = (child, borrows)
+        head, before = self._best(child, borrows), place in self._entered
+        if head is None and not before:
+            return False
         self._versions[place] = version = self._versions.get(place, 0) + 1
-        head = self._best(child, borrows)
-        if head is not None:
-            share = self._usage.share_with(child, head.leaf, head.amounts)
-            heap = self._heaps.setdefault((parent, borrows), [])
-            heapq.heappush(heap, _Winner((*share.order, head.rank, head.uid), version, child, head))
+        if head is None:
+            self._entered.discard(place)
+            return True
+        self._entered.add(place)
+        share = self._usage.share_with(child, head.leaf, head.amounts)
+        heap = self._heaps.setdefault((parent, borrows), [])
+        # Most shares differ as floats already, which are compared much faster than fractions.
+        boundless, value = share.order
+        key = (boundless, float(value), value, head.rank, head.uid)
+        heapq.heappush(heap, _Winner(key, version, child, head))
+        return True
 
     def _best(self, queue: str, borrows: bool) -> QueueHead | None:
         """The winner of a queue: a leaf's own head, or the best of those below."""

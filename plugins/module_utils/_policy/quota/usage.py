@@ -42,6 +42,8 @@ class TreeUsage:
         """Begin with nothing used; entitlements of the same tree may be shared."""
         self.tree = tree
         self.visited = 0
+        # How often something was charged or released.
+        self.changes = 0
         self._fixed = entitlements or Entitlements(tree)
         size = len(tree.queues)
         # Usage as Kueue counts it (beyond what queues below keep for themselves), and all that is used below a queue.
@@ -107,6 +109,7 @@ class TreeUsage:
 
     def _forget(self) -> None:
         """What is used is about to change."""
+        self.changes += 1
         if self._known_rooms or self._known_own or self._known_borrowing:
             self._known_rooms, self._known_own, self._known_borrowing, self._known_borrowers = {}, {}, {}, {}
 
@@ -167,6 +170,12 @@ class TreeUsage:
             known = self._known_borrowers[wanted] = tuple(found)
         return known
 
+    def lends(self, leaf: str, amounts: QuotaAmounts) -> bool:
+        """Whether any other leaf borrows what is asked for, see borrowers_from."""
+        line = itertools.pairwise(self.tree.ancestry(leaf))
+        others = (child for below, name in line for child in self.tree.children[name] if child != below)
+        return any(self.borrowing(child, amounts) for child in others)
+
     def own_room(self, leaf: str, key: FlavorResource) -> int:
         """The most of a counted resource that a leaf could start as its own, or that of a queue above it.
 
@@ -214,11 +223,15 @@ class TreeUsage:
 
     def bare_answer(self, leaf: str, amounts: QuotaAmounts) -> QuotaAnswer:
         """The answer for a demand without any numbers."""
-        return QuotaAnswer(self.word(leaf, amounts), self.borrows_with(leaf, amounts), {}, ())
+        return QuotaAnswer(*self.word(leaf, amounts), {}, ())
 
-    def word(self, leaf: str, amounts: QuotaAmounts) -> QuotaWord:
-        """The answer for a demand in a word."""
-        return self._word(leaf, amounts, self.fits(leaf, amounts))
+    def word(self, leaf: str, amounts: QuotaAmounts) -> tuple[QuotaWord, bool]:
+        """The answer for a demand in a word, and whether it would borrow."""
+        place, fits, borrows = self._fixed.place[leaf], True, False
+        for key, amount in self._counted(amounts):
+            fits = fits and amount <= self._room(leaf, key)
+            borrows = borrows or self._borrowed(place, key, amount) > 0
+        return self._word(leaf, amounts, fits), borrows
 
     def _word(self, leaf: str, amounts: QuotaAmounts, fits: bool) -> QuotaWord:
         """The answer in a word for a demand that fits now or not."""

@@ -114,7 +114,7 @@ def may_take(usage: TreeUsage, asker: Asker, *, higher: bool) -> bool:
     wanted = lacking or asker.amounts
     counted = [(key, amount) for key, amount in asker.amounts.items() if amount and key in usage.tree.keys]
     owns = all(amount <= usage.own_left(leaf, key) for key, amount in counted)
-    return (owns or _is_below_nominal(usage, leaf, wanted)) and bool(usage.borrowers_from(leaf, wanted))
+    return (owns or _is_below_nominal(usage, leaf, wanted)) and usage.lends(leaf, wanted)
 
 
 def _is_below_nominal(usage: TreeUsage, leaf: str, wanted: QuotaAmounts) -> bool:

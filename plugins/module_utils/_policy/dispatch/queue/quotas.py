@@ -641,7 +641,7 @@ class Quotas:
         for usage, leaf, amounts in zip(self._usages.values(), seat.leaves, seat.amounts, strict=True):
             if leaf is None or usage.tree.flavors:
                 return self._layer_anew(record, gang)
-            words += usage.word(leaf, amounts), usage.borrows_with(leaf, amounts)
+            words += usage.word(leaf, amounts)
         case = seat.key, tuple(words)
         known = self._classes.layers.get(case)
         if known is None:

@@ -252,7 +252,7 @@ class Reclaim:
 
     def _may_take(self, quota: QuotaLayer, priority: int) -> bool:
         """Whether quota lets a gang take from any of those that may be evicted."""
-        if self._left <= 0:
+        if self._left <= 0 or not self._old:
             return False
         with self._quotas.after():
             if not self._quotas.may_take(quota, priority, self._least_priority) or not self._offered:
@@ -356,10 +356,14 @@ class Reclaim:
 
     @functools.cached_property
     def _offered(self) -> list[str]:
-        """The gangs that may be evicted: started long enough ago, and not about to end."""
-        old = [(record, began) for record, began in self._running if self._has_run(began)]
-        self._quotas.offer([StartedGang(record.uid, self._priority_of(record), began) for record, began in old])
-        return [record.uid for record, _began in old]
+        """The gangs that may be evicted, of which the trees take note."""
+        self._quotas.offer([StartedGang(record.uid, self._priority_of(record), began) for record, began in self._old])
+        return [record.uid for record, _began in self._old]
+
+    @functools.cached_property
+    def _old(self) -> list[tuple[Record, float]]:
+        """The same with when each was started: long enough ago, and not about to end."""
+        return [(record, began) for record, began in self._running if self._has_run(began)]
 
     @functools.cached_property
     def _least_priority(self) -> int | None:

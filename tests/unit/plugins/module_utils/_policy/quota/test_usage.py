@@ -221,9 +221,12 @@ def test_what_is_known_is_what_is_worked_out_anew(seed):
             asked.release(*tried[0])
         for leaf in tree.leaves:
             wanted = random_demand(chance, tree)
-            assert asked.word(leaf.name, wanted) == fresh.answer(leaf.name, wanted).answer
-            assert asked.borrows_with(leaf.name, wanted) == fresh.exceeds_with(leaf.name, leaf.name, wanted)
-            assert set(asked.borrowers_from(leaf.name, wanted)) == borrowers_above(fresh, leaf.name, wanted)
+            borrows = fresh.exceeds_with(leaf.name, leaf.name, wanted)
+            assert asked.word(leaf.name, wanted) == (fresh.answer(leaf.name, wanted).answer, borrows)
+            assert asked.borrows_with(leaf.name, wanted) == borrows
+            others = borrowers_above(fresh, leaf.name, wanted)
+            assert asked.lends(leaf.name, wanted) == bool(others)
+            assert set(asked.borrowers_from(leaf.name, wanted)) == others
             for key, amount in ((key, amount) for key, amount in wanted.items() if amount):
                 above = tree.ancestry(leaf.name)[:-1]
                 held = any(not fresh.exceeds_with(name, leaf.name, {key: amount}) for name in above)
