@@ -15,6 +15,7 @@ from ansible_collections.muster.kube.tests.support.memory_cluster import Barrier
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
 from ansible_collections.muster.kube.tests.support.reclaim_cases import (
     declare,
+    history,
     leaf,
     phases,
     running,
@@ -209,3 +210,19 @@ def test_a_second_tree_does_not_keep_an_owner_from_its_nodes(stage: MemoryStage)
     assert stage.run_until(running(stage, "borrower"))
     submit(stage, "owner", 4, "y", labels={"zone": "everybody"})
     assert stage.run_until(running(stage, "owner"), 120), state(stage, "owner").get("verdict")
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_record_that_cannot_be_read_keeps_no_owner_from_its_own(stage: MemoryStage, mirrored: bool) -> None:
+    """Whoever borrows breaks the text of a record after its start; others that borrow still go."""
+    declare(stage, leaf("x", 0), leaf("y", 8), min_run_time=0)
+    submit(stage, "broken", 4, "x")
+    stage.start("d", mirrored=mirrored)
+    assert stage.run_until(running(stage, "broken"))
+    submit(stage, "borrower", 4, "x")
+    assert stage.run_until(running(stage, "borrower"))
+    stage.cluster.change("configmaps", "a", "broken", lambda raw: raw["data"].update({"gang.json": "{"}))
+    submit(stage, "owner", 4, "y")
+    assert stage.run_until(running(stage, "owner"), 120), state(stage, "owner")
+    assert "evicting" in history(stage, "borrower")
+    assert "evicting" not in history(stage, "broken")

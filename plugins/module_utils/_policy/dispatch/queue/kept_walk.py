@@ -377,7 +377,7 @@ class KeptQueue(Queue):
         fits = self._judge(notes.item)
         if self._reserver.holds != holds:
             self._settled, self._settled_long = {}, {}
-        elif self._refusal is not None:
+        elif self._refusal is not None and notes.item.uid not in self.unforeseen:
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said

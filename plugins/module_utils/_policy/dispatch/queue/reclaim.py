@@ -350,8 +350,12 @@ class Reclaim:
 
     @functools.cached_property
     def _running(self) -> list[tuple[Record, float]]:
-        """The gangs that this run may stop, and when each was started."""
-        able = [(record, self._began(record)) for record in self._started if self._may_go(record)]
+        """The gangs that this run may stop, and when each was started.
+
+        Of one that cannot be read nobody knows what it would give way to.
+        """
+        readable = [record for record in self._started if record.spec is not None and self._may_go(record)]
+        able = [(record, self._began(record)) for record in readable]
         return [(record, began) for record, began in able if began is not None]
 
     @functools.cached_property
@@ -367,8 +371,9 @@ class Reclaim:
 
     @functools.cached_property
     def _least_priority(self) -> int | None:
-        """The lowest priority of any started gang."""
-        return min(map(self._priority_of, self._started), default=None)
+        """The lowest priority of any started gang that can be read."""
+        readable = (record for record in self._started if record.spec is not None)
+        return min(map(self._priority_of, readable), default=None)
 
     def _has_run(self, began: float) -> bool:
         """Whether a gang has certainly run for as long as each may."""
