@@ -29,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
+    NODE_REASONS,
     NamespaceFit,
     Verdict,
     gang_for_reader,
@@ -63,6 +64,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Pace,
     made_per_second,
     pods_to_make,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import (
+    End,
+    QuotaReserve,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
     NO_QUOTAS,
@@ -199,6 +204,7 @@ class Queue:
         self._reserver = self._open_reserver()
         self._quotas = self._open_quotas()
         self.reclaim = self._open_reclaim(evicting) if self._quotas.in_force else None
+        self._kept_quota = QuotaReserve(self._quotas, now, self._reserver.terms, lambda: self._ends)
 
     # What a cycle begins with.
 
@@ -206,7 +212,7 @@ class Queue:
         """The quota trees with everything taken off that is charged to their queues."""
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
-            quotas.spent = self._world.spent
+            quotas.spent, quotas.averages = self._world.spent, self._world.averages
             pods = self._world.pods.by_gang
             charge_all(quotas, self._records, self._promises, pods, partial(self._charge_alone, quotas))
         return quotas
@@ -429,18 +435,22 @@ class Queue:
         after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
         return ReserveOptions(after, self._terms.hold)
 
-    def _endings(self) -> Endings:
-        """The pods of started gangs and when they end."""
-        ends: dict[str, tuple[float | None, bool]] = {}
-        names: dict[tuple[str, str], str] = {}
+    @functools.cached_property
+    def _ends(self) -> Mapping[str, End]:
+        """When started gangs end."""
+        ends: dict[str, End] = {}
         for uid, record in self._records.items():
             if record.state is None or record.phase not in STARTED_PHASES or record.spec is None:
                 continue
             estimate = self._alone(record, partial(self._estimate, record)) or Estimate()
             began = read_time(record.state.started_at) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
-            names[(record.namespace, record.name)] = uid
-        return gather_endings(self._room.pods_on, ends, partial(gang_of, names))
+        return ends
+
+    def _endings(self) -> Endings:
+        """The pods of started gangs and when they end."""
+        names = {(self._records[uid].namespace, self._records[uid].name): uid for uid in self._ends}
+        return gather_endings(self._room.pods_on, self._ends, partial(gang_of, names))
 
     def _estimate(self, record: Record) -> Estimate:
         """How long a gang will run, as far as anybody can tell."""
@@ -495,14 +505,14 @@ class Queue:
         alike = self._alike(record, gang)
         mine = self._may_start(record)
         quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
-        verdict = self._short_of_quota(record, quota) if quota is not None and not quota.passed else None
+        verdict = self._held_by_quota(record, quota, estimate) if quota is not None else None
         if verdict is None:
             known = self._held_back.get(alike) if mine else None
             verdict = known or self._ask(item, gang, estimate, alike)
         verdict = discreet(_renamed(verdict, gang))
         if quota is not None and self.reclaim is not None and verdict.answer == "waits":
             question = Question(item, record, gang, estimate, quota, verdict, alike)
-            verdict = self._claim(self.reclaim, question, mine=mine) or verdict
+            verdict = self._claim(self.reclaim, question, mine=mine) or self._reserve_quota(question)
         found = verdict
         if verdict.answer == "fits" and mine:
             verdict = self._second_thoughts(record, gang, verdict)
@@ -520,6 +530,7 @@ class Queue:
             if quota is not None:
                 self._quotas.start(quota)
                 self._quotas.start_for_user(record, gang)
+                self._kept_quota.start(quota, estimate)
         elif quota is not None and self.reclaim is not None and found.answer == "fits":
             self.reclaim.keep(Question(item, record, gang, estimate, quota, found, alike), self._taken)
         return fits
@@ -536,25 +547,51 @@ class Queue:
     def _claim(self, reclaim: Reclaim, question: Question, *, mine: bool) -> Verdict | None:
         """What is said of a gang that lacks room if others are evicted for it, or were; None when they are not."""
         record = question.record
+        return reclaim.answer(question, self._taken, lambda: not mine or self._has_obstacle(record))
 
-        def obstacle() -> bool:
-            """Whether a gang would not be started even if there were room."""
-            if not mine:
-                return True
-            refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
-            if refused or isinstance(self._taken_names(record), str):
-                self._note_own_obstacle()
-                return True
-            return False
+    def _has_obstacle(self, record: Record) -> bool:
+        """Whether a gang would not be started even if there were room."""
+        refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
+        if refused or isinstance(self._taken_names(record), str):
+            self._note_own_obstacle()
+            return True
+        return False
 
-        return reclaim.answer(question, self._taken, obstacle)
+    def _reserve_quota(self, question: Question) -> Verdict:
+        """The verdict on a gang that lacks room; quota is held for it if it has waited long and lacks nothing else."""
+        record, quota, verdict = question.record, question.quota, question.verdict
+        if not self._kept_quota.may_hold(question.item.submitted, quota):
+            return verdict
+        if quota.passed:
+            reservation = self._reserver.reservation_of(question.item)
+            if reservation is not None:
+                self._kept_quota.hold_until(quota, reservation.starts_at)
+            return verdict
+        lacking = question.is_about_room and self._may_find_nodes(question.gang, question.alike)
+        if not lacking or self._has_obstacle(record):
+            return verdict
+        return dataclasses.replace(
+            verdict, detail=self._kept_quota.hold(quota, (question.alike, self._lane(question.item)))
+        )
+
+    def _may_find_nodes(self, gang: Gang, alike: Hashable) -> bool:
+        """Whether nodes and rules of the namespace let a gang start, now or when others have left."""
+        verdict = self._reserver.judging(self._room, gang, self._taken)
+        return verdict.answer == "fits" or (verdict.answer == "waits" and verdict.reason in NODE_REASONS)
 
     def _note_own_obstacle(self) -> None:
         """What is said of the gang that is judged need not hold for others that ask for the same."""
 
-    def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
-        """The verdict of a gang that its queue has no quota for."""
-        return self._waits(record, "quota", "").with_quota(quota)
+    def _held_by_quota(self, record: Record, quota: QuotaLayer, estimate: Estimate) -> Verdict | None:
+        """The verdict of a gang that its queue has no quota for, or that others are to have it; None when it may."""
+        if not quota.passed:
+            return self._short_of_quota(record, quota, "quota", "")
+        words = self._kept_quota.stopping(quota, estimate)
+        return self._short_of_quota(record, quota, "quota_reserved", words) if words is not None else None
+
+    def _short_of_quota(self, record: Record, quota: QuotaLayer, reason: str, detail: str) -> Verdict:
+        """The verdict of a gang that waits for quota."""
+        return self._waits(record, reason, detail).with_quota(quota)
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs that get the same answer from the same room."""
