@@ -187,7 +187,8 @@ class QuotaReserve:
             self._leave(claims, end)
         # One that fits by borrowing holds what it borrows.
         claims = {
-            tree: dataclasses.replace(item, borrowing=item.borrowing or not item.is_met) for tree, item in claims.items()
+            tree: claim if claim.is_met else dataclasses.replace(claim, borrowing=True)
+            for tree, claim in claims.items()
         }
         if all(item.is_met for item in claims.values()):
             self._held[_lane(quota)] = QuotaHold(_path(quota), at, claims)

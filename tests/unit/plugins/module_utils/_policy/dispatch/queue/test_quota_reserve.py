@@ -184,7 +184,7 @@ def test_a_gang_that_nodes_are_held_for_holds_its_quota_until_then() -> None:
 
 
 def test_a_gang_that_nodes_are_held_for_may_have_to_borrow() -> None:
-    """x has 4 of its own left, so that its 6 borrow 2; others may have what it leaves, and owners what is theirs."""
+    """Of its own it has 4 left, so that its 6 borrow 2; others may have what it leaves, and owners what is theirs."""
     scene = Scene(("x", 4, None), ("y", 2, None), x=8, y=8)
     scene.reserve.hold_until(layer("x", 6), NOW + 200)
     assert scene.reserve.holds == 1
