@@ -107,10 +107,11 @@ class Outcome:
     took: float
 
 
-def build_workload(seed: int, gangs: int, nodes: int) -> list[Work]:
-    """Poisson arrivals at the wanted load; sizes that do not fit a smaller cluster by half are left out."""
+def build_workload(seed: int, gangs: int, nodes: int, most: int | None = None) -> list[Work]:
+    """Poisson arrivals at the wanted load; sizes above most, or above half of a smaller cluster, are left out."""
     rng = random.Random(seed)
-    sizes = {size: weight for size, weight in SIZES.items() if 2 * size <= nodes * GPUS_PER_NODE}
+    largest = nodes * GPUS_PER_NODE // 2 if most is None else most
+    sizes = {size: weight for size, weight in SIZES.items() if size <= largest}
     drawn = rng.choices(list(sizes), list(sizes.values()), k=gangs)
     runs = [min(LONGEST_SECONDS, rng.lognormvariate(math.log(MEDIAN_SECONDS), SIGMA)) for _gang in drawn]
     work = sum(size * seconds for size, seconds in zip(drawn, runs, strict=True))
@@ -229,14 +230,18 @@ class Simulation:
                 return False
             at = None if estimate.seconds is None else now + estimate.seconds
             self.running[item.uid] = Ending(reserver.start(gang, verdict, estimate), at, estimate.enforced)
-            self.started_at[item.uid] = now
-            heapq.heappush(self.ends, (now + work.runs, item.uid))
+            self.note_start(work, now)
             return True
 
         decisions = walk(self.row.policy, ordered(self.queue.values(), now), start_if_it_fits, reserver.blocked_by)
         for item in decisions.started:
             del self.queue[item.uid]
         self.cycles += 1
+
+    def note_start(self, work: Work, now: float) -> None:
+        """A gang runs from now on."""
+        self.started_at[work.item.uid] = now
+        heapq.heappush(self.ends, (now + work.runs, work.item.uid))
 
     def outcome(self, took: float) -> Outcome:
         """Figures of a finished run."""

@@ -50,7 +50,8 @@ options:
     description:
       - What happens when a gang does not fit. With V(strict) nobody behind it is asked, unless it can never fit as
         it is. With V(best_effort) all are asked. With V(reserve) all are asked, but the first gang that has waited
-        for longer than O(reserve_after) gets the nodes reserved that will be free first.
+        for longer than O(reserve_after) gets the nodes reserved that will be free first, and in each queue of a quota
+        tree the quota.
     type: str
     default: reserve
     choices:

@@ -18,7 +18,8 @@ description:
   - A tree that is wrong is refused before anything is written. All that is wrong with it is told at once, each queue by
     its path from the root.
   - Every dispatcher keeps to the tree. A gang starts only when its queue and all above it have room for it. Between
-    queues, gangs within what is their own go before borrowers, then the queue that borrows least by its weight.
+    queues, gangs within what is their own go before borrowers, then the queue that borrows least by its weight, or that
+    used least over time (O(settings.fair)).
     A gang that waits for quota is told what is short, by how much, and at which queue.
   - Two things hold whatever happens. While a tree cannot be read, nothing starts. What was started stays charged to its
     queue until nothing of it is left, also when the tree or its label changes.
@@ -31,7 +32,6 @@ description:
   - Dispatchers write down what gangs use, which M(muster.kube.quota_info) tells, and keep to O(queues[].budget) and
     O(queues[].user_limits).
   - In a tree with O(flavors) each podset of a gang is charged to one of them, and its pods are confined to its nodes.
-  - Stored and checked, but not kept to by dispatchers of this version, is O(settings.fair).
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
@@ -257,7 +257,10 @@ options:
     suboptions:
       fair:
         description:
-          - Whether borrowers are compared by what they have V(borrowed) now, or by their V(usage) over time.
+          - Whether queues are compared by what they have V(borrowed) now, or by their V(usage) over time, each divided
+            by their weight.
+          - Usage is counted from when this was set. Where a dispatcher cannot read it, queues are compared by what they
+            have borrowed, which it warns of.
         type: str
         default: borrowed
         choices:
@@ -276,7 +279,10 @@ options:
         type: str
         default: 5m
       max_evictions:
-        description: How many gangs are evicted in one cycle at most.
+        description:
+          - How many gangs are evicted in one cycle at most. With V(0) nobody is.
+          - An owner that needs more of them gets all in one cycle in which nobody else goes, since it would never get
+            its own otherwise.
         type: int
         default: 10
       prices:

@@ -38,7 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaQueue, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding, index_pods
@@ -74,10 +74,12 @@ Object = dict[str, t.Any]
 class Course:
     """One cluster and its gangs, and what happens to them, drawn by a seed."""
 
-    def __init__(self, seed: str) -> None:
+    def __init__(self, seed: str, *, starved: bool = False) -> None:
+        """Of starved courses quota is what gangs lack, all are old, and most of them end by themselves."""
         chance = self.chance = random.Random(seed)
-        rules = chance.choice((0.0, 0.0, 0.0, 0.15))
-        self.cluster = ChangingCluster(chance, rules=rules, nodes=chance.randint(2, 6))
+        self.starved = starved
+        rules = 0.0 if starved else chance.choice((0.0, 0.0, 0.0, 0.15))
+        self.cluster = ChangingCluster(chance, rules=rules, nodes=6 if starved else chance.randint(2, 6))
         # Many gangs that are alike, or few that are not.
         self.alike = chance.random() < 0.5
         self.shapes = [draw_shape(chance, rules) for _turn in range(2 if self.alike else 4)]
@@ -99,12 +101,15 @@ class Course:
             start_timeout=120.0,
         )
         self.accounts = frozenset("ab") if chance.random() < 0.3 else None
-        self.shares = chance.random() < 0.4
+        if starved:
+            self.options = dataclasses.replace(self.options, policy="reserve", reserve_after=50.0)
+        self.shares = starved or chance.random() < 0.4
         self.quota = NO_TREES
         self.spent: dict[tuple[str, str], str] = {}
+        self.averages: dict[str, dict[str, dict[str, float]]] = {}
         if self.shares:
             self.change_trees()
-        for _turn in range(chance.randint(6, 14) if self.alike else chance.randint(2, 8)):
+        for _turn in range(20 if starved else chance.randint(6, 14) if self.alike else chance.randint(2, 8)):
             self.submit()
 
     # What happens.
@@ -146,10 +151,12 @@ class Course:
             "queue": chance.choice((None, "q", *QUEUES) if self.shares else (None, "q")),
             "suspended": chance.random() < 0.05 or None,
         }
+        if self.starved:
+            options.update(queue=chance.choice(QUEUES), max_run_time=chance.choice((None, 60, 300, 900)))
         given = {key: value for key, value in options.items() if value is not None}
         maps = [config_map(f"{name}-{turn}") for turn in range(chance.choice((0, 0, 1, 3)))]
         raw = build_record(read_spec({"name": name, "namespace": namespace, "objects": jobs + maps, **given}, "gang"))
-        created = time_text(self.now - chance.choice((0, 1, 60, 1000)))
+        created = time_text(self.now - chance.choice((60, 1000) if self.starved else (0, 1, 60, 1000)))
         raw["metadata"].update(uid=name, resourceVersion="1", creationTimestamp=created)
         if self.shares and chance.random() < 0.7:
             raw["metadata"]["annotations"] = {"muster.kube/user": chance.choice(("ann", "bob"))}
@@ -348,6 +355,8 @@ class Course:
         """The administrator shares the cluster in another way, or makes a mistake."""
         chance = self.chance
         trees = [draw_tree(chance, "default")] + [draw_tree(chance, "other") for _turn in range(chance.randrange(2))]
+        if self.starved:
+            trees = [dataclasses.replace(tree, queues=tuple(map(never_reclaims, tree.queues))) for tree in trees]
         broken = {"broken": "no JSON"} if chance.random() < 0.05 else {}
         self.quota = QuotaTrees(tuple(trees) if chance.random() < 0.9 else (), broken)
         self.change_budgets()
@@ -356,6 +365,8 @@ class Course:
         """A period begins, or some budgets are spent."""
         places = [(tree.name, queue.name) for tree in self.quota.trees for queue in tree.queues]
         self.spent = {place: f"{place[1]} has used all" for place in places if self.chance.random() < 0.1}
+        used = {queue: {"cpu": self.chance.uniform(0, 9000)} for queue in QUEUES if self.chance.random() < 0.7}
+        self.averages = {tree.name: used for tree in self.quota.trees} if self.chance.random() < 0.8 else {}
 
     # What is decided on it.
 
@@ -375,12 +386,18 @@ class Course:
             scopes={("batch/v1", "Job"): True, ("v1", "ConfigMap"): True},
             quota=self.quota,
             spent=self.spent,
+            averages=self.averages,
         )
         elsewhere = tuple(self.elsewhere.values())
         history = self.history if self.chance.random() < 0.9 else None
         return Situation(
             world, dict(self.records), elsewhere, dict(self.promises), self.now, self.now, None, history, self.troubled
         )
+
+
+def never_reclaims(queue: QuotaQueue) -> QuotaQueue:
+    """The queue, that takes nothing back and is never stopped."""
+    return dataclasses.replace(queue, reclaim="never", stop="none")
 
 
 def draw_tree(chance: random.Random, name: str) -> QuotaTree:
@@ -406,8 +423,8 @@ def draw_tree(chance: random.Random, name: str) -> QuotaTree:
         queues.append(declared)
     queues[2]["default"] = True
     queues[3]["namespaces"] = ["b"]
-    settings = {"min_run_time": chance.choice((0, 0, 30, 600)), "max_evictions": chance.choice((1, 2, 10))}
-    settings["nominate_timeout"] = chance.choice((10, 300))
+    settings: Object = {"min_run_time": chance.choice((0, 0, 30, 600)), "max_evictions": chance.choice((1, 2, 10))}
+    settings |= {"nominate_timeout": chance.choice((10, 300)), "fair": chance.choice(("borrowed", "borrowed", "usage"))}
     flavors = draw_flavors(chance, queues) if chance.random() < 0.4 else []
     return read_tree(name, {"queues": queues, "flavors": flavors, "settings": settings})
 
@@ -507,11 +524,12 @@ def test_gangs_that_differ_only_in_their_objects_are_not_told_the_same() -> None
         assert asked == {"with-5": "6", "with-3": "4", "with-1": "2", "with-0": "1"}
 
 
+@pytest.mark.parametrize("starved", [False, True])
 @pytest.mark.parametrize("first", range(0, COURSES, AT_ONCE))
-def test_kept_and_plain_decisions_agree(first: int) -> None:
-    for number in range(first, min(COURSES, first + AT_ONCE)):
+def test_kept_and_plain_decisions_agree(first: int, starved: bool) -> None:
+    for number in range(first, min(COURSES, first + AT_ONCE // (4 if starved else 1))):
         seed = f"{SEED}/{number}"
-        course, memory = Course(seed), Memory()
+        course, memory = Course(seed, starved=starved), Memory()
         for step in range(STEPS):
             plan = compare(course, memory, f"seed {seed}, step {step}")
             for choice in plan.starts:

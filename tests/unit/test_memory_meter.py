@@ -393,3 +393,29 @@ def test_a_strict_queue_is_not_held_up_by_a_user_with_enough(stage: MemoryStage)
     assert told["a1"] == "the user ann has 2 of 2 cpu in queue all/x, and it asks for 2"
     assert told["a3"] == "the user ann has 2 of 2 cpu in queue all/x, and it asks for 2"
     assert phase(stage, "a0") == "running"
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_queues_are_compared_by_what_they_used(stage: MemoryStage, readable: bool) -> None:
+    """What y used long ago counts more than what x has now; where nobody can tell, what is borrowed decides."""
+    begin = int(BEGINNING.timestamp())
+    add_meter(stage, Meter("default", "y", as_of=begin, recent={CPU: 1000 * 86_400}))
+    if not readable:
+        name = meter_name("default", "x")
+        metadata = {"name": name, "namespace": "muster-system", "labels": {METER_LABEL: "default"}}
+        stage.cluster.add("configmaps", {"metadata": metadata, "data": {METER_KEY: "{"}})
+    settings = {"fair": "usage", "half_life": "1d", "max_evictions": 0}
+    declare(stage, leaf("x", 0), leaf("y", 0), leaf("pool", 8), settings=settings)
+    submit(stage, "large", 4, queue="x")
+    made = stage.start("d", accrue_seconds=EVERY)
+    assert stage.run_until(lambda: phase(stage, "large") == "running")
+    submit(stage, "full", 4, queue="pool", seconds=20)
+    assert stage.run_until(lambda: phase(stage, "full") == "running")
+    submit(stage, "of-y", 4, queue="y")
+    submit(stage, "of-x", 4, queue="x")
+    assert stage.run_until(lambda: "running" in (phase(stage, "of-x"), phase(stage, "of-y")), 120)
+    assert phase(stage, "of-x" if readable else "of-y") == "running"
+    assert made.session is not None
+    _decisions, warnings = made.session.journal.take()
+    assert any("queues are compared by what they borrow" in text for text in warnings) is not readable
+    assert stage.crashes == []

@@ -172,11 +172,34 @@ def test_no_more_go_in_one_cycle_than_the_tree_allows(stage: MemoryStage) -> Non
         submit(stage, name, 1, "x")
     stage.start("d")
     assert stage.run_until(running(stage, *names))
-    submit(stage, "large", 4, "y")
+    for name in ("first", "second"):
+        submit(stage, name, 2, "y")
+
+    def evicted() -> int:
+        return sum("evicting" in history(stage, name) for name in names)
+
+    assert stage.run_until(lambda: evicted() > 0, 60)
+    # Two go for the first; the second asks in a later cycle.
+    assert ["nominated" in state(stage, name) for name in ("first", "second")] == [True, False]
+    assert stage.run_until(running(stage, "first", "second"), 60)
+    assert evicted() == 4
+
+
+@pytest.mark.parametrize(("most", "gets"), [(0, False), (1, True), (3, True)])
+def test_an_owner_that_needs_more_than_a_cycle_may_evict_gets_them_at_once(
+    stage: MemoryStage, most: int, gets: bool
+) -> None:
+    declare(stage, leaf("x", 0), leaf("y", 8), min_run_time=0, max_evictions=most)
+    names = [f"b{number}" for number in range(8)]
+    for name in names:
+        submit(stage, name, 1, "x")
+    stage.start("d")
+    assert stage.run_until(running(stage, *names))
+    submit(stage, "large", 6, "y")
+    submit(stage, "other", 2, "y")
     stage.run_for(60)
-    assert running(stage, *names)()
-    submit(stage, "small", 3, "y")
-    assert stage.run_until(running(stage, "small"), 60)
+    assert (phases(stage, "large", "other") == ["running"] * 2) is gets
+    assert sum("evicting" in history(stage, name) for name in names) == (8 if gets else 0)
 
 
 def test_a_nomination_ends_by_time(stage: MemoryStage) -> None:
@@ -209,6 +232,37 @@ def test_a_forged_nomination_gives_nobody_a_place_before_others(stage: MemorySta
     stage.cluster.change("configmaps", "a", "forger", forge)
     assert stage.run_until(running(stage, "prior"), 120)
     assert state(stage, "forger")["phase"] == "queued"
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("policy", ["reserve", "best_effort"])
+def test_quota_is_held_for_a_gang_that_has_waited_long(stage: MemoryStage, policy: t.Any, mirrored: bool) -> None:
+    """Small gangs of its queue would take what is left time and again; those that end in time may."""
+    declare(stage, leaf("x", 4, reclaim="never"), leaf("y", 4))
+    submit(stage, "other", 4, "y")
+    submit(stage, "first", 2, "x", max_run_time=100)
+    submit(stage, "last", 2, "x", max_run_time=200)
+    stage.start("d", mirrored=mirrored, policy=policy, reserve_after=20.0)
+    assert stage.run_until(running(stage, "other", "first", "last"))
+    submit(stage, "starved", 4, "x")
+    stage.run_for(40)
+    submit(stage, "small", 1, "x")
+    submit(stage, "short", 1, "x", max_run_time=30)
+    assert stage.run_until(lambda: state(stage, "first")["phase"] not in ("running", "queued"), 100)
+    stage.run_for(15)
+    if policy == "best_effort":
+        assert phases(stage, "starved", "small", "short") == ["queued", "running", "running"]
+        return
+    assert phases(stage, "starved", "small", "short") == ["queued", "queued", "running"]
+    told = state(stage, "starved")["verdict"]
+    assert told["reason"] == "quota"
+    assert told["detail"].startswith("quota is held for it; expected to be enough by ")
+    told = state(stage, "small")["verdict"]
+    assert told["reason"] == "quota_reserved"
+    assert told["detail"].startswith("it is held for a gang of queue all/x until ")
+    assert stage.run_until(running(stage, "starved"), 120)
+    assert state(stage, "small")["phase"] == "queued"
+    assert stage.crashes == []
 
 
 # Faults.

@@ -173,7 +173,7 @@ def _read(cycle: Cycle) -> World:
     _report_unforeseen(cycle, world.unforeseen)
     if not world.quota.trees:
         return world
-    return dataclasses.replace(world, spent=session.meters.spent(world.quota, session.clock.now()))
+    return session.meters.told(world, session.clock.now())
 
 
 def _recover(cycle: Cycle, world: World) -> None:

@@ -123,7 +123,7 @@ class _Preview:
         world = read_world(client, records, options, self._memory, tickets, places=places)
         self.troubles: list[str] = []
         meters = MeterKeeper(client, options.lease.namespace, None, self.troubles.append)
-        self.world = dataclasses.replace(world, spent=meters.spent(world.quota, self.now))
+        self.world = meters.told(world, self.now)
         self._lease = read_lease(client, options.lease)
         read = batch_of_lease(self._lease)
         self._batch, self.newer = read.batch, read.newer

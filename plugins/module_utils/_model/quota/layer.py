@@ -28,6 +28,7 @@ Data = dict[str, t.Any]
 # What each reason of this layer means to a reader, before the numbers.
 QUOTA_REASONS = {
     "quota": "the quota tree has too little left",
+    "quota_reserved": "it would fit, but the quota is held for a gang that has waited longer",
     "queue_unknown": "the quota tree has no queue for it",
     "queue_forbidden": "its queue is not for its namespace",
     "queue_held": "its queue starts nothing now",

@@ -38,7 +38,7 @@ METER_FORMAT = 1
 METER_BYTES = 900 * 1024
 
 _HASH_LENGTH = 16
-_KEYS = ("format", "tree", "queue", "as_of", "owners", "amounts", "open", "sums")
+_KEYS = ("format", "tree", "queue", "as_of", "owners", "amounts", "open", "sums", "recent")
 _ENTRY_LENGTH = 4
 _MONTH_LENGTH = len("2026-01")
 
@@ -85,6 +85,8 @@ class Meter:
     open: Mapping[str, OpenGang] = dataclasses.field(default_factory=dict)
     # Scaled amounts times seconds.
     sums: Mapping[MeterRow, QuotaAmounts] = dataclasses.field(default_factory=dict)
+    # The same where what was used long ago counts less, as of as_of; only where queues are compared by that.
+    recent: QuotaAmounts = dataclasses.field(default_factory=dict)
     unknown: Data = dataclasses.field(default_factory=dict, compare=False)
 
     @functools.cached_property
@@ -145,6 +147,7 @@ def meter_from_text(text: t.Any, where: str) -> Meter:
         as_of=as_of if _is_count(as_of) else 0,
         open={uid: entry for uid, entry in found.items() if entry is not None},
         sums=dict(_rows(fields.get("sums"), owners)),
+        recent=_amounts(fields.get("recent")),
         unknown=fields.unknown(_KEYS),
     )
 
@@ -161,9 +164,11 @@ def _text(meter: Meter) -> str:
     sums: dict[str, list[t.Any]] = {}
     for row, amounts in sorted(meter.sums.items()):
         sums.setdefault(row.month, []).append([places[row.owner], _amounts_data(amounts)])
+    recent = {"recent": _amounts_data(meter.recent)} if meter.recent else {}
     return _json(
         {
             **meter.unknown,
+            **recent,
             "format": METER_FORMAT,
             "tree": meter.tree,
             "queue": meter.queue,

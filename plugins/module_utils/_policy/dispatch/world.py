@@ -26,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands, started_demands
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import Averages
 
 Object = dict[str, t.Any]
 
@@ -58,6 +59,8 @@ class World:
     quota: QuotaTrees = NO_TREES
     # What is said to gangs of queues whose budget is spent, by tree and queue.
     spent: SpentBudgets = dataclasses.field(default_factory=dict)
+    # What leaves used on average, by tree, where queues are compared by that and it is known.
+    averages: t.Mapping[str, Averages] = dataclasses.field(default_factory=dict)
 
 
 def without_tickets(world: World, gone: t.Collection[str]) -> World:

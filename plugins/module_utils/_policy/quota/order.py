@@ -6,8 +6,9 @@
 """Order between queues: whose first gang is asked next.
 
 Every queue offers one gang, its head. Heads that fit within nominal go before those that would borrow; then, from the
-root down, the queue with the least weighted share with its head added; then the order within a queue. A start changes
-shares on the way from its leaf to the root only, so each step looks at those queues and no others.
+root down, the queue with the least weighted share with its head added, of what it borrows or as the caller has it; then
+the order within a queue. A start changes shares on the way from its leaf to the root only, so each step looks at those
+queues and no others.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import dataclasses
 import heapq
 import itertools
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from fractions import Fraction
 
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
+
+# What queues are compared by, the smaller one first: whether it comes after everybody else, and its share.
+ShareKey = tuple[bool, Fraction | float]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,9 +49,18 @@ class _Winner(t.NamedTuple):
 class FairOrder:
     """The heads of all queues. After a gang was asked its queue offers the next one; after a start shares are new."""
 
-    def __init__(self, usage: TreeUsage, heads: Iterable[QueueHead] = ()) -> None:
-        """Take what is used, which the caller goes on charging, and the first gang of each queue."""
+    def __init__(
+        self,
+        usage: TreeUsage,
+        heads: Iterable[QueueHead] = (),
+        share: Callable[[str, QueueHead], ShareKey] | None = None,
+    ) -> None:
+        """Take what is used, which the caller goes on charging, and the first gang of each queue.
+
+        share tells what queues are compared by if it is not what they borrow: that of a queue with a head below it.
+        """
         self._usage = usage
+        self._share = share or self._borrowed_share
         self._heads: dict[str, QueueHead] = {}
         # Of each queue, for heads within nominal and for borrowers: the winners of the queues below, best first.
         self._heaps: dict[tuple[str, bool], list[_Winner]] = {}
@@ -97,13 +111,16 @@ class FairOrder:
             self._entered.discard(place)
             return True
         self._entered.add(place)
-        share = self._usage.share_with(child, head.leaf, head.amounts)
         heap = self._heaps.setdefault((parent, borrows), [])
         # Most shares differ as floats already, which are compared much faster than fractions.
-        boundless, value = share.order
+        boundless, value = self._share(child, head)
         key = (boundless, float(value), value, head.rank, head.uid)
         heapq.heappush(heap, _Winner(key, version, child, head))
         return True
+
+    def _borrowed_share(self, queue: str, head: QueueHead) -> ShareKey:
+        """What a queue borrows by its weight, with a head added."""
+        return self._usage.share_with(queue, head.leaf, head.amounts).order
 
     def _best(self, queue: str, borrows: bool) -> QueueHead | None:
         """The winner of a queue: a leaf's own head, or the best of those below."""

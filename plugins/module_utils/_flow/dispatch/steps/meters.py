@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import typing as t
@@ -32,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.bu
     has_budgets,
     spent_budgets,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import Averages, averages
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._store.usage_meters import (
     MeterStore,
@@ -43,6 +45,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 
 Warn = t.Callable[[str], None]
+_WITHOUT = "so that budgets do not count, and queues are compared by what they borrow"
 
 
 class MeterKeeper:
@@ -56,8 +59,14 @@ class MeterKeeper:
         self._stored: dict[Leaf, StoredMeter] = {}
         self._book: MeterBook | None = None
         self._told: set[str] = set()
+        # What is wrong with a meter that cannot be read.
+        self._broken: str | None = None
         # Where meters may not be read or written nobody tries again.
         self._refused = False
+
+    def told(self, world: World, now: float) -> World:
+        """The world with what meters tell: spent budgets, and what queues are compared by."""
+        return dataclasses.replace(world, spent=self.spent(world.quota, now), averages=self.averages(world.quota, now))
 
     def spent(self, trees: QuotaTrees, now: float) -> SpentBudgets:
         """The queues that may start nothing more in their period."""
@@ -66,18 +75,29 @@ class MeterKeeper:
         with self._lock:
             return spent_budgets(trees.trees, self._book.meters if self._book is not None else {}, now)
 
+    def averages(self, trees: QuotaTrees, now: float) -> dict[str, Averages]:
+        """What leaves used on average, of trees whose queues are compared by that; nothing where it is not known."""
+        asked = [tree for tree in trees.trees if tree.settings.fair == "usage"]
+        if not asked or trees.hidden is not None or not self.load():
+            return {}
+        if self._broken:
+            self._tell("fair", f"queues are compared by what they borrow, not by what they used: {self._broken}")
+            return {}
+        with self._lock:
+            meters = list(self._book.meters.values()) if self._book is not None else []
+        return {tree.name: averages(tree, meters, now) for tree in asked}
+
     def load(self) -> bool:
         """Whether the meters are known; they are listed the first time."""
         if self._book is None and not self._refused:
             try:
                 found = list_meters(self._client, self._namespace)
             except KubeError as error:
-                self._trouble(
-                    "read", f"the usage of queues cannot be read, so that budgets do not count: {error}", error
-                )
+                self._trouble("read", f"the usage of queues cannot be read, {_WITHOUT}: {error}", error)
                 return False
             for item in found:
                 if item.problem is not None:
+                    self._broken = item.problem
                     name = str(item.raw["metadata"]["name"])
                     self._tell(name, f"the usage of a queue cannot be read: {item.problem}")
             known = [(item, item.meter) for item in found if item.meter is not None]
@@ -121,7 +141,7 @@ class MeterKeeper:
             written = self._store.change(
                 update.leaf,
                 known,
-                lambda meter: accrue(meter, update.sightings, update.now, update.left_alone),
+                lambda meter: accrue(meter, update.sightings, update.now, update.left_alone, update.half_life),
             )
         except LostLeadership:
             pass

@@ -65,15 +65,13 @@ def foresee(
             break
         starts += chosen
         evicted += told.evicted
-        world, records = _carried_out(world, records, now, told)
+        world, records = carried_out(world, records, now, told)
     gone = {record.uid for record in evicted}
     begun = tuple(choice for choice in starts if choice.record.uid not in gone)
     return Foresight(begun, tuple(evicted), tuple(choice for choice in told.choices if not choice.chosen))
 
 
-def _carried_out(
-    world: World, records: Mapping[str, Record], now: float, told: Walk
-) -> tuple[World, dict[str, Record]]:
+def carried_out(world: World, records: Mapping[str, Record], now: float, told: Walk) -> tuple[World, dict[str, Record]]:
     """The world after a walk: chosen gangs run, evicted ones are gone."""
     gone = {record.uid for record in told.evicted}
     after = {uid: record for uid, record in records.items() if uid not in gone}

@@ -52,6 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import End
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim, is_about_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
@@ -170,20 +171,23 @@ class KeptQueue(Queue):
         """The same, read once."""
         return self._kept.ticket_names(ticket, super()._ticket_names)
 
-    def _endings(self) -> Endings:
-        """The same, of those gangs only whose end can be counted on; pods are looked for when somebody asks."""
-        ends: dict[str, tuple[float | None, bool]] = {}
+    @functools.cached_property
+    def _ends(self) -> Mapping[str, End]:
+        """The same, of those gangs only whose end can be counted on."""
+        ends: dict[str, End] = {}
         for uid, look in self._started.items():
             began, estimate = self._end_of(look)
             at = None if estimate.seconds is None else (began or self._now) + estimate.seconds
             if has_end(at, estimate.enforced, self._now):
                 ends[uid] = (at, estimate.enforced)
-        # Starts add pods to the room, which are none of started gangs.
-        return partial(self._pods_with_ends, list(self._room.pods_on), ends) if ends else ()
+        return ends
 
-    def _pods_with_ends(
-        self, pods_on: t.Sequence[t.Sequence[Pod]], ends: Mapping[str, tuple[float | None, bool]]
-    ) -> list[Ending]:
+    def _endings(self) -> Endings:
+        """The same; pods are looked for when somebody asks."""
+        # Starts add pods to the room, which are none of started gangs.
+        return partial(self._pods_with_ends, list(self._room.pods_on), self._ends) if self._ends else ()
+
+    def _pods_with_ends(self, pods_on: t.Sequence[t.Sequence[Pod]], ends: Mapping[str, End]) -> list[Ending]:
         """The endings on these nodes."""
         names = {(look.record.namespace, look.record.name): uid for uid, look in self._started.items()}
         return gather_endings(pods_on, ends, partial(gang_of, names))
@@ -364,6 +368,8 @@ class KeptQueue(Queue):
         noted = self._kept.refusals.get(id(quota))
         if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
             return None
+        if self._kept_quota.may_hold(notes.item.submitted, quota):
+            return None
         hopeful = noted.about_room and reclaim.is_hopeful(quota, notes.item.priority)
         return None if hopeful else noted.said
 
@@ -373,17 +379,23 @@ class KeptQueue(Queue):
 
     def _judge_first(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> bool:
         """Judge a gang of which nothing is known, and note what is said of its kind in its queue."""
-        self._refusal, holds = None, self._reserver.holds
+        self._refusal, holds = None, self._holds
         fits = self._judge(notes.item)
-        if self._reserver.holds != holds:
+        if self._holds != holds:
             self._settled, self._settled_long = {}, {}
         elif self._refusal is not None and notes.item.uid not in self.unforeseen:
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
-            if said.quota is not None and not said.quota.passed and not self._quotas.flavored:
+            # What is said of quota that is held follows from what is used in this cycle.
+            if said.quota is not None and not said.quota.passed and said.detail is None and not self._quotas.flavored:
                 self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
         return fits
+
+    @property
+    def _holds(self) -> tuple[int, int]:
+        """How often nodes were held so far, and quota."""
+        return self._reserver.holds, self._kept_quota.holds
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
         """Gangs that are not asked because of one before them; in each namespace they are told the same."""
@@ -465,10 +477,15 @@ class KeptQueue(Queue):
             look.used = super()._used_by(record)
         return look.used
 
-    def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
+    def _short_of_quota(self, record: Record, quota: QuotaLayer, reason: str, detail: str) -> Verdict:
         """The same; it is noted."""
-        self._refusal = super()._short_of_quota(record, quota)
+        self._refusal = super()._short_of_quota(record, quota, reason, detail)
         return self._refusal
+
+    def _may_find_nodes(self, gang: Gang, alike: Hashable) -> bool:
+        """The same, as it was noted of gangs that are alike."""
+        self._asked_for = alike
+        return super()._may_find_nodes(gang, alike)
 
     def _demand(self, record: Record) -> Gang:
         """The same, as it was noted."""

@@ -51,7 +51,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors 
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota, with_numbers
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import Averages, UsageShares
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead, ShareKey
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.user_limits import UserKey, UserUse, user_key
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims import (
@@ -132,6 +133,8 @@ class Quotas:
         self._users = UserUse(reading.trees)
         # What is said to gangs of queues whose budget is spent.
         self.spent: SpentBudgets = {}
+        # What leaves used on average, by tree, where that is known.
+        self.averages: Mapping[str, Averages] = {}
         # What gangs are charged with that were started, and those that room is held for: tree, leaf and amounts.
         self._charged: dict[str, list[LeafCharge]] = {}
         self._held: dict[str, list[LeafCharge]] = {}
@@ -160,6 +163,11 @@ class Quotas:
     def usages(self) -> Mapping[str, TreeUsage]:
         """What is used of each tree, by its name."""
         return self._usages
+
+    @property
+    def charged(self) -> Mapping[str, Sequence[LeafCharge]]:
+        """What started gangs are charged with, by their uids."""
+        return self._charged
 
     def stop(self, record: Record) -> tuple[str, str] | None:
         """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it.
@@ -575,7 +583,7 @@ class Quotas:
             yield from hopeless(leaf)
         offered = {leaf: head(leaf) for leaf in lines}
         first = self._usages[self._reading.trees[0].name]
-        order = FairOrder(first, [item for item in offered.values() if item is not None])
+        order = FairOrder(first, [item for item in offered.values() if item is not None], self._compared(first))
         while (best := order.next()) is not None:
             known = self._fitting
             yield lines[best.leaf].popleft()[1]
@@ -608,6 +616,11 @@ class Quotas:
                 line = lines[leaf] = collections.deque()
             line.append((place, item, record, gang, seat))
         return lines
+
+    def _compared(self, usage: TreeUsage) -> Callable[[str, QueueHead], ShareKey] | None:
+        """What queues are compared by if it is what they used over time; None where they are by what they borrow."""
+        before = self.averages.get(usage.tree.name) if usage.tree.settings.fair == "usage" else None
+        return UsageShares(usage, before).order if before is not None else None
 
     def _is_hopeless(self, record: Record, gang: Gang) -> bool:
         """Whether a gang does not start whatever room there is on nodes."""

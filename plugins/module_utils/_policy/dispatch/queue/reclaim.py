@@ -284,7 +284,7 @@ class Reclaim:
         else:
             found = () if self._suffices(question, (), taken) else None
         own = found == () and self._gets_its_own(quota)
-        if found is None or len(found) > self._left or not (found or own):
+        if found is None or not self._may_all_go(found) or not (found or own):
             self._look_again(self._next_unprotected)
             return None
         if any(uid in self._resting for uid in found):
@@ -292,6 +292,14 @@ class Reclaim:
             return None
         places = self._places(question, found, taken)
         return None if places is None else (tuple(self._records[uid] for uid in found), places)
+
+    def _may_all_go(self, victims: Collection[str]) -> bool:
+        """Whether a cycle may evict all of these: no more than are left of it, or all that its first asker needs.
+
+        An owner that needs more than one cycle may evict would never get its own otherwise.
+        """
+        first = self._left > 0 and not self.evictions and not self.drained
+        return first or len(victims) <= self._left
 
     def _finds_nodes(self, question: Question, taken: QuotaUse) -> bool:
         """Whether a gang would find nodes if all had gone that may be evicted, found out once for all that are alike.

@@ -239,6 +239,10 @@ class Reserver:
         """What is held so far."""
         return tuple(held.reservation for held in self._held)
 
+    def reservation_of(self, item: QueuedGang) -> Reservation | None:
+        """What is held for a gang, None if nothing is."""
+        return next((held.reservation for held in self._held if held.reservation.uid == item.uid), None)
+
     def blocked_by(self, item: QueuedGang) -> str | None:
         """The gang whose reservation stopped this one, if that is why it waits."""
         return self._blockers.get(item.uid)

@@ -29,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
+    NODE_REASONS,
     NamespaceFit,
     Verdict,
     gang_for_reader,
@@ -65,6 +66,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     made_per_second,
     pods_to_make,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import (
+    End,
+    QuotaReserve,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
     NO_QUOTAS,
     LatestQuotas,
@@ -92,6 +97,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
     MOST_RECLAIMED,
     Way,
+    Ways,
     settle,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
@@ -223,6 +229,7 @@ class Queue:
         self._reserver = self._open_reserver()
         self._quotas = self._open_quotas()
         self.reclaim = self._open_reclaim(evicting) if self._quotas.in_force else None
+        self._kept_quota = QuotaReserve(self._quotas, now, self._reserver.terms, lambda: self._ends)
 
     # What a cycle begins with.
 
@@ -230,7 +237,7 @@ class Queue:
         """The quota trees with everything taken off that is charged to their queues."""
         quotas = self._new_quotas() if self._world.quota.in_force else NO_QUOTAS
         if quotas.in_force:
-            quotas.spent = self._world.spent
+            quotas.spent, quotas.averages = self._world.spent, self._world.averages
             quotas.node_check = partial(has_nodes, self._room)
             self._charge_all(quotas)
         return quotas
@@ -464,18 +471,22 @@ class Queue:
         after = self._terms.reserve_after if self._terms.policy == "reserve" else math.inf
         return ReserveOptions(after, self._terms.hold)
 
-    def _endings(self) -> Endings:
-        """The pods of started gangs and when they end."""
-        ends: dict[str, tuple[float | None, bool]] = {}
-        names: dict[tuple[str, str], str] = {}
+    @functools.cached_property
+    def _ends(self) -> Mapping[str, End]:
+        """When started gangs end."""
+        ends: dict[str, End] = {}
         for uid, record in self._records.items():
             if record.state is None or record.phase not in STARTED_PHASES or record.spec is None:
                 continue
             estimate = self._alone(record, partial(self._estimate, record)) or Estimate()
             began = read_time(record.state.started_at) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
-            names[(record.namespace, record.name)] = uid
-        return gather_endings(self._room.pods_on, ends, partial(gang_of, names))
+        return ends
+
+    def _endings(self) -> Endings:
+        """The pods of started gangs and when they end."""
+        names = {(self._records[uid].namespace, self._records[uid].name): uid for uid in self._ends}
+        return gather_endings(self._room.pods_on, self._ends, partial(gang_of, names))
 
     def _estimate(self, record: Record) -> Estimate:
         """How long a gang will run, as far as anybody can tell."""
@@ -536,7 +547,8 @@ class Queue:
         verdict = discreet(_renamed(asked.verdict, gang))
         if quota is not None and self.reclaim is not None and verdict.answer == "waits":
             questions = self._questions(item, record, gang, estimate, asked._replace(verdict=verdict))
-            verdict = self._claim(self.reclaim, record, questions, mine=mine) or verdict
+            waits_for = Question(item, record, asked.gang, estimate, quota, verdict, alike)
+            verdict = self._claim(self.reclaim, record, questions, mine=mine) or self._reserve_quota(waits_for)
         elif quota is not None and quota.borrows and self._quotas.flavored and self._is_nominated(record):
             questions = self._questions(item, record, gang, estimate, asked)
             verdict = t.cast(Reclaim, self.reclaim).awaited(questions, self._taken) or verdict
@@ -558,6 +570,7 @@ class Queue:
             if quota is not None:
                 self._quotas.start(quota)
                 self._quotas.start_for_user(record, gang)
+                self._kept_quota.start(quota, estimate)
         elif quota is not None and self.reclaim is not None and found.answer == "fits":
             self.reclaim.keep(Question(item, record, asked.gang, estimate, quota, found, alike), self._taken)
         return fits
@@ -568,8 +581,9 @@ class Queue:
         if self._quotas.flavored:
             return self._ask_ways(item, record, gang, estimate, alike, mine=mine)
         quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
-        if quota is not None and not quota.passed:
-            return _Asked(gang, quota, self._short_of_quota(record, quota), alike)
+        short = self._held_by_quota(record, quota, estimate) if quota is not None else None
+        if short is not None:
+            return _Asked(gang, quota, short, alike)
         known = self._held_back.get(alike) if mine else None
         return _Asked(gang, quota, known or self._ask(item, gang, estimate, alike), alike)
 
@@ -583,13 +597,28 @@ class Queue:
             return known or self._ask(item, way.gang, estimate, (alike, way.mark), hold=hold)
 
         ways = self._quotas.ways(record, gang)
-        way, verdict, unreached = settle(ways, self._quotas.fitting_ways(ways), ask)
+        fitting, words = self._spared(ways, estimate)
+        if words is not None:
+            first = ways.first
+            verdict = self._short_of_quota(record, first.layer, "quota_reserved", words)
+            return _Asked(first.gang, first.layer, verdict, (alike, first.mark), first.able)
+        way, verdict, unreached = settle(ways, fitting, ask)
         if unreached:
             self._note_own_obstacle()
             verdict = self._waits(record, "flavor_unreachable", unreached)
-        return _Asked(
-            way.gang, way.layer, verdict or self._short_of_quota(record, way.layer), (alike, way.mark), way.able
-        )
+        verdict = verdict or self._short_of_quota(record, way.layer, "quota", "")
+        return _Asked(way.gang, way.layer, verdict, (alike, way.mark), way.able)
+
+    def _spared(self, ways: Ways, estimate: Estimate) -> tuple[Iterator[Way], str | None]:
+        """The ways that have quota which is not held for starved gangs; if all of it is, why the gang waits."""
+        fitting = self._quotas.fitting_ways(ways)
+        if not self._kept_quota.holds or not ways.first.layer.passed:
+            return fitting, None
+        free = (way for way in fitting if self._kept_quota.stopping(way.layer, estimate) is None)
+        best = next(free, None)
+        if best is None:
+            return iter(()), self._kept_quota.stopping(ways.first.layer, estimate)
+        return itertools.chain([best], free), None
 
     def _questions(
         self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, asked: _Asked
@@ -628,23 +657,57 @@ class Queue:
         """What is said of a gang that lacks room if others are evicted for it, or were; None when they are not."""
 
         def obstacle() -> bool:
-            """Whether a gang would not be started even if there were room."""
-            if not mine:
-                return True
-            refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
-            if refused or reclaim.asked_in_vain(record) or isinstance(self._taken_names(record), str):
+            """Whether nobody has to go for it: another run starts it, others went in vain, or it would not start."""
+            if mine and reclaim.asked_in_vain(record):
                 self._note_own_obstacle()
                 return True
-            return False
+            return not mine or self._has_obstacle(record)
 
         return reclaim.answer(questions, self._taken, obstacle)
+
+    def _has_obstacle(self, record: Record) -> bool:
+        """Whether a gang would not be started even if there were room."""
+        refused = self._memory.refused(record, self._now) is not None or self._has_pods(record)
+        if refused or isinstance(self._taken_names(record), str):
+            self._note_own_obstacle()
+            return True
+        return False
+
+    def _reserve_quota(self, question: Question) -> Verdict:
+        """The verdict on a gang that lacks room; quota is held for it if it has waited long and lacks nothing else."""
+        record, quota, verdict = question.record, question.quota, question.verdict
+        if not self._kept_quota.may_hold(question.item.submitted, quota):
+            return verdict
+        if quota.passed:
+            reservation = self._reserver.reservation_of(question.item)
+            if reservation is not None:
+                self._kept_quota.hold_until(quota, reservation.starts_at)
+            return verdict
+        lacking = question.is_about_room and self._may_find_nodes(question.gang, question.alike)
+        if not lacking or self._has_obstacle(record):
+            return verdict
+        return dataclasses.replace(
+            verdict, detail=self._kept_quota.hold(quota, (question.alike, self._lane(question.item)))
+        )
+
+    def _may_find_nodes(self, gang: Gang, alike: Hashable) -> bool:
+        """Whether nodes and rules of the namespace let a gang start, now or when others have left."""
+        verdict = self._reserver.judging(self._room, gang, self._taken)
+        return verdict.answer == "fits" or (verdict.answer == "waits" and verdict.reason in NODE_REASONS)
 
     def _note_own_obstacle(self) -> None:
         """What is said of the gang that is judged need not hold for others that ask for the same."""
 
-    def _short_of_quota(self, record: Record, quota: QuotaLayer) -> Verdict:
-        """The verdict of a gang that its queue has no quota for."""
-        return self._waits(record, "quota", "").with_quota(quota)
+    def _held_by_quota(self, record: Record, quota: QuotaLayer, estimate: Estimate) -> Verdict | None:
+        """The verdict of a gang that its queue has no quota for, or that others are to have it; None when it may."""
+        if not quota.passed:
+            return self._short_of_quota(record, quota, "quota", "")
+        words = self._kept_quota.stopping(quota, estimate)
+        return self._short_of_quota(record, quota, "quota_reserved", words) if words is not None else None
+
+    def _short_of_quota(self, record: Record, quota: QuotaLayer, reason: str, detail: str) -> Verdict:
+        """The verdict of a gang that waits for quota."""
+        return self._waits(record, reason, detail).with_quota(quota)
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs that get the same answer from the same room."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES, GangState
@@ -32,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import decayed, weighted_seconds
 
 _MONTHS: dict[Period, int] = {"month": 1, "quarter": 3, "year": 12}
 
@@ -52,15 +54,22 @@ class Sighting:
     open: bool = True
 
 
-def accrue(meter: Meter, sightings: Iterable[Sighting], now: int, left_alone: Collection[str] = ()) -> Meter:
+def accrue(
+    meter: Meter,
+    sightings: Iterable[Sighting],
+    now: int,
+    left_alone: Collection[str] = (),
+    half_life: float | None = None,
+) -> Meter:
     """The meter with all that these sightings tell, as of now; what it has counted before is not counted again.
 
     Sightings must be all there are of this leaf. An open gang without any is gone, and closed where it was left; those
-    left alone stay as they are.
+    left alone stay as they are. With a half-life it is also counted what was used lately.
     """
     held = {uid: meter.open[uid] for uid in left_alone if uid in meter.open}
     sums: dict[MeterRow, dict[FlavorResource, int]] = {}
     latest = 0
+    used: list[tuple[int, int, QuotaAmounts]] = []
     for seen in sightings:
         if seen.uid in left_alone:
             continue
@@ -72,6 +81,7 @@ def accrue(meter: Meter, sightings: Iterable[Sighting], now: int, left_alone: Co
         begin = max(seen.since, meter.as_of if known is None else known.until)
         for month, seconds in seconds_by_month(begin, seen.until):
             add_amounts(sums.setdefault(MeterRow(month, owner), {}), seen.amounts, seconds)
+        used.append((begin, seen.until, seen.amounts))
         if seen.open:
             more = () if known is None else known.more
             held[seen.uid] = OpenGang(seen.attempt, max(begin, seen.until), owner, seen.amounts, more)
@@ -81,7 +91,20 @@ def accrue(meter: Meter, sightings: Iterable[Sighting], now: int, left_alone: Co
             total = dict(totals.get(row, {}))
             add_amounts(total, amounts)
             totals[row] = total
-    return dataclasses.replace(meter, as_of=max(meter.as_of, now, latest), open=held, sums=totals)
+    as_of = max(meter.as_of, now, latest)
+    recent = {} if half_life is None else used_lately(meter, used, as_of, half_life)
+    return dataclasses.replace(meter, as_of=as_of, open=held, sums=totals, recent=recent)
+
+
+def used_lately(
+    meter: Meter, used: Iterable[tuple[int, int, QuotaAmounts]], now: int, half_life: float
+) -> dict[FlavorResource, int]:
+    """What a meter has counted by the weight of its seconds as of now, with what was used besides."""
+    total = decayed(meter.recent, now - meter.as_of, half_life)
+    for begin, end, amounts in used:
+        seconds = weighted_seconds(begin, end, now, half_life)
+        add_amounts(total, {key: math.floor(amount * seconds) for key, amount in amounts.items()})
+    return total
 
 
 def seconds_by_month(begin: int, end: int) -> Iterator[tuple[str, int]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.meter import Meter, Owner
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaSettings
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
     Demands,
@@ -57,6 +58,8 @@ class MeterUpdate:
     sightings: tuple[Sighting, ...]
     left_alone: frozenset[str]
     now: int
+    # After how many seconds what was used counts half; None where nobody asks for that.
+    half_life: float | None = None
 
 
 class MeterBook:
@@ -153,7 +156,9 @@ class MeterBook:
         """All there is to tell of a leaf."""
         alive = [dataclasses.replace(seen, until=now) for seen in self._open.get(leaf, {}).values()]
         alone = frozenset(self._sight.left_alone)
-        return MeterUpdate(leaf, (*self._ended.get(leaf, ()), *alive), alone, now)
+        settings = next((tree.settings for tree in self._trees.trees if tree.name == leaf[0]), QuotaSettings())
+        half_life = settings.half_life if settings.fair == "usage" else None
+        return MeterUpdate(leaf, (*self._ended.get(leaf, ()), *alive), alone, now, half_life)
 
     def _refresh(self, leaf: Leaf, now: int) -> None:
         """Look anew at what the gangs of a leaf use."""
