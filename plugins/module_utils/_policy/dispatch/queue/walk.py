@@ -600,8 +600,8 @@ class Queue:
         fitting, words = self._spared(ways, estimate)
         if words is not None:
             first = ways.first
-            verdict = self._short_of_quota(record, first.layer, "quota_reserved", words)
-            return _Asked(first.gang, first.layer, verdict, (alike, first.mark), first.able)
+            short = self._short_of_quota(record, first.layer, "quota_reserved", words)
+            return _Asked(first.gang, first.layer, short, (alike, first.mark), first.able)
         way, verdict, unreached = settle(ways, fitting, ask)
         if unreached:
             self._note_own_obstacle()
