@@ -59,7 +59,8 @@ SPACE = "default"
 # Where our dispatcher has its Lease, its trees and its gangs.
 OURS = "ours"
 # MCAD sleeps so long for each wrapper that it cannot let in.
-FLAGS = (("mcad", (("quotaEnabled", "true"), ("preemption", "true"), ("backofftime", "1"))),)
+USUAL = (("preemption", "true"), ("backofftime", "1"))
+FLAGS = (("mcad", (("quotaEnabled", "true"), *USUAL)),)
 GOLD = {CONTEXT: "gold", SERVICE: "gold"}
 BRONZE = {CONTEXT: "bronze", SERVICE: "gold"}
 SILVER = {CONTEXT: "silver", SERVICE: "default"}
@@ -263,9 +264,9 @@ def restart_mcad(cluster: LiveCluster) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> t.Iterator[LiveCluster]:
-    """A cluster with MCAD, its trees, and room that nobody runs out of."""
+    """A cluster with MCAD, whose quota is off at first, and room that nobody runs out of."""
     build_programs("mcad")
-    settings = {"operators": ("mcad",), "component_flags": FLAGS}
+    settings = {"operators": ("mcad",), "component_flags": (("mcad", USUAL),)}
     with running_cluster(f"mcad-quota-{os.getpid()}", **settings) as running:
         running.add_nodes(node_pool("p", 4, cpu="8", **{GPU: "16"}))
         yield running
