@@ -8,8 +8,8 @@ The time, the nodes and the gangs of bench/policy.py, with the whole walk that a
 weights 1, 1, 2 and 4. Nobody is evicted. Two questions:
 
 shares: every queue always has gangs waiting. Each has an eighth of the cluster as its own, and half of the cluster is
-        there to be borrowed. What is borrowed is counted by time, but for the first quarter of it, until some queue has
-        no gang left.
+        there to be borrowed. No gang is larger than a quarter of what is a queue's own. What is borrowed is counted by
+        time, but for the first quarter of it, until some queue has no gang left.
 waits:  the load of bench/policy.py, spread over the queues by chance. Each has a quarter of the cluster as its own, and
         no gang is larger than that. What gangs of 64 GPUs and more wait under reserve is set against best_effort.
 
@@ -219,7 +219,8 @@ def simulate_shares(row: Row, seed: int, gangs: int, nodes: int, scheduler: str)
     """The part of what is borrowed that each queue has, in percent, while all queues have gangs waiting."""
     whole = nodes * GPUS_PER_NODE
     nominal = whole // (2 * len(WEIGHTS))
-    workload = build_workload(seed, gangs, nodes, most=nominal)
+    # One gang as large as what is a queue's own would be twice what the least weight may borrow.
+    workload = build_workload(seed, gangs, nodes, most=nominal // 4)
     names = [name for name, need in NEEDS.items() for _turn in range(need)]
     queues = {work.item.uid: names[place % len(names)] for place, work in enumerate(workload)}
     simulation = TreeSimulation(row, workload, nodes, scheduler, build_tree(nominal, whole // 2), queues)
