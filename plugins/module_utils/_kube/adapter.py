@@ -200,7 +200,7 @@ class Transport:
             if self._connections is None:
                 # All requests go to one server, which need not be looked up each time.
                 self._connections = self._pool.connection_from_url(self.base_url)
-            return self._connections.urlopen(
+            return self._connections.request(
                 method,
                 self._prefix + url,
                 body=body,

@@ -72,13 +72,14 @@ class Response:
     status: int
     headers: t.Mapping[str, str]
     body: bytes
-    _decoded: t.Any = None
+    # What the body says, once somebody has read it.
+    decoded: t.Any = None
 
     def json(self) -> t.Any:
         """The decoded body, None when there is none."""
-        if self._decoded is None and self.body:
-            self._decoded = json.loads(self.body)
-        return self._decoded
+        if self.decoded is None and self.body:
+            self.decoded = json.loads(self.body)
+        return self.decoded
 
 
 class _Shared:

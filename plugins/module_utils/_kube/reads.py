@@ -214,7 +214,9 @@ def _token_at_head(body: bytes) -> str | None:
 def decode(path: str, answer: Response) -> Object:
     """A body that must be one JSON object; anything else came from something that is not an API server."""
     try:
-        value = answer.json()
+        value = answer.decoded
+        if value is None:
+            value = answer.decoded = json.loads(answer.body)
     except ValueError as error:
         raise Unreachable(*describe_request("GET", path), f"the answer is not JSON: {error}", False) from error
     if not isinstance(value, dict):

@@ -141,9 +141,8 @@ def run_cycle(cycle: Cycle) -> None:
         # Without entries that ended in this cycle.
         carried = evidence_of(cycle, world).open_batch(batch)
         _commit(cycle, world, carried, starts.ready, stops, evictions)
-    with cycle.timed("look_after"):
-        _save_states(cycle, plan)
     with cycle.timed("tell"):
+        _save_states(cycle, plan)
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
     with cycle.timed("tidy"):
@@ -211,7 +210,8 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
     for record, problem in plan.unjudged:
         cycle.session.journal.warn(f"{record.key}: {problem}")
     _report_unforeseen(cycle, plan.unforeseen, plan.stops)
-    apply_steps(cycle, [item for item in plan.steps if not _comes_to_run(item)])
+    if plan.steps:
+        apply_steps(cycle, [item for item in plan.steps if not _comes_to_run(item)])
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(
@@ -234,7 +234,8 @@ def _save_states(cycle: Cycle, plan: CyclePlan) -> None:
     What gives others room or quota was written before: whoever counts later must not find both.
     """
     steps = [item for item in plan.steps if _comes_to_run(item)]
-    apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
+    if steps:
+        apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
     save_due(cycle)
 
 
@@ -335,12 +336,12 @@ def _tried(cycle: Cycle, choices: Sequence[Choice]) -> _DryRuns:
     for choice in choices:
         if cycle.at_rest(choice.record):
             (ready if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
-    first, others = _one_of_each_shape(cycle, ready)
+    first, others = _one_of_each_shape(cycle, ready) if len(ready) > 1 else (ready, [])
     shown = list(_rehearsed(cycle, first))
     asked: list[Choice] = []
     for choice in others:
         (asked if _needs_rehearsal(cycle, choice) else tried.ready).append(choice)
-    for choice, rehearsal in (*shown, *_rehearsed(cycle, asked)):
+    for choice, rehearsal in (*shown, *(_rehearsed(cycle, asked) if asked else ())):
         if rehearsal.reason is None:
             tried.ready.append(choice)
         else:
@@ -408,7 +409,8 @@ def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
     if rehearsal is None or now - rehearsal.at > REHEARSAL_SECONDS:
         return False
     same = rehearsal.resource_version == choice.record.resource_version
-    return same and (rehearsal.steering, rehearsal.kinds) == (_steering(choice), kinds_of(choice.charged))
+    kinds = kinds_of(choice.charged) if choice.charged else {}
+    return same and (rehearsal.steering, rehearsal.kinds) == (_steering(choice), kinds)
 
 
 def _rehearse(cycle: Cycle, choice: Choice) -> None:
@@ -430,10 +432,10 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
             return
         if outcome.delay is not None:
             session.memory.note_refused(record, session.clock.now(), *outcome.delay)
-        elif record.spec is not None:
+        elif session.defers and record.spec is not None:
             session.allowed_shapes.add(record.spec)
         at, delay = session.client.clock(), outcome.delay or (None, "")
-        where = _steering(choice), kinds_of(choice.charged)
+        where = _steering(choice), kinds_of(choice.charged) if choice.charged else {}
         session.rehearsals[record.uid] = Rehearsal(record.resource_version, *where, at, *delay)
 
     cycle.carry_out(choice.record, rehearse)

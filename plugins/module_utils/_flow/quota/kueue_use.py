@@ -85,9 +85,10 @@ def removal_problems(
 def foreign_users(client: KubeClient, removals: Sequence[Object]) -> Iterator[TreeProblem]:
     """Flavors that cannot go since ClusterQueues that stay have them: Kueue would let them go with those only."""
     flavors = {obj["metadata"]["name"]: obj for obj in removals if obj["kind"] == FLAVOR}
-    if not flavors:
+    versions = [obj["apiVersion"] for obj in flavors.values()]
+    if not versions:
         return
-    info = find_resource(client, next(iter(flavors.values()))["apiVersion"], CLUSTER_QUEUE)
+    info = find_resource(client, versions[0], CLUSTER_QUEUE)
     going = {obj["metadata"]["uid"] for obj in removals}
     for uid, name, used in [] if info is None else list_objects(client, info.path(), keep=_flavors_of).items:
         for flavor in sorted(used & flavors.keys()) if uid not in going else ():

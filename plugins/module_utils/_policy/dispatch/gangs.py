@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest, made_of
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import (
@@ -75,9 +75,9 @@ def reserved_of(gang: Gang) -> tuple[Data, ...]:
     return reserved_sizes(gang.podsets)
 
 
-def started_gang(gang: Gang, charged: Iterable[Charge]) -> Gang:
+def started_gang(gang: Gang, charged: Collection[Charge]) -> Gang:
     """A gang as its objects were created: confined to nodes of the flavors that it was charged to."""
-    kinds = kinds_of(charged)
+    kinds = kinds_of(charged) if charged else {}
     return gang_of_kinds(gang, kinds) if kinds else gang
 
 
@@ -111,12 +111,12 @@ def _promised(podset: PodSet, keys: LabelKeys) -> Data:
     return promised
 
 
-def steered_plan(record: Record, plan: Plan, steering: Steering, charged: Iterable[Charge] = ()) -> Plan:
+def steered_plan(record: Record, plan: Plan, steering: Steering, charged: Collection[Charge] = ()) -> Plan:
     """The objects of an attempt, confined to the nodes that the verdict names; the same for whoever carries it out.
 
     charged tells the flavors of podsets, whose nodes they are confined to as well.
     """
-    kinds = kinds_of(charged)
+    kinds = kinds_of(charged) if charged else {}
     if not steering and not kinds:
         return plan
     spec = spec_of(record)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -117,7 +117,7 @@ class Memory:
             known.deadlines = tuple(_deadlines(known.spec))
         return known.deadlines
 
-    def plan(self, record: Record, steering: Steering, charged: Iterable[Charge] = ()) -> Plan:
+    def plan(self, record: Record, steering: Steering, charged: Collection[Charge] = ()) -> Plan:
         """The objects of the present attempt as they will be created; BadInput where the record cannot be read.
 
         They are confined to the nodes of steering, and of the flavors that the start is charged to.

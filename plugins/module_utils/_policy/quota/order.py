@@ -24,7 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
 # What queues are compared by, the smaller one first: whether it comes after everybody else, and its share.
-ShareKey = tuple[bool, Fraction | float]
+ShareKey = tuple[bool, "Fraction | float"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -379,9 +379,9 @@ class KeptQueue(Queue):
 
     def _judge_first(self, notes: WaitingNotes, lane: Hashable, *, long: bool) -> bool:
         """Judge a gang of which nothing is known, and note what is said of its kind in its queue."""
-        self._refusal, holds = None, self._holds
+        self._refusal, holds = None, (self._reserver.holds, len(self._kept_quota.held))
         fits = self._judge(notes.item)
-        if self._holds != holds:
+        if (self._reserver.holds, len(self._kept_quota.held)) != holds:
             self._settled, self._settled_long = {}, {}
         elif self._refusal is not None and notes.item.uid not in self.unforeseen:
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
@@ -391,11 +391,6 @@ class KeptQueue(Queue):
             if said.quota is not None and not said.quota.passed and said.detail is None and not self._quotas.flavored:
                 self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
         return fits
-
-    @property
-    def _holds(self) -> tuple[int, int]:
-        """How often nodes were held so far, and quota."""
-        return self._reserver.holds, self._kept_quota.holds
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
         """Gangs that are not asked because of one before them; in each namespace they are told the same."""
@@ -511,7 +506,7 @@ class KeptQueue(Queue):
     def _ask(self, item: QueuedGang, gang: Gang, estimate: Estimate, alike: Hashable, *, hold: bool = True) -> Verdict:
         """The same; a refusal that names nothing of this gang's own is noted."""
         self._asked_for = alike
-        verdict = super()._ask(item, gang, estimate, alike, hold=hold)
+        verdict = self._reserver.judge(item, gang, estimate, self._taken, demand=alike, hold=hold)
         refused = verdict.answer != "fits" and not verdict.space.problems
         self._refusal = verdict if refused else None
         return verdict

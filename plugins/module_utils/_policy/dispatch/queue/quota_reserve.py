@@ -23,7 +23,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import LeafCharge, Quotas
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
+    NO_QUOTAS,
+    LeafCharge,
+    Quotas,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Estimate,
     ReserveOptions,
@@ -37,7 +41,7 @@ MOST_ENDS = 20_000
 NO_END_OF_USE = "no quota is held for it: no end is known for enough of what uses it"
 
 # When a started gang ends, None if nobody knows, and whether it is made to.
-End = tuple[float | None, bool]
+End = tuple["float | None", bool]
 
 
 class GangEnd(t.NamedTuple):
@@ -131,36 +135,32 @@ class QuotaReserve:
     ) -> None:
         """Take what the walk counts with; ends tells when started gangs end, and is not asked before it is needed."""
         self._quotas, self._now, self._terms, self._given = quotas, now, terms, ends
-        self._held: dict[Hashable, QuotaHold] = {}
+        # What is held so far, by the queues of those it is held for.
+        self.held: dict[Hashable, QuotaHold] = {}
         # Kinds of gangs for which nothing can be held, whatever starts.
         self._without_moment: set[Hashable] = set()
         self._left = MOST_ENDS
         self._starts: list[GangEnd] = []
 
-    @property
-    def holds(self) -> int:
-        """For how many gangs something is held so far."""
-        return len(self._held)
-
     def stopping(self, quota: QuotaLayer, estimate: Estimate) -> str | None:
         """Why a gang that has quota must not take it, in words; None when it may."""
-        if not self._held:
+        if not self.held:
             return None
         charges = _charges(quota)
-        found = (hold for hold in self._held.values() if not hold.allows(charges, estimate, self._now))
+        found = (hold for hold in self.held.values() if not hold.allows(charges, estimate, self._now))
         return next((hold.words for hold in found), None)
 
     def start(self, quota: QuotaLayer, estimate: Estimate) -> None:
         """Count a gang that starts, and remember when it ends."""
         charges = _charges(quota)
-        for hold in self._held.values():
+        for hold in self.held.values():
             hold.start(charges, estimate, self._now)
         if estimate.seconds is not None and has_end(self._now + estimate.seconds, estimate.enforced, self._now):
             self._starts.append(GangEnd(self._now + estimate.seconds, None, charges))
 
     def may_hold(self, submitted: float, quota: QuotaLayer) -> bool:
         """Whether quota may be held for a gang: it waited long, asks for no more than is nominal, and is the first."""
-        if self._now - submitted <= self._terms.reserve_after or _lane(quota) in self._held:
+        if self._now - submitted <= self._terms.reserve_after or _lane(quota) in self.held:
             return False
         return all(item.leaf is not None for item in quota.standings) and all(map(self._is_nominal, _charges(quota)))
 
@@ -173,9 +173,9 @@ class QuotaReserve:
         if at is None:
             self._without_moment.add(kind)
             if self._terms.hold == "hard":
-                self._held[_lane(quota)] = QuotaHold(_path(quota), None, self._claims(quota))
+                self.held[_lane(quota)] = QuotaHold(_path(quota), None, self._claims(quota))
             return NO_END_OF_USE
-        self._held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
+        self.held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
         return f"quota is held for it; expected to be enough by {time_text(at)}"
 
     def hold_until(self, quota: QuotaLayer, at: float | None) -> None:
@@ -191,7 +191,7 @@ class QuotaReserve:
             for tree, claim in claims.items()
         }
         if all(item.is_met for item in claims.values()):
-            self._held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
+            self.held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
 
     def _is_nominal(self, charge: LeafCharge) -> bool:
         """Whether a gang asks for no more than the nominal amounts of its queue."""
@@ -206,7 +206,7 @@ class QuotaReserve:
         """
         with self._quotas.after():
             then = {tree: self._quotas.usages[tree].copy() for tree, _leaf, _amounts in _charges(quota)}
-        for hold in self._held.values():
+        for hold in self.held.values():
             for tree, claim in hold.claims.items():
                 if tree in then:
                     then[tree].charge(claim.leaf, claim.amounts)
@@ -252,6 +252,10 @@ class QuotaReserve:
         known = ((uid, at) for uid, (at, enforced) in self._given().items() if has_end(at, enforced, now))
         found = [GangEnd(max(now, at), uid, charged[uid]) for uid, at in known if at is not None and uid in charged]
         return sorted(found, key=_moment)
+
+
+# Where there is no tree.
+NO_RESERVE = QuotaReserve(NO_QUOTAS, 0.0, ReserveOptions(), dict)
 
 
 def _charges(quota: QuotaLayer) -> list[LeafCharge]:

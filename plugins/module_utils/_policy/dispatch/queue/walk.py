@@ -67,6 +67,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     pods_to_make,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import (
+    NO_RESERVE,
     End,
     QuotaReserve,
 )
@@ -229,7 +230,9 @@ class Queue:
         self._reserver = self._open_reserver()
         self._quotas = self._open_quotas()
         self.reclaim = self._open_reclaim(evicting) if self._quotas.in_force else None
-        self._kept_quota = QuotaReserve(self._quotas, now, self._reserver.terms, lambda: self._ends)
+        self._kept_quota = NO_RESERVE
+        if self._quotas.in_force:
+            self._kept_quota = QuotaReserve(self._quotas, now, self._reserver.terms, lambda: self._ends)
 
     # What a cycle begins with.
 
@@ -612,7 +615,7 @@ class Queue:
     def _spared(self, ways: Ways, estimate: Estimate) -> tuple[Iterator[Way], str | None]:
         """The ways that have quota which is not held for starved gangs; if all of it is, why the gang waits."""
         fitting = self._quotas.fitting_ways(ways)
-        if not self._kept_quota.holds or not ways.first.layer.passed:
+        if not self._kept_quota.held or not ways.first.layer.passed:
             return fitting, None
         free = (way for way in fitting if self._kept_quota.stopping(way.layer, estimate) is None)
         best = next(free, None)

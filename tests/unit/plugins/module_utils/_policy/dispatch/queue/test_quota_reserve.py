@@ -142,7 +142,7 @@ def test_one_gang_of_a_queue_holds() -> None:
     assert not scene.reserve.may_hold(LONG_AGO, layer("x", 4))
     assert scene.reserve.may_hold(LONG_AGO, layer("y", 4))
     scene.hold("y", 4)
-    assert scene.reserve.holds == 2
+    assert len(scene.reserve.held) == 2
 
 
 def test_a_later_one_finds_what_the_first_leaves() -> None:
@@ -155,7 +155,7 @@ def test_a_later_one_finds_what_the_first_leaves() -> None:
 def test_without_known_ends_only_a_hard_hold_stops_others(hold: str) -> None:
     scene = Scene(("x", 6, None), ("y", 2, None), hold=hold, x=8, y=8)
     assert scene.hold("x", 8) == NO_END_OF_USE
-    assert scene.reserve.holds == (hold == "hard")
+    assert len(scene.reserve.held) == (hold == "hard")
     assert scene.allows("x", 1) is (hold == "soft")
     assert scene.allows("x", 1, until(1)) is (hold == "soft")
     # What is y's own it may have; what it borrows it may not.
@@ -187,13 +187,13 @@ def test_a_gang_that_nodes_are_held_for_may_have_to_borrow() -> None:
     """Of its own it has 4 left, so that its 6 borrow 2; others may have what it leaves, and owners what is theirs."""
     scene = Scene(("x", 4, None), ("y", 2, None), x=8, y=8)
     scene.reserve.hold_until(layer("x", 6), NOW + 200)
-    assert scene.reserve.holds == 1
+    assert len(scene.reserve.held) == 1
     assert scene.allows("x", 4)
     assert not scene.allows("x", 5)
     assert scene.allows("y", 6)
     full = Scene(("x", 4, None), ("y", 8, None), x=8, y=8)
     full.reserve.hold_until(layer("x", 6), NOW + 200)
-    assert full.reserve.holds == 0
+    assert len(full.reserve.held) == 0
 
 
 def test_all_trees_have_to_have_enough() -> None:
