@@ -6,9 +6,16 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.meter import (
+    METER_FORMAT,
+    METER_KEY,
+    METER_LABEL,
+    meter_name,
+)
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
@@ -62,3 +69,49 @@ def test_a_damaged_pod_template_fails_its_own_gang_only(stage: MemoryStage, part
     assert phases(stage, bad="a", good="b")["bad"] == "failed"
     assert phases(stage, good="b")["good"] != "queued"
     assert "the pod template of bad" in str(state(stage, "bad")["transitions"][-1])
+
+
+@pytest.mark.parametrize("fair", ["usage", "borrowed"])
+def test_a_forged_reservation_beyond_all_measure_ends_no_cycle(stage: MemoryStage, fair: str) -> None:
+    """Shares of queues are compared as floats, which end somewhere."""
+    amounts = {"cpu": 4, "memory": "8Gi"}
+    queues = [{"name": name, "parent": "all", "nominal": amounts, "namespaces": [name]} for name in ("a", "b")]
+    declare(stage, *queues, settings={"fair": fair})
+    submit(stage, "g", "a", cases.job("g", None, 1))
+    stage.start("d")
+    assert stage.run_until(lambda: state(stage, "g")["phase"] == "running")
+
+    def forge(raw: cases.Object) -> None:
+        annotations = raw["metadata"]["annotations"]
+        told = json.loads(annotations["muster.kube/state"])
+        told["reserved"][0]["requests"]["cpu"] = "1e330"
+        annotations["muster.kube/state"] = json.dumps(told)
+
+    stage.cluster.change("configmaps", "a", "g", forge)
+    for name in ("a", "b"):
+        job = cases.job(f"late-{name}", None, 1)
+        job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"memory": "1Gi"}}
+        submit(stage, f"late-{name}", name, job)
+    expected = {"late-a": "running", "late-b": "running"}
+    assert stage.run_until(lambda: phases(stage, **{"late-a": "a", "late-b": "b"}) == expected), stage.crashes
+
+
+FORGED_METERS: dict[str, cases.Object] = {
+    "recent": {"recent": {"cpu": 10**400}},
+    "as_of": {"as_of": 10**400},
+    "until": {"open": {"u": [1, 10**400, 0, 0]}, "amounts": [{"cpu": 10**400}]},
+    "amounts": {"open": {"u": [1, 0, 0, 0]}, "amounts": [{"cpu": 10**306}]},
+}
+
+
+@pytest.mark.parametrize("part", FORGED_METERS)
+def test_a_forged_meter_ends_no_cycle(stage: MemoryStage, part: str) -> None:
+    declare(stage, leaf("x", 4, namespaces=["a"]), settings={"fair": "usage"})
+    told = {"format": METER_FORMAT, "tree": "default", "queue": "x", "as_of": 5, **FORGED_METERS[part]}
+    metadata = {"name": meter_name("default", "x"), "namespace": "muster-system", "labels": {METER_LABEL: "true"}}
+    stage.cluster.add("configmaps", {"metadata": metadata, "data": {METER_KEY: json.dumps(told)}})
+    submit(stage, "g", "a", cases.job("g", None, 1))
+    stage.start("d", accrue_seconds=5)
+    assert stage.run_until(lambda: state(stage, "g")["phase"] == "running"), stage.crashes
+    stage.run_for(10)
+    assert stage.crashes == []
