@@ -27,7 +27,12 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
     record_of_spec,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import GangState, advance, new_state
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    STARTED_PHASES,
+    GangState,
+    advance,
+    new_state,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     GANG_LABEL,
     PODSET_LABEL,
@@ -538,3 +543,26 @@ def test_kept_and_plain_decisions_agree(first: int, starved: bool) -> None:
             course.evict(plan)
             course.happen()
             memory.keep_only({*course.records, *course.elsewhere})
+
+
+@pytest.mark.parametrize("seed", [7, 27, 58])
+def test_a_damaged_record_is_charged_with_the_pods_that_there_are(seed: int) -> None:
+    """Nothing is known of the gang but its pods, which become more."""
+    course, memory = Course(f"F/{seed}"), Memory()
+    for step in range(3):
+        plan = compare(course, memory, f"step {step}")
+        for choice in plan.starts:
+            course.start(choice)
+        course.evict(plan)
+        course.happen()
+        memory.keep_only({*course.records, *course.elsewhere})
+    started = [
+        item for item in course.records.values() if item.phase in STARTED_PHASES and course.gang_pods.get(item.uid)
+    ]
+    uid, damaged = started[0].uid, dataclasses.replace(started[0], spec=None, spec_problem="damaged")
+    course.records[uid] = dataclasses.replace(damaged, state=dataclasses.replace(damaged.state, reserved=()))
+    compare(course, memory, "damaged")
+    one = next(iter(course.gang_pods[uid].values()))
+    for number in range(6):
+        course.gang_pods[uid][f"more-{number}"] = dataclasses.replace(one, name=f"more-{number}")
+    compare(course, memory, "with more pods")

@@ -104,6 +104,14 @@ def test_a_gang_that_differs_in_more_than_names_is_tried_itself(stage: MemorySta
     assert dry_runs(one) == 6
 
 
+def test_names_that_look_like_values_hide_no_difference(stage: MemoryStage, one: MemoryDispatcher) -> None:
+    """A Job called 2 that has two pods is not of the same shape as one called 3 that has three."""
+    for number in (2, 3):
+        submit(stage, f"g-{number}", cases.service(f"g-{number}-s"), cases.job(str(number), "p", number))
+    one.cycle()
+    assert dry_runs(one) == 4
+
+
 def test_after_a_refusal_the_server_is_asked_again(stage: MemoryStage, one: MemoryDispatcher) -> None:
     submit(stage, "g0", *cases.three_objects("g0", "p", 1, cpu="1"))
     one.cycle()

@@ -224,6 +224,17 @@ def test_check_mode_fit_info_and_quota_info_say_what_then_happens(stage: MemoryS
     assert flavors_of(stage, "g") == {"g": "small"}
 
 
+def test_the_server_is_asked_for_each_kind_of_nodes_whether_it_allows_a_gang(stage: MemoryStage) -> None:
+    """What a flavor adds to pods may be refused, so that nothing is known of gangs of other flavors."""
+    share_out(stage, share("x", 4, 4, hard=True))
+    for number in range(4):
+        submit(stage, f"g{number}", cases.service(f"g{number}-s"), job(f"g{number}-j", 2))
+    made = stage.start("d")
+    assert stage.run_until(runs(stage, **{f"g{number}": "a" for number in range(4)}))
+    asked = [path for method, path, dry in made.line.sent if dry and method == "POST" and "/jobs" in path]
+    assert len(asked) == 2
+
+
 def foreign(node: str, cpu: str) -> cases.Object:
     """A pod of somebody else that stands on a node."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}

@@ -358,7 +358,7 @@ def _one_of_each_shape(cycle: Cycle, choices: Sequence[Choice]) -> tuple[list[Ch
     for choice in choices:
         record = choice.record
         alone = not cycle.session.defers or record.spec is None or record.uid in cycle.session.given_back
-        shape = record.uid if alone or record.spec is None else shape_of(record.spec)
+        shape = record.uid if alone or record.spec is None else shape_of(record.spec, kinds_of(choice.charged))
         if first.setdefault(shape, choice) is not choice:
             others.append(choice)
     return list(first.values()), others
@@ -401,7 +401,7 @@ def _needs_rehearsal(cycle: Cycle, choice: Choice) -> bool:
     session, spec = cycle.session, choice.record.spec
     if not session.defers or spec is None or choice.record.uid in session.given_back:
         return True
-    return len(spec.objects) > 1 and not session.allowed_shapes.knows(spec)
+    return len(spec.objects) > 1 and not session.allowed_shapes.knows(spec, kinds_of(choice.charged))
 
 
 def _holds(rehearsal: Rehearsal | None, choice: Choice, now: float) -> bool:
@@ -433,7 +433,7 @@ def _rehearse(cycle: Cycle, choice: Choice) -> None:
         if outcome.delay is not None:
             session.memory.note_refused(record, session.clock.now(), *outcome.delay)
         elif session.defers and record.spec is not None:
-            session.allowed_shapes.add(record.spec)
+            session.allowed_shapes.add(record.spec, kinds_of(choice.charged))
         at, delay = session.client.clock(), outcome.delay or (None, "")
         where = _steering(choice), kinds_of(choice.charged) if choice.charged else {}
         session.rehearsals[record.uid] = Rehearsal(record.resource_version, *where, at, *delay)

@@ -67,6 +67,8 @@ NEWER_VERSION = "newer_version"
 SAVE_AFTER = 2.0
 # What a dry run showed is asked again when it is older.
 REHEARSAL_SECONDS = 60.0
+# Names of objects that could as well be values in JSON.
+_BARE = re.compile(r"[-+.0-9e]+|true|false|null")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -272,29 +274,34 @@ class AllowedShapes:
         self._clock = clock
         self._until: dict[str, float] = {}
 
-    def knows(self, spec: GangSpec) -> bool:
-        """Whether a gang that differs in its names only was allowed lately."""
+    def knows(self, spec: GangSpec, kinds: Kinds) -> bool:
+        """Whether a gang that differs in its names only was allowed lately, on nodes of the same kinds."""
         now = self._clock()
         for shape in [shape for shape, until in tuple(self._until.items()) if until <= now]:
             self._until.pop(shape, None)
-        return bool(self._until) and shape_of(spec) in self._until
+        return bool(self._until) and shape_of(spec, kinds) in self._until
 
-    def add(self, spec: GangSpec) -> None:
+    def add(self, spec: GangSpec, kinds: Kinds) -> None:
         """Note that a gang was allowed."""
-        self._until[shape_of(spec)] = self._clock() + REHEARSAL_SECONDS
+        self._until[shape_of(spec, kinds)] = self._clock() + REHEARSAL_SECONDS
 
     def clear(self) -> None:
         """Forget all: one was refused after all."""
         self._until.clear()
 
 
-def shape_of(spec: GangSpec) -> str:
-    """What the objects of a gang say, and where, with numbers in the place of its own names wherever these stand."""
+def shape_of(spec: GangSpec, kinds: Kinds) -> str:
+    """What the objects of a gang say, and where, with numbers in the place of its own names wherever these stand.
+
+    Kinds are those of the flavors of its podsets: they add to what the objects say.
+    """
     names = [spec.name, *(str(obj["metadata"].get("name") or "") for obj in spec.objects)]
-    numbers = {name: str(number) for number, name in enumerate(names) if name}
-    own = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
-    text = canonical_json([spec.namespace, spec.queue, spec.objects])
-    bare = re.sub(rf"(?<![A-Za-z0-9])(?:{own})(?![A-Za-z0-9])", lambda found: f"#{numbers[found[0]]}", text)
+    numbers = {name: str(number) for number, name in enumerate(names) if name and not _BARE.fullmatch(name)}
+    added = {name: [[dict(one.node_labels), *one.tolerations] for one in found] for name, found in kinds.items()}
+    bare = canonical_json([spec.namespace, spec.queue, spec.objects, added])
+    if numbers:
+        own = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
+        bare = re.sub(rf"(?<![A-Za-z0-9])(?:{own})(?![A-Za-z0-9])", lambda found: f"#{numbers[found[0]]}", bare)
     return hashlib.sha256(bare.encode()).hexdigest()
 
 

@@ -131,6 +131,20 @@ def declared_podsets(items: Sequence[Mapping[str, t.Any]], *, namespace: str) ->
     return podsets
 
 
+def require_readable(podset: PodSet) -> None:
+    """Refuse a podset whose template has parts of the wrong form: no API server has looked at it before."""
+    where = f"the pod template of {podset.name}"
+    try:
+        wish, _shape, _admitted = podset.constraints, podset.shape, podset.admitted
+        hash((wish.tolerations, wish.host_ports, wish.node_terms))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadInput("read", where, f"it has the wrong form: {error}") from error
+    texts = (wish.node_name, wish.scheduler, wish.runtime_class, wish.priority_class, *wish.claims)
+    wrong = [text for text in texts if text is not None and not isinstance(text, str)]
+    if wrong or not isinstance(wish.priority, int | None):
+        raise BadInput("read", where, f"it has the wrong form: {wrong[0] if wrong else wish.priority!r}")
+
+
 def total_demand(podsets: Sequence[PodSet]) -> Resources:
     """What all pods of these podsets ask for together."""
     total: Resources = {}

@@ -41,6 +41,8 @@ _HASH_LENGTH = 16
 _KEYS = ("format", "tree", "queue", "as_of", "owners", "amounts", "open", "sums", "recent")
 _ENTRY_LENGTH = 4
 _MONTH_LENGTH = len("2026-01")
+# No meter has counted more of anything; what is larger was not written by us, and floats end somewhere.
+_MOST = 2**128
 
 
 class Owner(t.NamedTuple):
@@ -250,4 +252,4 @@ def _items(value: t.Any) -> Collection[t.Any]:
 
 
 def _is_count(value: t.Any) -> t.TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST

@@ -28,7 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
     named_templates,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import texts
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, require_readable
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge, kinds_of
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -57,6 +57,8 @@ def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
     """The gang as its specification and the cluster make it."""
     spec = spec_of(record)
     podsets, made = sized_podsets(spec, snapshot), made_of(spec.objects, KEEP_ANNOTATION)
+    for podset in podsets:
+        require_readable(podset)
     return Gang(record.name, spec.namespace, podsets, made.claim_names if made.claims else frozenset(), made)
 
 

@@ -25,6 +25,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 # Amounts of resources by podset.
 Demands = Mapping[str, Mapping[str, int]]
+# Nobody uses more of anything; what states tell beyond that was not written by us, and floats end somewhere.
+_MOST = 2**128
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,11 +61,13 @@ def reserved_demands(state: GangState) -> dict[str, dict[str, int]]:
     demands: dict[str, dict[str, int]] = {}
     for podset in state.reserved:
         try:
-            demands[podset["name"]] = {
+            amounts = {
                 name: podset["count"] * scaled(name, parse_quantity(text)) for name, text in podset["requests"].items()
             }
         except BadInput:
             continue
+        if all(0 <= amount < _MOST for amount in amounts.values()):
+            demands[podset["name"]] = amounts
     return demands
 
 

@@ -425,7 +425,8 @@ class KeptQueue(Queue):
                 continue
             started.add(uid)
             noted, look = kept.charged.get(uid), self._started.get(uid)
-            if noted is None or noted.record is not record or noted.look is not look:
+            # Of a record that cannot be read nothing is noted that would tell whether its pods are the same.
+            if noted is None or look is None or noted.record is not record or noted.look is not look:
                 kept.release(uid)
                 self._alone(record, partial(self._note_charge, quotas, record, look))
             if limits and uid in kept.charged:
