@@ -135,7 +135,7 @@ def require_readable(podset: PodSet) -> None:
     """Refuse a podset whose template has parts of the wrong form: no API server has looked at it before."""
     where = f"the pod template of {podset.name}"
     try:
-        wish, _shape, _admitted = podset.constraints, podset.shape, podset.admitted
+        wish, _shape = podset.constraints, podset.shape
         hash((wish.tolerations, wish.host_ports, wish.node_terms))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadInput("read", where, f"it has the wrong form: {error}") from error
