@@ -13,13 +13,15 @@ import re
 import typing as t
 
 _FORM = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[-+]\d\d:\d\d)")
+# The longest text of this form; what others wrote is not remembered in any length.
+_LONGEST = len("2026-01-01T00:00:00.000000000+00:00")
 _START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICRO = datetime.timedelta(microseconds=1)
 
 
 def read_micros(text: t.Any) -> int | None:
     """Microseconds since 1970 of an RFC 3339 text; None for anything else, since others may have written it."""
-    return _micros_of(text) if isinstance(text, str) else None
+    return _micros_of(text) if isinstance(text, str) and len(text) <= _LONGEST else None
 
 
 @functools.lru_cache(maxsize=4096)

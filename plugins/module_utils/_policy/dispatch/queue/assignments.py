@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import flavored
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
-# So many flavors of podsets are looked at for one gang: a cycle must not take long.
+# So many flavors of podsets are looked at for one gang besides the first of each: a cycle must not take long.
 MOST_STEPS = 200
 
 # A flavor of each tree.
@@ -94,7 +94,7 @@ class FlavorSearch:
         while open_options:
             option = next(open_options[-1], None)
             self._steps += 1
-            if option is None or self._steps > MOST_STEPS:
+            if option is None or self._steps > MOST_STEPS + len(self._demands):
                 open_options.pop()
                 del chosen[-1:]
                 continue

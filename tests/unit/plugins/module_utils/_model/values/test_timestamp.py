@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.values import timestamp
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import (
     micro_time_text,
     read_micros,
@@ -65,6 +66,14 @@ def test_forms_of_rfc_3339(text, seconds):
 )
 def test_anything_else_is_no_time(text):
     assert read_time(text) is None
+
+
+def test_no_long_text_is_remembered():
+    """Whoever writes records could fill the memory of a dispatcher."""
+    before = timestamp._micros_of.cache_info().misses
+    assert read_time("2026-01-01T00:00:00.123456789+01:00") is not None
+    assert read_time("2" * 200_000) is None
+    assert timestamp._micros_of.cache_info().misses <= before + 1
 
 
 def test_fractions_of_a_second_are_cut():
