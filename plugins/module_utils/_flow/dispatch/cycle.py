@@ -212,6 +212,8 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
     _report_unforeseen(cycle, plan.unforeseen, plan.stops)
     if plan.steps:
         apply_steps(cycle, [item for item in plan.steps if not _comes_to_run(item)])
+    if not plan.refusals:
+        return
     # A gang that was resumed first is another record by now.
     waiting = [(cycle.records.get(item.record.uid), item.message) for item in plan.refusals]
     cycle.side_by_side(

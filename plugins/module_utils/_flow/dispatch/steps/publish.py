@@ -45,6 +45,8 @@ def project_status(cycle: Cycle, world: World) -> None:
         and cycle.at_rest(record)
         and cycle.session.options.may_touch(uid)
     ]
+    if not wrappers:
+        return
     changes = cycle.session.journal.peek_changes()
     moved = {after.uid for before, after in changes if before.phase != after.phase}
     cycle.side_by_side([(record, partial(_project, cycle, world, record, record.uid in moved)) for record in wrappers])
