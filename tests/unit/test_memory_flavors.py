@@ -224,6 +224,26 @@ def test_check_mode_fit_info_and_quota_info_say_what_then_happens(stage: MemoryS
     assert flavors_of(stage, "g") == {"g": "small"}
 
 
+def test_nobody_is_evicted_for_a_start_that_takes_what_is_held_for_a_starved_gang(stage: MemoryStage) -> None:
+    """Quota of both flavors is held; in the second one the nodes have too little memory while a lower gang runs."""
+    share_out(stage, share("x", 4, 4, hard=True))
+
+    def put(name: str, *jobs: cases.Object, **options: t.Any) -> None:
+        stage.cluster.add("configmaps", cases.gang_record(name, "a", jobs, queue="x", **options))
+
+    put("first", job("first", 3), max_run_time=1000)
+    stage.start("d", policy="reserve", reserve_after=20.0)
+    assert stage.run_until(runs(stage, first="a"))
+    put("lower", job("lower", 3, cpu="1", memory="5Gi"), max_run_time=1000, priority=-1)
+    assert stage.run_until(runs(stage, lower="a"))
+    put("starved", job("starved-1", 4), job("starved-2", 4))
+    stage.run_for(30)
+    put("late", job("late", 1, cpu="1", memory="8Gi"))
+    stage.run_for(20)
+    assert phases(stage, first="a", lower="a", late="a") == {"first": "running", "lower": "running", "late": "queued"}
+    assert state(stage, "late")["verdict"]["reason"] == "quota_reserved"
+
+
 def test_the_server_is_asked_for_each_kind_of_nodes_whether_it_allows_a_gang(stage: MemoryStage) -> None:
     """What a flavor adds to pods may be refused, so that nothing is known of gangs of other flavors."""
     share_out(stage, share("x", 4, 4, hard=True))

@@ -631,7 +631,9 @@ class Queue:
         if not self._quotas.flavored:
             return
         base = self._alike(record, gang)
-        others = (way for way in self._quotas.ways(record, gang).hopeful() if way.layer != asked.quota)
+        ways = (way for way in self._quotas.ways(record, gang).hopeful() if way.layer != asked.quota)
+        # Nobody has to go for a start that would take what is held for starved gangs.
+        others = (way for way in ways if not way.layer.passed or self._kept_quota.stopping(way.layer, estimate) is None)
         for way in itertools.islice(others, MOST_RECLAIMED):
             alike = base, way.mark
             if way.layer.passed:
