@@ -57,13 +57,17 @@ def submit(stage: MemoryStage, name: str, namespace: str, job: cases.Object, **o
     stage.cluster.add("configmaps", cases.gang_record(name, namespace, [job], **options))
 
 
+@pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize("kind", ["none", "flavors"])
 @pytest.mark.parametrize("part", DAMAGED)
-def test_a_damaged_pod_template_fails_its_own_gang_only(stage: MemoryStage, part: str, kind: str) -> None:
+def test_a_damaged_pod_template_fails_its_own_gang_only(
+    stage: MemoryStage, part: str, kind: str, declared: bool
+) -> None:
     share_out(stage, kind)
     job = cases.job("bad", None, 1)
     job["spec"]["template"]["spec"].update(DAMAGED[part])
-    submit(stage, "bad", "a", job)
+    podsets = {"podsets": [{"name": "bad", "count": 1, "requests": {"cpu": "1"}}]} if declared else {}
+    submit(stage, "bad", "a", job, **podsets)
     submit(stage, "good", "b", cases.job("good", None, 1))
     stage.dispatcher("d").cycle()
     assert phases(stage, bad="a", good="b")["bad"] == "failed"
