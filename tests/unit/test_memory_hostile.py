@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.meter imp
     METER_LABEL,
     meter_name,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue import kept
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
@@ -57,13 +58,17 @@ def submit(stage: MemoryStage, name: str, namespace: str, job: cases.Object, **o
     stage.cluster.add("configmaps", cases.gang_record(name, namespace, [job], **options))
 
 
+@pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize("kind", ["none", "flavors"])
 @pytest.mark.parametrize("part", DAMAGED)
-def test_a_damaged_pod_template_fails_its_own_gang_only(stage: MemoryStage, part: str, kind: str) -> None:
+def test_a_damaged_pod_template_fails_its_own_gang_only(
+    stage: MemoryStage, part: str, kind: str, declared: bool
+) -> None:
     share_out(stage, kind)
     job = cases.job("bad", None, 1)
     job["spec"]["template"]["spec"].update(DAMAGED[part])
-    submit(stage, "bad", "a", job)
+    podsets = {"podsets": [{"name": "bad", "count": 1, "requests": {"cpu": "1"}}]} if declared else {}
+    submit(stage, "bad", "a", job, **podsets)
     submit(stage, "good", "b", cases.job("good", None, 1))
     stage.dispatcher("d").cycle()
     assert phases(stage, bad="a", good="b")["bad"] == "failed"
@@ -115,3 +120,20 @@ def test_a_forged_meter_ends_no_cycle(stage: MemoryStage, part: str) -> None:
     assert stage.run_until(lambda: state(stage, "g")["phase"] == "running"), stage.crashes
     stage.run_for(10)
     assert stage.crashes == []
+
+
+def test_queues_that_gangs_name_are_not_remembered_for_ever(
+    stage: MemoryStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever submits gangs can name any number of queues that do not exist."""
+    monkeypatch.setattr(kept, "_MOST_NAMED", 5)
+    share_out(stage, "plain")
+    one = stage.dispatcher("d")
+    one.cycle()
+    assert one.session is not None
+    memory = one.session.memory.kept
+    for number in range(12):
+        submit(stage, f"g{number}", "a", cases.job(f"g{number}", None, 1), queue=f"nowhere-{number}")
+        one.cycle()
+        stage.cluster.remove("configmaps", "a", f"g{number}")
+        assert len(memory.classes.leaves) <= 7

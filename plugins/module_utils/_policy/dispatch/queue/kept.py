@@ -50,6 +50,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 
 # So many kinds of gangs that wait no more are remembered for each that waits.
 _MOST_FORGOTTEN = 4
+# So many queues that gangs named are remembered: anybody can name any, and each only once.
+_MOST_NAMED = 100_000
 
 PodKey = tuple[str, str]
 Name = tuple[str, str, str, str]
@@ -197,6 +199,8 @@ class Kept:
         for known in (self._looks, self.waiting, self.quiet, self.seats):
             for uid in [uid for uid in known if uid not in uids]:
                 del t.cast("dict[str, t.Any]", known)[uid]
+        if len(self.classes.leaves) > _MOST_NAMED:
+            self.classes.leaves = {}
         if len(self.kinds) > _MOST_FORGOTTEN * (len(self.waiting) + 1000):
             self.kinds, self.verdicts, self._by_nodes, self.waiting = {}, {}, {}, {}
             self.seats, self.classes, self.refusals = {}, Classes(), {}

@@ -39,6 +39,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 MOST_ENDS = 20_000
 
 NO_END_OF_USE = "no quota is held for it: no end is known for enough of what uses it"
+TOO_MANY_ENDS = "no quota is held for it: so many gangs end before that one cycle cannot look at all of them"
 
 # When a started gang ends, None if nobody knows, and whether it is made to.
 End = tuple["float | None", bool]
@@ -170,6 +171,9 @@ class QuotaReserve:
             return NO_END_OF_USE
         claims = self._claims(quota)
         at = self._first_moment(tuple(claims.values()))
+        if at is None and self._left <= 0:
+            # There may be a moment: nothing is held without end as if there were none.
+            return TOO_MANY_ENDS
         if at is None:
             self._without_moment.add(kind)
             if self._terms.hold == "hard":

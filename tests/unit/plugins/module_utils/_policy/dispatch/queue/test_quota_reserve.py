@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.timestam
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue import quota_reserve
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import (
     NO_END_OF_USE,
+    TOO_MANY_ENDS,
     QuotaReserve,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
@@ -206,10 +207,14 @@ def test_all_trees_have_to_have_enough() -> None:
     assert not scene.allows("x", 2)
 
 
-def test_a_cycle_looks_at_so_many_ends_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hold", ["soft", "hard"])
+def test_a_cycle_looks_at_so_many_ends_and_no_more(monkeypatch: pytest.MonkeyPatch, hold: str) -> None:
+    """Who comes too late holds nothing: a hold without end would keep short gangs from starting all that time."""
     monkeypatch.setattr(quota_reserve, "MOST_ENDS", 2)
-    scene = Scene(("x", 2, 10), ("x", 2, 20), ("x", 2, 30), ("y", 8, None), x=8, y=8)
-    assert scene.hold("x", 8) == NO_END_OF_USE
+    scene = Scene(("x", 2, 10), ("x", 2, 20), ("x", 2, 30), ("y", 8, None), x=8, y=8, hold=hold)
+    assert scene.hold("x", 8) == TOO_MANY_ENDS
+    assert scene.reserve.holds == 0
+    assert scene.allows("x", 1, until(5))
 
 
 def test_there_is_enough_at_that_moment_whatever_was_allowed_to_start() -> None:
