@@ -23,9 +23,6 @@ from fractions import Fraction
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 
-# What queues are compared by, the smaller one first: whether it comes after everybody else, and its share.
-ShareKey = tuple[bool, "Fraction | float"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueHead:
@@ -53,11 +50,12 @@ class FairOrder:
         self,
         usage: TreeUsage,
         heads: Iterable[QueueHead] = (),
-        share: Callable[[str, QueueHead], ShareKey] | None = None,
+        share: Callable[[str, QueueHead], tuple[bool, Fraction | float]] | None = None,
     ) -> None:
         """Take what is used, which the caller goes on charging, and the first gang of each queue.
 
-        share tells what queues are compared by if it is not what they borrow: that of a queue with a head below it.
+        share tells what queues are compared by if it is not what they borrow, of a queue with a head below it: whether
+        it comes after everybody else, and its share.
         """
         self._usage = usage
         self._share = share or self._borrowed_share
@@ -118,7 +116,7 @@ class FairOrder:
         heapq.heappush(heap, _Winner(key, version, child, head))
         return True
 
-    def _borrowed_share(self, queue: str, head: QueueHead) -> ShareKey:
+    def _borrowed_share(self, queue: str, head: QueueHead) -> tuple[bool, Fraction]:
         """What a queue borrows by its weight, with a head added."""
         return self._usage.share_with(queue, head.leaf, head.amounts).order
 

@@ -52,7 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgemen
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import Averages, UsageShares
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead, ShareKey
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.user_limits import UserKey, UserUse, user_key
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.victims import (
@@ -617,7 +617,7 @@ class Quotas:
             line.append((place, item, record, gang, seat))
         return lines
 
-    def _compared(self, usage: TreeUsage) -> Callable[[str, QueueHead], ShareKey] | None:
+    def _compared(self, usage: TreeUsage) -> Callable[[str, QueueHead], tuple[bool, float]] | None:
         """What queues are compared by if it is what they used over time; None where they are by what they borrow."""
         before = self.averages.get(usage.tree.name) if usage.tree.settings.fair == "usage" else None
         return UsageShares(usage, before).order if before is not None else None
