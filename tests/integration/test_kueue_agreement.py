@@ -307,7 +307,8 @@ class Comparison:
         """One workload on both sides."""
         name = f"{self.tree.name}-{event.name}"
         expected = self._ours.submit(name, event.leaf, event.podsets)
-        judged = self._theirs.submit(name, kueue_name(self.tree.name, event.leaf), event.podsets)
+        queue = kueue_name(self.tree.name, event.leaf)
+        judged = self._theirs.submit(name, queue, event.podsets, expected=expected)
         self.counts["borrows" if self._ours.borrows(name) else expected.answer] += 1
         for field in ("answer", "flavors", "short", "capped"):
             ours, theirs = getattr(expected, field), getattr(judged, field)

@@ -213,7 +213,7 @@ def test_a_cycle_looks_at_so_many_ends_and_no_more(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(quota_reserve, "MOST_ENDS", 2)
     scene = Scene(("x", 2, 10), ("x", 2, 20), ("x", 2, 30), ("y", 8, None), x=8, y=8, hold=hold)
     assert scene.hold("x", 8) == TOO_MANY_ENDS
-    assert scene.reserve.holds == 0
+    assert scene.reserve.held == {}
     assert scene.allows("x", 1, until(5))
 
 

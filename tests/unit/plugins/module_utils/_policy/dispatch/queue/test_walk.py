@@ -110,7 +110,7 @@ def choose(
     memory = Memory()
     world = World(
         snapshot=snapshot,
-        gangs={item.uid: memory.size(item, snapshot)[0] for item in (*records, *elsewhere)},
+        gangs={item.uid: gang for item in (*records, *elsewhere) if (gang := memory.size(item, snapshot)[0])},
         problems={},
         tickets=tickets or {},
         pods=index_pods([*made, *(view for view in map(gang_pod_from_api, pods) if view is not None)]),
