@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 
@@ -15,6 +16,16 @@ from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
 
 AT_ONCE = {"min_run_time": 0}
+
+
+@contextlib.contextmanager
+def two_namespaces(*nodes: cases.Object) -> t.Iterator[MemoryStage]:
+    """A stage with the namespaces a and b, and these nodes."""
+    with MemoryStage(1) as made:
+        for name in ("a", "b"):
+            made.add_namespace(name)
+        made.add_nodes(*nodes)
+        yield made
 
 
 def leaf(name: str, cpu: int, **more: t.Any) -> cases.Object:

@@ -20,7 +20,14 @@ from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees imp
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.kueue_kinds import serve_kueue, workload
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
-from ansible_collections.muster.kube.tests.support.reclaim_cases import history, phases, running, state, submit
+from ansible_collections.muster.kube.tests.support.reclaim_cases import (
+    history,
+    phases,
+    running,
+    state,
+    submit,
+    two_namespaces,
+)
 
 GPU = "nvidia.com/gpu"
 # The priority classes that every cluster of theirs has.
@@ -34,10 +41,7 @@ Queue = dict[str, t.Any]
 @pytest.fixture
 def stage() -> t.Iterator[MemoryStage]:
     """Two nodes, and the namespaces of two projects."""
-    with MemoryStage(1) as made:
-        for name in ("a", "b"):
-            made.add_namespace(name)
-        made.add_nodes(*cases.node_pool("p", 2, **{GPU: "8", "ephemeral-storage": "100Gi"}))
+    with two_namespaces(*cases.node_pool("p", 2, **{GPU: "8", "ephemeral-storage": "100Gi"})) as made:
         yield made
 
 

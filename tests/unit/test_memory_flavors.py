@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault, Killed
+from ansible_collections.muster.kube.tests.support.reclaim_cases import two_namespaces
 from ansible_collections.muster.kube.tests.unit.test_memory_quota import declare, phases, state
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -33,11 +34,8 @@ SMALL = {"name": "small", "node_labels": {POOL_LABEL: "small"}}
 @pytest.fixture
 def stage() -> t.Iterator[MemoryStage]:
     """Four cpu on a tainted node of the big pool and as much in the small one, and the namespaces a and b."""
-    with MemoryStage(1) as made:
-        for name in ("a", "b"):
-            made.add_namespace(name)
-        (big,) = cases.node_pool("big", 1)
-        made.add_nodes({**big, "spec": {"taints": [TAINT]}}, *cases.node_pool("small", 1))
+    (big,) = cases.node_pool("big", 1)
+    with two_namespaces({**big, "spec": {"taints": [TAINT]}}, *cases.node_pool("small", 1)) as made:
         yield made
 
 

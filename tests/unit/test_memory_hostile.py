@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
+from ansible_collections.muster.kube.tests.support.reclaim_cases import two_namespaces
 from ansible_collections.muster.kube.tests.unit.test_memory_quota import declare, leaf, phases, state
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -36,10 +37,7 @@ DAMAGED: dict[str, cases.Object] = {
 @pytest.fixture
 def stage() -> t.Iterator[MemoryStage]:
     """Room for eight pods, and the namespaces a and b."""
-    with MemoryStage(1) as made:
-        for name in ("a", "b"):
-            made.add_namespace(name)
-        made.add_nodes(*cases.node_pool("p", 2))
+    with two_namespaces(*cases.node_pool("p", 2)) as made:
         yield made
 
 

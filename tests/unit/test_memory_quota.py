@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault
+from ansible_collections.muster.kube.tests.support.reclaim_cases import two_namespaces
 
 TREE = "muster-quota-default"
 
@@ -23,10 +24,7 @@ TREE = "muster-quota-default"
 @pytest.fixture
 def stage() -> t.Iterator[MemoryStage]:
     """Room for eight pods, and the namespaces a and b."""
-    with MemoryStage(1) as made:
-        for name in ("a", "b"):
-            made.add_namespace(name)
-        made.add_nodes(*cases.node_pool("p", 2))
+    with two_namespaces(*cases.node_pool("p", 2)) as made:
         yield made
 
 

@@ -21,16 +21,14 @@ from ansible_collections.muster.kube.tests.support.reclaim_cases import (
     running,
     state,
     submit,
+    two_namespaces,
 )
 
 
 @pytest.fixture
 def stage() -> t.Iterator[MemoryStage]:
     """Room for eight pods, and the namespaces a and b."""
-    with MemoryStage(1) as made:
-        for name in ("a", "b"):
-            made.add_namespace(name)
-        made.add_nodes(*cases.node_pool("p", 2))
+    with two_namespaces(*cases.node_pool("p", 2)) as made:
         yield made
 
 
