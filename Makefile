@@ -149,8 +149,8 @@ sanity: ready sanity-tree ## ansible-test sanity
 	@for version in 23_1_2 24_2 25_2; do cp tests/tools/get_pip.py $(HOME)/.ansible/test/cache/get_pip_$$version.py; done
 	@cd $(SANITY_TREE) && ansible-test sanity --color no --python $$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
-# For example: make soak SOAK='--times 2 tests/integration/test_lease.py'; it goes on where it was interrupted.
-soak: ready go ## every integration test ten times while two builds run beside it (SOAK='--times 2 FILE')
+# For example: make soak SOAK='--rounds 2 tests/integration/test_lease.py'; it goes on where it was interrupted.
+soak: ready go ## every integration test ten times while two builds run beside it (SOAK='--rounds 2 FILE')
 	@$(VENV)/bin/python tests/tools/soak.py $(TREE) $(RUN)/soak --select '$(TEST_SELECTION)' \
 		--pytest '$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder' $(SOAK)
 

@@ -4,15 +4,12 @@
 
 """Run every integration test many times in a row while two builds run beside it: none may depend on a fast machine.
 
-Each round passes through every file several times, in turns, on the clusters that were started once; what a file itself
-prepares is prepared again. What passed is kept in a ledger for the state of the tree, so that a soak that was
-interrupted goes on where it stopped.
+What passed is kept in a ledger for the state of the tree, so that a soak that was interrupted goes on where it stopped.
 The builds compile Python's own library again and again, in as many processes as make the wanted load. They are ended
 with the soak, even when it is killed.
-Usage: soak.py TREE WORKPLACE [--times N] [--turns N] [--load N] [--fresh] [--pytest COMMAND] [--select MARKS] [TEST...]
+Usage: soak.py TREE WORKPLACE [--rounds N] [--load N] [--fresh] [--pytest COMMAND] [--select MARKS] [TEST...]
 
-pytest loads this file as a plugin, too: it repeats each test, leaves out what has passed often enough, and notes each
-end at once.
+pytest loads this file as a plugin, too: it leaves out what has passed often enough and notes each end at once.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import shlex
 import statistics
 import subprocess
@@ -35,8 +31,6 @@ import tempfile
 import threading
 import typing
 
-import pytest
-
 BUILDS = 2
 SAMPLE_SECONDS = 15.0
 NICENESS = 5
@@ -44,10 +38,7 @@ NICENESS = 5
 EXPECTED = (0, 1, 5)
 LEDGER_VARIABLE = "MUSTER_SOAK_LEDGER"
 LINES_VARIABLE = "MUSTER_SOAK_LINES"
-TURNS_VARIABLE = "MUSTER_SOAK_TURNS"
-WANTED_VARIABLE = "MUSTER_SOAK_WANTED"
-# How a turn is written into the name of a test.
-TURN = re.compile(r"(?<=[\[-])turn(\d+)(?=[-\]])")
+ROUND_VARIABLE = "MUSTER_SOAK_ROUND"
 # What a run writes itself.
 NOT_HASHED = {"__pycache__", ".pytest_cache", ".git"}
 
@@ -63,28 +54,16 @@ class Ledger:
 
     def note(self, outcomes: collections.abc.Mapping[str, str], number: int, log: str) -> None:
         """Count one round: who failed begins anew."""
-        for turn, outcome in outcomes.items():
-            test = test_of(turn)
+        for test, outcome in outcomes.items():
             if outcome == "failed":
                 self.passes[test] = 0
-                self.failures.append({"test": turn, "round": number, "log": log})
+                self.failures.append({"test": test, "round": number, "log": log})
             else:
                 self.passes[test] = self.passes.get(test, 0) + 1
 
-    def is_done(self, times: int) -> bool:
+    def is_done(self, rounds: int) -> bool:
         """Whether each test that was seen passed often enough, and none ever failed."""
-        return bool(self.passes) and not self.failures and min(self.passes.values()) >= times
-
-
-def test_of(turn: str) -> str:
-    """The name of a test without the turn in it."""
-    return TURN.sub("", turn).replace("[]", "").replace("[-", "[").replace("-]", "]").replace("--", "-")
-
-
-def turn_of(test: str) -> int:
-    """Which turn of a test this is, counted from 0."""
-    found = TURN.search(test)
-    return int(found.group(1)) if found else 0
+        return bool(self.passes) and not self.failures and min(self.passes.values()) >= rounds
 
 
 def read_ledger(path: pathlib.Path, state: str) -> Ledger:
@@ -210,14 +189,13 @@ class Soak:
 
     def run(self) -> bool:
         """All rounds that are left; whether everything passed in each of them."""
-        times, turns = self._asked.times, self._asked.turns
         with Builds(self._asked.load, self.ledger.loads):
-            for number, wanted in enumerate(range(min(turns, times), times + turns, turns), 1):
-                self._round(number, min(wanted, times))
-        return self.ledger.is_done(times)
+            for number in range(1, self._asked.rounds + 1):
+                self._round(number)
+        return self.ledger.is_done(self._asked.rounds)
 
-    def _round(self, number: int, wanted: int) -> None:
-        """Run what has not passed as often as wanted; what ended counts even when the round is broken off."""
+    def _round(self, number: int) -> None:
+        """Run what has not passed so often yet; what ended counts even when the round is broken off."""
         log = self._place / f"round-{number}.log"
         self._lines.unlink(missing_ok=True)
         write_ledger(self._path, self.ledger)
@@ -226,11 +204,10 @@ class Soak:
             "PYTHONPATH": str(pathlib.Path(__file__).resolve().parent),
             LEDGER_VARIABLE: str(self._path),
             LINES_VARIABLE: str(self._lines),
-            TURNS_VARIABLE: str(self._asked.turns),
-            WANTED_VARIABLE: str(wanted),
+            ROUND_VARIABLE: str(number),
         }
         command = [*shlex.split(self._asked.pytest), "-p", "soak", "-m", self._asked.select, *self._asked.tests]
-        print(f"until each test has passed {wanted} times of {self._asked.times}: {log}", flush=True)
+        print(f"round {number} of {self._asked.rounds}: {log}", flush=True)
         try:
             with log.open("ab") as output:
                 code = subprocess.run(
@@ -258,48 +235,14 @@ class Soak:
         print(f"{len(self.ledger.passes)} tests, {load_words(self.ledger.loads, self._asked.load)}")
 
 
-@pytest.fixture(scope="module")
-def soak_turn(request: typing.Any) -> int:
-    """Which passage through a file this is; of the scope of files, so that a file ends before it begins again."""
-    return int(request.param)
-
-
-def pytest_generate_tests(metafunc: typing.Any) -> None:
-    """Have each test once for each turn."""
-    turns = range(int(os.environ[TURNS_VARIABLE]))
-    metafunc.fixturenames.append("soak_turn")
-    metafunc.parametrize("soak_turn", turns, indirect=True, ids=[f"turn{turn}" for turn in turns], scope="module")
-
-
-class _Outside:
-    """Stands for a test that comes next and is not of a file."""
-
-    def __init__(self, file: typing.Any) -> None:
-        """Keep what lies around the file."""
-        self._around = file.parent.listchain()
-
-    def listchain(self) -> list[typing.Any]:
-        """What need not be put away for that test."""
-        return list(self._around)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: typing.Any, nextitem: typing.Any) -> typing.Any:
-    """After the last test of a turn put away what its file prepared: the next turn finds it as any run does."""
-    result = yield
-    if nextitem is not None and nextitem.path == item.path and turn_of(nextitem.nodeid) != turn_of(item.nodeid):
-        item.session._setupstate.teardown_exact(_Outside(item.getparent(pytest.Module)))
-    return result
-
-
 def pytest_collection_modifyitems(config: typing.Any, items: list[typing.Any]) -> None:
     """Leave out what has passed as often as this round asks for."""
     passes = json.loads(pathlib.Path(os.environ[LEDGER_VARIABLE]).read_text(encoding="utf-8"))["passes"]
-    wanted = int(os.environ[WANTED_VARIABLE])
-    kept = [item for item in items if passes.get(test_of(item.nodeid), 0) + turn_of(item.nodeid) < wanted]
-    if len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+    number = int(os.environ[ROUND_VARIABLE])
+    done = [item for item in items if passes.get(item.nodeid, 0) >= number]
+    if done:
+        config.hook.pytest_deselected(items=done)
+        items[:] = [item for item in items if passes.get(item.nodeid, 0) < number]
 
 
 def pytest_runtest_logreport(report: typing.Any) -> None:
@@ -315,8 +258,7 @@ def arguments(words: collections.abc.Sequence[str] | None = None) -> argparse.Na
     parser = argparse.ArgumentParser()
     parser.add_argument("tree", type=pathlib.Path)
     parser.add_argument("workplace", type=pathlib.Path)
-    parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--load", type=int, default=8)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--pytest", default="pytest")

@@ -27,30 +27,6 @@ def test_odd():
     assert len(runs.read_text()) != BAD
 """
 
-TURNED_TESTS = """
-import pathlib
-import pytest
-seen = pathlib.Path(__file__).parent / "seen"
-
-def note(word):
-    with seen.open("a") as stream:
-        stream.write(word + " ")
-
-@pytest.fixture(scope="session")
-def started(): note("started")
-
-@pytest.fixture(scope="module")
-def prepared(started):
-    note("made")
-    yield
-    note("gone")
-
-def test_first(prepared): note("f")
-
-@pytest.mark.parametrize(("letter", "other"), [("a", "b"), ("c", "d")])
-def test_second(prepared, letter, other): note(letter)
-"""
-
 
 def line(test, when, outcome):
     return json.dumps({"test": test, "when": when, "outcome": outcome})
@@ -121,17 +97,16 @@ def test_the_load_is_told():
 
 
 def test_options_may_stand_before_the_tests():
-    asked = soak.arguments(["tree", "place", "--times", "2", "tests/integration/test_lease.py"])
-    assert (asked.times, asked.tests) == (2, ["tests/integration/test_lease.py"])
+    asked = soak.arguments(["tree", "place", "--rounds", "2", "tests/integration/test_lease.py"])
+    assert (asked.rounds, asked.tests) == (2, ["tests/integration/test_lease.py"])
     assert soak.arguments(["tree", "place"]).tests == ["tests/integration"]
 
 
-def soaked(tree, place, times, monkeypatch, turns=1):
+def soaked(tree, place, rounds, monkeypatch):
     """One soak of a tree, with builds that take little."""
     monkeypatch.setattr(soak, "jobs_of", lambda _load, _processors: [1])
     command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c {tree / 'none.ini'} --rootdir {tree}"
-    words = [str(tree), str(place), "--pytest", command, "--select", "", str(tree)]
-    words += ["--times", str(times), "--turns", str(turns)]
+    words = [str(tree), str(place), "--rounds", str(rounds), "--pytest", command, "--select", "", str(tree)]
     made = soak.Soak(soak.arguments(words))
     return made.run(), made
 
@@ -154,7 +129,7 @@ def test_a_soak_finds_what_fails_now_and_then_and_says_where(tree, tmp_path, mon
     made.tell()
     told = capsys.readouterr().out
     assert not passed
-    assert "FAILED test_x.py::test_odd[turn0] in round 2" in told
+    assert "FAILED test_x.py::test_odd in round 2" in told
     assert "round-2.log" in told
     assert made.ledger.passes == {"test_x.py::test_steady": 2, "test_x.py::test_odd": 0}
 
@@ -168,32 +143,6 @@ def test_a_soak_that_was_interrupted_goes_on(tree, tmp_path, monkeypatch):
     assert (tree / "runs").read_text(encoding="utf-8") == "xx"
     words = [str(tree), str(tmp_path / "place"), "--fresh"]
     assert soak.Soak(soak.arguments(words)).ledger.passes == {}
-
-
-def test_a_round_passes_through_a_file_several_times_and_prepares_it_anew(tree, tmp_path, monkeypatch):
-    (tree / "test_x.py").write_text(TURNED_TESTS, encoding="utf-8")
-    passed, made = soaked(tree, tmp_path / "place", 3, monkeypatch, turns=2)
-    assert passed
-    assert made.ledger.passes == {
-        f"test_x.py::{name}": 3 for name in ("test_first", "test_second[a-b]", "test_second[c-d]")
-    }
-    # Twice in the first round and once in the second, the file from its beginning to its end each time.
-    turn = ["made", "f", "a", "c", "gone"]
-    assert (tree / "seen").read_text(encoding="utf-8").split() == ["started", *turn, *turn, "started", *turn]
-
-
-@pytest.mark.parametrize(
-    ("turn", "test", "number"),
-    [
-        ("t.py::test_a[turn3]", "t.py::test_a", 3),
-        ("t.py::test_a[turn0-x]", "t.py::test_a[x]", 0),
-        ("t.py::test_a[x-turn12]", "t.py::test_a[x]", 12),
-        ("t.py::test_a[x-turn1-y]", "t.py::test_a[x-y]", 1),
-        ("t.py::test_return1", "t.py::test_return1", 0),
-    ],
-)
-def test_a_turn_counts_for_its_test(turn, test, number):
-    assert (soak.test_of(turn), soak.turn_of(turn)) == (test, number)
 
 
 def test_builds_end_with_the_soak(monkeypatch):
