@@ -95,7 +95,8 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> c.Iterator[Builder]:
         pytest.skip(f"building images needs root and {', '.join(missing) or 'nothing else'}")
     made = Builder(tmp_path_factory.mktemp("buildah"))
     busybox = pathlib.Path(shutil.which("busybox") or "").read_bytes()
-    links = "".join(f" && /bin/busybox ln -s busybox /bin/{name}" for name in ("cat", "rm", "env", "sha256sum"))
+    names = ("cat", "rm", "env", "sha256sum", "sleep")
+    links = "".join(f" && /bin/busybox ln -s busybox /bin/{name}" for name in names)
     made.build(
         {
             "dockerfile": "FROM scratch\nCOPY --chmod=0755 programs/busybox /bin/busybox\n"

@@ -21,7 +21,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.watch import list_and_watch
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
 from ansible_collections.muster.kube.tests.support.kueue_queue import KUEUE_API
@@ -252,7 +252,8 @@ class KueueTree:
 
         What would stop the pods of a victim is not there, so its end is played here: it is deleted. Without fair
         sharing nothing tells that Kueue knows a cohort; so a refusal of what was hoped for is given time to be taken
-        back, which Kueue does by itself when a cohort comes.
+        back, which Kueue does by itself when a cohort comes. Under load it now and then misses one that came among
+        many: then it is told of the cohorts once more.
         """
         namespace, door = self._doors[queue]
         made = build_workload(name, namespace, door, podsets, priority)
@@ -261,9 +262,9 @@ class KueueTree:
         victims: list[str] = []
         while True:
             self._sight.wait(self._tree, f"Kueue to judge {name}", lambda: self._is_judged(name, victims))
-            if hoped and not self._wants(name):
-                with contextlib.suppress(AssertionError):
-                    self._sight.wait(self._tree, "hope", lambda: self._is_in(name) or self._wants(name) > 0, HOPE)
+            if hoped and not self._may_get_in(name):
+                self._tell_cohorts_again()
+                self._may_get_in(name)
             if self._is_in(name):
                 self._let_in(name, queue)
                 return victims
@@ -281,6 +282,20 @@ class KueueTree:
                 path = self._workload_path(victim)
                 del self.admitted[victim]
                 delete(self._client, path)
+
+    def _may_get_in(self, name: str) -> bool:
+        """Whether Kueue lets a workload in, or evicts for it, before hope ends."""
+        with contextlib.suppress(AssertionError):
+            self._sight.wait(self._tree, "hope", lambda: self._is_in(name) or self._wants(name) > 0, HOPE)
+            return True
+        return False
+
+    def _tell_cohorts_again(self) -> None:
+        """Change the cohorts in what means nothing without fair sharing, so that Kueue reads them anew."""
+        print(f"Kueue is told of the cohorts of {self._tree} once more: {self.cohorts}")
+        for obj in self._objects:
+            if obj["kind"] == "Cohort":
+                patch(self._client, self._path(obj, named=True), {"spec": {"fairSharing": {"weight": "3"}}})
 
     def _wants(self, name: str) -> int:
         """How many victims Kueue waits for before a workload gets in."""

@@ -23,6 +23,10 @@ fail() {
     exit 1
 }
 
+# Buildah's chroot isolation ends with the step and does not wait for what it still has to pass on, so what a step says
+# last could be lost: a step that fails ends a second later.
+trap 'code=$?; [ "$code" -eq 0 ] || sleep 1 2> /dev/null || true; exit "$code"' EXIT
+
 ca=
 native_config=
 

@@ -116,6 +116,17 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
     return t.cast("list[str]", request.param)
 
 
+def test_a_step_that_fails_ends_later_so_that_its_last_words_arrive(tmp_path: pathlib.Path) -> None:
+    room = Room(tmp_path, ["sleep"])
+    stack = {"packages": ["x"], "package_manager": "apk"}
+    done = room.run(stack, ["sh"])
+    assert (done.returncode, done.stderr) == (1, "muster.kube: the base image has no apk\n")
+    assert room.calls().startswith("sleep 1\n")
+    room.add("apk")
+    assert room.run(stack, ["sh"]).returncode == 0
+    assert "sleep" not in room.calls()
+
+
 def test_some_shell_is_there() -> None:
     assert ["sh"] in SHELLS
 
