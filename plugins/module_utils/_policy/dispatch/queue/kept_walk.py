@@ -18,6 +18,7 @@ world, whatever the cycles before were. It is the same walk; only these parts ar
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import operator
@@ -52,7 +53,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import End
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import (
+    NO_END_OF_USE,
+    End,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim, is_about_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
@@ -368,10 +372,22 @@ class KeptQueue(Queue):
         noted = self._kept.refusals.get(id(quota))
         if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
             return None
-        if self._kept_quota.may_hold(notes.item.submitted, quota):
+        if not noted.about_room:
+            return noted.said
+        if reclaim.is_hopeful(quota, notes.item.priority):
             return None
-        hopeful = noted.about_room and reclaim.is_hopeful(quota, notes.item.priority)
-        return None if hopeful else noted.said
+        if not self._kept_quota.may_hold(notes.item.submitted, quota):
+            return noted.said
+        return self._still_without_end(notes, noted)
+
+    def _still_without_end(self, notes: WaitingNotes, noted: NotedRefusal) -> Verdict | None:
+        """What was said of gangs that have waited long and for which no quota can be held; None when some may be."""
+        if not self._may_find_nodes(notes.gang, notes.alike):
+            return noted.said
+        kind = notes.alike, self._quotas.lane(notes.record, notes.gang)
+        if self._has_obstacle(notes.record) or not self._kept_quota.has_no_moment(noted.quota, kind):
+            return None
+        return noted.without_end
 
     def _kind(self, notes: WaitingNotes, lane: Hashable) -> _Kind:
         """What gangs have in common of which the same is said: others are evicted only for one that this run is for."""
@@ -387,10 +403,17 @@ class KeptQueue(Queue):
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
-            # What is said of quota that is held follows from what is used in this cycle.
-            if said.quota is not None and not said.quota.passed and said.detail is None and not self._quotas.flavored:
-                self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
+            if not self._quotas.flavored:
+                self._note_refusal(said)
         return fits
+
+    def _note_refusal(self, said: Verdict) -> None:
+        """Keep what was said of a gang that lacks quota; what is said of quota that is held is of this cycle only."""
+        refusal = said.quota.refusal if said.quota is not None else None
+        if said.quota is None or refusal is None or refusal.detail or said.detail not in (None, NO_END_OF_USE):
+            return
+        said = said if said.detail is None else dataclasses.replace(said, detail=None)
+        self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
         """Gangs that are not asked because of one before them; in each namespace they are told the same."""
