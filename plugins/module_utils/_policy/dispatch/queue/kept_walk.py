@@ -18,7 +18,6 @@ world, whatever the cycles before were. It is the same walk; only these parts ar
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import operator
@@ -30,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
@@ -53,10 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     RECENT_SECONDS,
     made_per_second,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import (
-    NO_END_OF_USE,
-    End,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import End
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Reclaim, is_about_quota
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
@@ -108,6 +104,8 @@ class KeptQueue(Queue):
         # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
         self._settled: dict[_Kind, Verdict] = {}
         self._settled_long: dict[_Kind, Verdict] = {}
+        # Refusals by the identity of what the trees said, of this cycle only.
+        self._passing_refusals: dict[int, NotedRefusal] = {}
         self._kept.cycle += 1
         room = self._kept.room.follow(self._world.snapshot)
         return room.twin(), room.twin()
@@ -128,8 +126,10 @@ class KeptQueue(Queue):
     def _open_reserver(self) -> Reserver:
         """The same with tables that follow the room as it is now; ends are looked for when somebody asks."""
         self._kept.board.follow(self._room)
-        options, reach = self._reserve_options(), self._kept.board.reach
-        return Reserver(self._room, self._endings(), self._now, options, self._judge_demand, reach)
+        options, board = self._reserve_options(), self._kept.board
+        return Reserver(
+            self._room, self._endings(), self._now, options, self._judge_demand, board.reach, board.node_class
+        )
 
     def _judge_demand(self, room: Room, gang: Gang, taken: QuotaUse | None) -> Verdict:
         return self._kept.judge(self._asked_for, room, gang, taken)
@@ -369,19 +369,31 @@ class KeptQueue(Queue):
     def _still_refused(self, notes: WaitingNotes, reclaim: Reclaim) -> Verdict | None:
         """What was said of gangs whose queue lacks quota in the same way, if there is nothing else to be said."""
         quota = self._quotas.ask(notes.record, notes.gang)
-        noted = self._kept.refusals.get(id(quota))
-        if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
+        if quota.passed:
             return None
+        noted = self._noted_refusal(notes.record, quota)
         if not noted.about_room:
             return noted.said
         if reclaim.is_hopeful(quota, notes.item.priority):
             return None
         if not self._kept_quota.may_hold(notes.item.submitted, quota):
             return noted.said
-        return self._still_without_end(notes, noted)
+        return self._alone(notes.record, partial(self._still_without_end, notes, noted))
+
+    def _noted_refusal(self, record: Record, quota: QuotaLayer) -> NotedRefusal:
+        """What is said of a gang that lacks quota, and of all others that lack it in the same way.
+
+        What is refused because of others that go or come is so in this cycle only.
+        """
+        known = self._passing_refusals if (t.cast(QuotaStanding, quota.refusal)).detail else self._kept.refusals
+        noted = known.get(id(quota))
+        if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
+            said = self._short_of_quota(record, quota, "quota", "")
+            noted = known[id(quota)] = NotedRefusal(quota, said, is_about_quota(quota))
+        return noted
 
     def _still_without_end(self, notes: WaitingNotes, noted: NotedRefusal) -> Verdict | None:
-        """What was said of gangs that have waited long and for which no quota can be held; None when some may be."""
+        """What is said of gangs that have waited long and for which no quota can be held; None when some may be."""
         if not self._may_find_nodes(notes.gang, notes.alike):
             return noted.said
         kind = notes.alike, self._quotas.lane(notes.record, notes.gang)
@@ -403,17 +415,7 @@ class KeptQueue(Queue):
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
-            if not self._quotas.flavored:
-                self._note_refusal(said)
         return fits
-
-    def _note_refusal(self, said: Verdict) -> None:
-        """Keep what was said of a gang that lacks quota; what is said of quota that is held is of this cycle only."""
-        refusal = said.quota.refusal if said.quota is not None else None
-        if said.quota is None or refusal is None or refusal.detail or said.detail not in (None, NO_END_OF_USE):
-            return
-        said = said if said.detail is None else dataclasses.replace(said, detail=None)
-        self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:
         """Gangs that are not asked because of one before them; in each namespace they are told the same."""
