@@ -228,10 +228,10 @@ class TreeUsage:
 
     def word(self, leaf: str, amounts: QuotaAmounts) -> tuple[QuotaWord, bool]:
         """The answer for a demand in a word, and whether it would borrow."""
-        place, fits, borrows = self._fixed.place[leaf], True, False
+        place, columns, fits, borrows = self._fixed.place[leaf], self._fixed.columns, True, False
         for key, amount in self._counted(amounts):
             fits = fits and amount <= self._room(leaf, key)
-            borrows = borrows or self._borrowed(place, key, amount) > 0
+            borrows = borrows or self._usage[key][place] + amount > columns[key].subtree[place]
         return self._word(leaf, amounts, fits), borrows
 
     def _word(self, leaf: str, amounts: QuotaAmounts, fits: bool) -> QuotaWord:
@@ -321,9 +321,9 @@ class TreeUsage:
                 reaching[key] = max(0, amount - kept)
         return reaching
 
-    def _counted(self, amounts: QuotaAmounts) -> Iterator[tuple[FlavorResource, int]]:
+    def _counted(self, amounts: QuotaAmounts) -> list[tuple[FlavorResource, int]]:
         """The amounts of resources that the tree counts."""
-        return ((key, amount) for key, amount in amounts.items() if amount and key in self._usage)
+        return [item for item in amounts.items() if item[1] and item[0] in self._usage]
 
     def _borrowed(self, place: int, key: FlavorResource, added: int) -> int:
         """What a queue would use beyond its own; negative when something of its own is left."""

@@ -29,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
@@ -369,9 +369,14 @@ class KeptQueue(Queue):
     def _still_refused(self, notes: WaitingNotes, reclaim: Reclaim) -> Verdict | None:
         """What was said of gangs whose queue lacks quota in the same way, if there is nothing else to be said."""
         quota = self._quotas.ask(notes.record, notes.gang)
-        if quota.passed:
+        if quota.refusal is None:
             return None
-        noted = self._noted_refusal(notes.record, quota)
+        # What is refused because of others that go or come is so in this cycle only.
+        known = self._passing_refusals if quota.refusal.detail else self._kept.refusals
+        noted = known.get(id(quota))
+        if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
+            said = self._short_of_quota(notes.record, quota, "quota", "")
+            noted = known[id(quota)] = NotedRefusal(quota, said, is_about_quota(quota))
         if not noted.about_room:
             return noted.said
         if reclaim.is_hopeful(quota, notes.item.priority):
@@ -379,18 +384,6 @@ class KeptQueue(Queue):
         if not self._kept_quota.may_hold(notes.item.submitted, quota):
             return noted.said
         return self._alone(notes.record, partial(self._still_without_end, notes, noted))
-
-    def _noted_refusal(self, record: Record, quota: QuotaLayer) -> NotedRefusal:
-        """What is said of a gang that lacks quota, and of all others that lack it in the same way.
-
-        What is refused because of others that go or come is so in this cycle only.
-        """
-        known = self._passing_refusals if (t.cast(QuotaStanding, quota.refusal)).detail else self._kept.refusals
-        noted = known.get(id(quota))
-        if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
-            said = self._short_of_quota(record, quota, "quota", "")
-            noted = known[id(quota)] = NotedRefusal(quota, said, is_about_quota(quota))
-        return noted
 
     def _still_without_end(self, notes: WaitingNotes, noted: NotedRefusal) -> Verdict | None:
         """What is said of gangs that have waited long and for which no quota can be held; None when some may be."""

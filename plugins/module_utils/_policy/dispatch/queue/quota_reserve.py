@@ -20,7 +20,7 @@ import itertools
 import typing as t
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
@@ -177,7 +177,7 @@ class QuotaReserve:
         """Whether quota may be held for a gang: it waited long, asks for no more than is nominal, and is the first."""
         if self._now - submitted <= self._terms.reserve_after or _lane(quota) in self.held:
             return False
-        return all(item.leaf is not None for item in quota.standings) and all(map(self._is_nominal, _charges(quota)))
+        return all(map(self._is_nominal, quota.standings))
 
     def hold(self, quota: QuotaLayer, kind: Hashable) -> str:
         """Hold quota for a gang that lacks it; what its verdict says of that. The same is said of all of a kind."""
@@ -226,11 +226,12 @@ class QuotaReserve:
         if all(item.is_met for item in claims.values()):
             self.held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
 
-    def _is_nominal(self, charge: LeafCharge) -> bool:
-        """Whether a gang asks for no more than the nominal amounts of its queue."""
-        tree, leaf, amounts = charge
-        nominal = self._quotas.usages[tree].tree.by_name[leaf].nominal
-        return all(amount <= nominal.get(key, 0) for key, amount in amounts.items())
+    def _is_nominal(self, standing: QuotaStanding) -> bool:
+        """Whether a gang has a queue in a tree and asks for no more than its nominal amounts."""
+        if standing.leaf is None:
+            return False
+        nominal = self._quotas.usages[standing.tree].tree.by_name[standing.leaf].nominal
+        return all([amount <= nominal.get(key, 0) for key, amount in standing.amounts.items()])
 
     def _claims(self, quota: QuotaLayer) -> dict[str, QuotaClaim]:
         """What a gang asks of each tree, with a copy of what is expected to be used of it."""
