@@ -227,8 +227,6 @@ class Reserver:
         # All nodes that are held, and classes of gangs that find no place off these, with how often the room changed.
         self._held_nodes: frozenset[int] = frozenset()
         self._crowded_out: set[tuple[t.Hashable, frozenset[int], int]] = set()
-        # How often it was worked out where a gang stands off held nodes.
-        self.ways_around = 0
         self._without_moment: set[t.Hashable] = set()
         self._blockers: dict[str, str] = {}
         self._horizon: Room | None = None
@@ -352,7 +350,6 @@ class Reserver:
         kind = self.classing(gang, self.room) if self.classing is not None else None
         crowd = kind, closed, len(self.room.touched)
         if kind is None or crowd not in self._crowded_out:
-            self.ways_around += 1
             case = open_case(gang, self.room)
             if all(closed.isdisjoint(podset.allowed) for podset in case.state.podsets if podset.count):
                 return verdict
