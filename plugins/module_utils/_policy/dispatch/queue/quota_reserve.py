@@ -231,7 +231,7 @@ class QuotaReserve:
         if standing.leaf is None:
             return False
         nominal = self._quotas.usages[standing.tree].tree.by_name[standing.leaf].nominal
-        return all([amount <= nominal.get(key, 0) for key, amount in standing.amounts.items()])
+        return all(amount <= nominal.get(key, 0) for key, amount in standing.amounts.items())
 
     def _claims(self, quota: QuotaLayer) -> dict[str, QuotaClaim]:
         """What a gang asks of each tree, with a copy of what is expected to be used of it."""
