@@ -131,14 +131,14 @@ class PointRun(Explorer):
         self.scene, self.kind, self.number, self.seconds = scene, kind, number, seconds
         self.troubles = {name: WatchTroubles() for name in ("one", "two", "all")}
         dispatchers = tuple((name, None) for name in self.troubles)
-        more = AWAY_SECONDS + RETURN_SECONDS if kind in _RELIEVED else 0.0
+        more = AWAY_SECONDS + RETURN_SECONDS if kind in (None, *_RELIEVED) else 0.0
         operations = (*scene.before, ("arm", {}, 0.0), *scene.then, ("wait", {}, scene.seconds + more))
         # Entries stay open for a while.
         pace = 0.8 if kind == "full" else 0.01
         super().__init__(Course(1, operations, dispatchers, pod_pace=pace, mirrored=True, tree=scene.tree))
         self.retired = {"two", RELIEF}
         self._reached = False
-        self._first = self._lives = 0
+        self._first = self._last = self._lives = 0
 
     @property
     def reached(self) -> bool:
@@ -196,6 +196,11 @@ class PointRun(Explorer):
         """Those who are dead for good are forgotten; nobody starts another process meanwhile."""
         for name in [name for name, actor in self.stage.actors.items() if actor.over and name in self.retired]:
             self.stage.kill(name)
+
+    def _heal(self) -> bool:
+        """What is written from now on is none of the scene's."""
+        self._last = len(self._line.sent)
+        return super()._heal()
 
     # Operations.
 
@@ -268,8 +273,9 @@ class PointRun(Explorer):
         self._replace(self.scene.who, RELIEF)
 
     def written(self) -> list[str]:
-        """What was written of gangs since the trouble began, in words."""
-        sent = [item for item in self._line.sent[self._first :] if item[0] != "GET" and re.search(COUNTED, item[1])]
+        """What was written of gangs from when the trouble began until the scene was over, in words."""
+        scene = self._line.sent[self._first : self._last]
+        sent = [item for item in scene if item[0] != "GET" and re.search(COUNTED, item[1])]
         return [f"{method} {_noun(path)}{' dry' if dry else ''}" for method, path, dry in sent]
 
 

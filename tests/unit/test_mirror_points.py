@@ -58,7 +58,7 @@ WRITES: dict[str, tuple[str, ...]] = {
     "eviction": (
         *("POST job dry", "PUT record"),
         *("PUT record", "DELETE ticket", "DELETE job", "DELETE service") * 2,
-        *(*["PUT record"] * 4, "POST ticket", "POST job", *["PUT record"] * 4),
+        *(*["PUT record"] * 4, "POST ticket", "POST job", *["PUT record"] * 2),
     ),
     "finish": ("PUT record", *_MADE, "PUT ticket", "PUT record"),
     "takeover": ("PUT record", "PUT record", "POST service", *["PUT record"] * 3, "PUT ticket"),
