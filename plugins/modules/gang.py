@@ -453,7 +453,8 @@ gangs:
           object: {}
           error: null
     not_checked:
-      description: What a dry run cannot tell, and what is not counted since others published it, where this account cannot see it.
+      description: >-
+        What a dry run cannot tell, and from when on the use of quota is unknown where this account cannot see it.
       returned: in check mode, for gangs that would wait
       type: list
       elements: str
