@@ -115,18 +115,22 @@ def _settled_requests(spec: Spec, status: Spec) -> tuple[str, ...] | None:
 
     Something else are init containers, amounts of the pod itself, and containers that do not have what they ask for.
     """
-    if spec.get("initContainers") or spec.get("resources") or spec.get("overhead") or status.get("resources"):
-        return None
     asked: dict[t.Any, t.Any] = {}
     try:
+        if "initContainers" in spec or "resources" in spec or "overhead" in spec:
+            return None
+        if "initContainerStatuses" in status or "resources" in status:
+            return None
         listed = spec["containers"]
+        if not isinstance(listed, list):
+            return None
         for container in listed:
-            asked[container["name"]] = (container.get("resources") or _NOTHING).get("requests") or _NOTHING
+            asked[container["name"]] = (container.get("resources") or _NOTHING).get("requests", _NOTHING)
         for item in status.get("containerStatuses") or ():
             given = item.get("resources")
             if given is not None:
                 wanted = asked[item["name"]]
-                if (given.get("requests") or _NOTHING) != wanted or item.get("allocatedResources", wanted) != wanted:
+                if given.get("requests", _NOTHING) != wanted or item.get("allocatedResources", wanted) != wanted:
                     return None
         if len(asked) != len(listed):
             return None

@@ -24,7 +24,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     list_objects,
     without_gc,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+steady = settings(max_examples=examples(200))
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
 
@@ -208,6 +212,40 @@ def test_managers_of_any_name_change_nothing_else(name: str) -> None:
         for item in seen["items"]:
             item["metadata"]["managedFields"] = pod["metadata"]["managedFields"]
         assert seen == {"items": [pod, pod]}
+
+
+WORDS = st.text(st.sampled_from('a"\\\\[]{},:é') | st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
+    ["managedFields", '"managedFields":[', 'x"managedFields', ']}},"spec":{', "],"]
+)
+FIELDS = st.recursive(st.just({}), lambda inner: st.dictionaries(WORDS.map("f:{}".format), inner, max_size=2))
+
+
+@st.composite
+def listed_objects(draw: st.DrawFn) -> dict[str, t.Any]:
+    """A pod whose managers, labels and texts are any text."""
+    metadata: dict[str, t.Any] = {"name": draw(WORDS), "labels": draw(st.dictionaries(WORDS, WORDS, max_size=2))}
+    if draw(st.booleans()):
+        metadata["managedFields"] = [
+            {"manager": draw(WORDS), "operation": "Update", "fieldsV1": draw(FIELDS), "subresource": draw(WORDS)}
+            for _entry in range(draw(st.integers(0, 2)))
+        ]
+    return {"metadata": metadata, "spec": {"args": draw(st.lists(WORDS, max_size=2))}}
+
+
+@steady
+@given(st.lists(listed_objects(), max_size=3), st.sampled_from(["list", "event"]), st.booleans())
+def test_all_else_is_decoded_as_ever(items: list[dict[str, t.Any]], form: str, in_ascii: bool) -> None:
+    for body in [{"kind": "PodList", "items": items}] if form == "list" else [{"object": item} for item in items]:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=in_ascii).encode()
+        seen, whole = decode_text(PODS, text), json.loads(text)
+        assert without_managers(seen) == without_managers(whole)
+
+
+def without_managers(body: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A list or an event without who set which field."""
+    for item in body["items"] if "items" in body else [body["object"]]:
+        assert isinstance(item["metadata"].pop("managedFields", []), list)
+    return body
 
 
 def test_half_a_text_is_none() -> None:

@@ -366,13 +366,47 @@ def running_pods(draw: st.DrawFn) -> Spec:
     return {"spec": spec, "status": draw(st.just(status) | st.just({}))}
 
 
+def told(pod: t.Any) -> t.Any:
+    """The demand of a running pod, or what is said of one that nobody can read."""
+    try:
+        return running_pod_requests(pod)
+    except Exception as error:  # noqa: BLE001
+        return type(error), str(error)
+
+
+def told_the_longer_way(pod: t.Any) -> t.Any:
+    """The same where no pod is taken for one like others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demand, "_settled_requests", lambda _spec, _status: None)
+        return told(pod)
+
+
 @steady
 @given(running_pods())
 def test_pods_like_others_demand_what_the_longer_way_finds(pod: Spec) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demand, "_settled_requests", lambda _spec, _status: None)
-        wanted = running_pod_requests(pod)
-    assert running_pod_requests(pod) == wanted
+    assert told(pod) == told_the_longer_way(pod)
+
+
+JUNK = st.sampled_from([None, "", "x", 7, True, [], ["x"], [None], {}, {"x": 1}, {"name": "a"}, [{"name": ["a"]}]])
+
+
+def places_in(value: t.Any) -> t.Iterator[tuple[t.Any, t.Any]]:
+    """Each place in nested lists and mappings: what it is in, and its key there."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        if isinstance(item, dict | list) and key != "conditions":
+            yield from places_in(item)
+
+
+@steady
+@given(running_pods(), JUNK, st.data())
+def test_malformed_pods_are_told_as_the_longer_way_tells_them(pod: Spec, junk: t.Any, data: st.DataObject) -> None:
+    """Conditions stay as they are: they tell nothing of a pod that is not being resized, and nobody reads them."""
+    broken = copy.deepcopy(pod)
+    places = [(outer, key) for outer, key in places_in(broken) if key != "conditions"]
+    outer, key = data.draw(st.sampled_from(places))
+    outer[key] = junk
+    assert told(broken) == told_the_longer_way(broken)
 
 
 def test_amounts_of_pods_like_others_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
