@@ -163,7 +163,9 @@ class _Pages(t.Generic[T]):
             while True:
                 early = _token_at_head(answer.body)
                 coming = ahead.submit(self._fetch, early) if early else None
-                metadata = self._take(answer)
+                # The page is gone before the garbage collector is back, which would walk over all of it.
+                with without_gc():
+                    metadata = self._take(answer)
                 if first:
                     self.resource_version = str(metadata.get("resourceVersion") or "")
                     first = False
@@ -184,15 +186,7 @@ class _Pages(t.Generic[T]):
         return answer
 
     def _take(self, answer: Response) -> Object:
-        """Decode one page and let go of all that is not wanted; returns the list's metadata.
-
-        The page is gone before the garbage collector is back, which would walk over all of it.
-        """
-        with without_gc():
-            return self._keep_items(answer)
-
-    def _keep_items(self, answer: Response) -> Object:
-        """The same while the garbage collector is off."""
+        """Decode one page and let go of all that is not wanted; returns the list's metadata."""
         keep, add = self._keep, self.items.append
         page, answer.decoded = decode(self._path, answer), None
         kind, api_version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion")
@@ -239,7 +233,8 @@ def decode(path: str, answer: Response) -> Object:
     try:
         value = answer.decoded
         if value is None:
-            value = answer.decoded = decode_text(path, answer.body)
+            body = answer.body
+            value = answer.decoded = decode_text(path, body) if _MANAGERS in body else json.loads(body)
     except ValueError as error:
         raise Unreachable(*describe_request("GET", path), f"the answer is not JSON: {error}", False) from error
     if not isinstance(value, dict):
