@@ -29,7 +29,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     ClusterSpec,
     NodeGroup,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import network_name
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
+    hardware_address,
+    network_name,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
 from ansible_collections.muster.kube.tests.support import images
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
@@ -235,6 +238,10 @@ def test_a_real_node_comes_changes_and_goes_without_a_trace(own):
     pod_path = resource_path("v1", "pods", "default", "p")
     wait_until("the pod to run", lambda: get_object(live.client, pod_path)["status"].get("phase") == "Running")
     pod = get_object(live.client, pod_path)
+    # The pods know the bridge by this address, which must not change with its ports.
+    bridge = pathlib.Path("/sys/class/net", network_name(uid))
+    assert _ports_of(bridge.name)
+    assert (bridge / "address").read_text().strip() == hardware_address(made["real_node"]["address"])
 
     again = own.run(group, SIMULATED, registry=True)
     assert (again["changed"], again["actions"]) == (False, [])

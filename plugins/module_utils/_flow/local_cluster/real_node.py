@@ -43,6 +43,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
     cgroup_directories,
     check_data_path,
     choose_subnet,
+    hardware_address,
     mounts_below,
     network_name,
     node_address,
@@ -111,10 +112,14 @@ class RealNode:
         ensure_cgroup(self.network)
 
     def create_bridge(self) -> None:
-        """Create the bridge to which the pods are connected; it has the address of the node."""
+        """Create the bridge to which the pods are connected; it has the address of the node.
+
+        A bridge without a hardware address of its own has the lowest of its ports: it changes as pods come and go, and
+        what other pods send to the address they know is lost.
+        """
         address = node_address(self.state.subnet)
         prefix = ipaddress.IPv4Network(self.state.subnet).prefixlen
-        self._ip("link", "add", self.network, "type", "bridge")
+        self._ip("link", "add", self.network, "address", hardware_address(address), "type", "bridge")
         self._ip("address", "add", f"{address}/{prefix}", "dev", self.network)
         self._ip("link", "set", self.network, "up")
 

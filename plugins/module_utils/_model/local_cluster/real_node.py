@@ -41,6 +41,11 @@ def node_address(subnet: str) -> str:
     return str(next(ipaddress.IPv4Network(subnet).hosts()))
 
 
+def hardware_address(address: str) -> str:
+    """The hardware address of the interface that has an IPv4 address: locally administered, so that it is nobody's."""
+    return "0a:58:" + ipaddress.IPv4Address(address).packed.hex(":")
+
+
 def sandbox_image(program_directory: pathlib.PurePath) -> str:
     """The name of the image of pause; it changes with everything that goes into the program."""
     return f"localhost/muster/pause:{program_directory.name.rpartition('-')[2]}"

@@ -72,6 +72,14 @@ def test_a_containerd_that_does_not_answer_is_told(node):
         node.ensure_sandbox_image(0.0)
 
 
+def test_a_bridge_has_a_hardware_address_of_its_own_from_the_beginning(node, monkeypatch):
+    asked = []
+    monkeypatch.setattr(type(node), "_ip", lambda _self, *arguments: asked.append(arguments))
+    node.state.subnet = "10.213.7.0/24"
+    node.create_bridge()
+    assert asked[0] == ("link", "add", "muster-01234567", "address", "0a:58:0a:d5:07:01", "type", "bridge")
+
+
 def test_a_bridge_that_cannot_be_made_is_named(node):
     with pytest.raises(MusterError, match="network interface muster-01234567"):
         node._ip("link", "add")
