@@ -1,0 +1,110 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Elastic jobs for tests of policies: random ones, and the measured curves of real models at a fixed global batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import GpuPool, NodePool
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import SizePlan
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
+
+GPU = "nvidia.com/gpu"
+# Speed at 1, 2, 4, 8 and 16 GPUs over that at one (ElasticFlow's profiles of A100s).
+MODELS = {
+    "bert64": (1, 1.43, 1.72, 1.83, 1.82),
+    "bert128": (1, 1.59, 2.36, 2.80, 3.01),
+    "gpt128": (1, 1.63, 2.28, 2.56, 2.72),
+    "gpt256": (1, 1.70, 2.79, 3.82, 4.36),
+    "resnet50": (1, 1.87, 3.36, 5.63, 8.22),
+    "vgg16": (1, 1.92, 3.53, 6.09, 9.61),
+    "inception": (1, 1.82, 3.05, 4.24, 4.99),
+    "deepspeech": (1, 1.85, 3.28, 4.63, 5.88),
+}
+
+
+def speeds_of(model: str, most: int) -> dict[int, float]:
+    """Speeds at every size up to so many GPUs, in a straight line between those that were measured."""
+    shape = SpeedCurve(profile=dict(zip((1, 2, 4, 8, 16), MODELS[model], strict=True)))
+    return {size: shape.at(size) for size in range(1, most + 1)}
+
+
+def sizes_from(low: int, high: int, step: int = 1, *, unit: int = 1) -> Range:
+    """A range of GPUs of one pod."""
+    return Range(tuple(range(low, high + 1, step)), GPU, "x", "per_pod", unit=unit)
+
+
+def known_jobs(rng: random.Random, count: int, gpus: int) -> list[ElasticJob]:
+    """Waiting jobs of which everything is known, whose minima fit together; every size is allowed."""
+    jobs: list[ElasticJob] = []
+    for number in range(count):
+        spare = gpus - sum(job.range.min for job in jobs) - (count - number - 1)
+        low = rng.randint(1, max(1, min(3, spare)))
+        range_ = sizes_from(low, rng.randint(low, 8))
+        curve = SpeedCurve(speeds_of(rng.choice(sorted(MODELS)), 8))
+        work = rng.lognormvariate(8, 1.5)
+        jobs.append(ElasticJob(f"j{number}", range_, 0, curve, work, work, submitted=rng.uniform(0, 10), cooldown=0))
+    return jobs
+
+
+def random_jobs(rng: random.Random, count: int, *, now: float = 1000.0) -> list[ElasticJob]:
+    """Jobs of all kinds: waiting and running, measured and not, hurried, cooling down, busy, with steps of sizes."""
+    jobs: list[ElasticJob] = []
+    for number in range(count):
+        low = rng.randint(1, 4)
+        range_ = sizes_from(low, rng.randint(low, 12), rng.choice((1, 1, 2, 3)), unit=rng.choice((1, 1, 1, 2)))
+        real = speeds_of(rng.choice(sorted(MODELS)), 12)
+        measured = {size: real[size] for size in range_.sizes if rng.random() < 0.4}
+        total = rng.choice((None, rng.uniform(10, 50_000)))
+        jobs.append(
+            ElasticJob(
+                f"j{number}",
+                range_,
+                rng.choice((0, *range_.sizes)),
+                SpeedCurve(measured, real if rng.random() < 0.2 else {}),
+                remaining=None if total is None else total * rng.random(),
+                total=total,
+                priority=rng.choice((0, 0, 1)),
+                submitted=rng.uniform(0, now),
+                resized=rng.choice((None, now - rng.uniform(0, 200))),
+                ran=rng.uniform(0, 5000),
+                checkpointed=rng.choice((None, rng.uniform(0, now))),
+                attained=rng.uniform(0, 1e5),
+                deadline=rng.choice((None, now + rng.uniform(0, 1e4))),
+                restart=rng.uniform(0, 300),
+                cooldown=rng.choice((0.0, 60.0)),
+                busy=rng.choice((None, None, None, "resize under way")),
+            )
+        )
+    return jobs
+
+
+def pool_for(jobs: list[ElasticJob], spare: int) -> GpuPool:
+    """A pool in which the running jobs have what they have, and so many GPUs are free."""
+    return GpuPool(spare, {job.uid: job.range.gpus(job.size) for job in jobs if job.size})
+
+
+def nodes_for(jobs: list[ElasticJob], rng: random.Random, most: int) -> NodePool:
+    """Nodes on which the running jobs have what they have, with some free GPUs each."""
+    pool = NodePool({})
+    for number, job in enumerate(job for job in jobs if job.size):
+        # A node that holds just this job, unless an earlier one has room.
+        node = {f"n{number}": job.range.gpus(job.size)}
+        pool = pool.resized(job, job.size) or NodePool({**pool.free, **node}, pool.held).resized(job, job.size) or pool
+    free = {node: count + rng.randint(0, most) for node, count in pool.free.items()}
+    return NodePool({**free, "empty": rng.randint(0, 2 * most)}, pool.held)
+
+
+def carried_out(jobs: list[ElasticJob], plan: SizePlan, now: float) -> list[ElasticJob]:
+    """The jobs once a plan was carried out at once."""
+    done = []
+    for job in jobs:
+        size = plan.sizes[job.uid]
+        done.append(job if size == job.size else dataclasses.replace(job, size=size, resized=now))
+    return done

@@ -1,0 +1,217 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One decision over all jobs: the walks of a few, and what holds of any."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing as t
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import GpuPool, NodePool, pod_gpus
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import IdleGpus
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan import plan_sizes
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import POLICIES
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
+from ansible_collections.muster.kube.tests.support.elastic_jobs import (
+    GPU,
+    carried_out,
+    nodes_for,
+    pool_for,
+    random_jobs,
+    sizes_from,
+    speeds_of,
+)
+from ansible_collections.muster.kube.tests.support.random_size import examples
+
+NOW = 10_000.0
+VGG = SpeedCurve(speeds_of("vgg16", 8))
+
+
+def job(uid: str, size: int = 0, low: int = 2, high: int = 4, **fields: t.Any) -> ElasticJob:
+    """A long job of which all is known."""
+    known = {"curve": VGG, "remaining": 1e5, "total": 2e5, "restart": 60.0, "resized": 0.0}
+    return ElasticJob(uid, sizes_from(low, high), size, **{**known, **fields})
+
+
+def plan(jobs: list[ElasticJob], spare: int, **options: t.Any):
+    return plan_sizes(jobs, pool_for(jobs, spare), now=NOW, **options)
+
+
+def test_three_jobs_share_ten_gpus_and_both_others_grow_when_one_ends():
+    # Nothing is known of gangs that were never started.
+    jobs = [ElasticJob(name, sizes_from(2, 4), submitted=place) for place, name in enumerate("abc")]
+    first = plan(jobs, 10)
+    assert sorted(first.sizes.values()) == [3, 3, 4]
+    assert first.idle == ()
+    ran = [dataclasses.replace(one, resized=0.0, ran=NOW) for one in carried_out(jobs, first, NOW)]
+    left = [one for one in ran if one.size < 4]
+    second = plan(left, 4)
+    assert set(second.sizes.values()) == {4}
+    assert second.idle == (IdleGpus("", 2, "at_max", ("b", "c")),)
+
+
+def test_a_newcomer_gets_its_minimum_from_one_victim():
+    jobs = [job("a", 4), job("b", 4), job("new", high=2)]
+    found = plan(jobs, 0)
+    assert found.sizes in ({"a": 2, "b": 4, "new": 2}, {"a": 4, "b": 2, "new": 2})
+    (victim,) = (item for item in found.decisions.values() if item.reason == "shrinks")
+    assert victim.for_uid == "new"
+    assert [item.reason for item in found.changes] == ["shrinks", "starts"]
+
+
+def test_several_shrink_when_one_alone_does_not_help_and_nobody_more_than_needed():
+    jobs = [job("a", 4), job("b", 4), job("c", 4), job("new", low=4, high=8)]
+    found = plan(jobs, 0)
+    assert sorted(found.sizes.values()) == [2, 2, 4, 4]
+    tight = [job("a", 4), job("b", 3), job("new", low=3, high=3)]
+    assert plan(tight, 0).sizes == {"a": 2, "b": 2, "new": 3}
+
+
+def test_nobody_shrinks_when_that_would_not_be_enough():
+    found = plan([job("a", 4), job("b", 3), job("new", low=6, high=6)], 1)
+    assert found.sizes == {"a": 4, "b": 3, "new": 0}
+    assert found.decisions["new"].reason == "waits"
+    assert found.decisions["b"].reason == "queued_work"
+    assert found.idle == (IdleGpus("", 1, "too_few", ("new",)),)
+
+
+def test_a_gang_behind_one_that_does_not_fit_starts():
+    jobs = [job("large", low=8, high=8, submitted=1.0), job("small", low=1, high=2, submitted=2.0)]
+    assert plan(jobs, 4).sizes == {"large": 0, "small": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "reason"),
+    [
+        ({"busy": "a resize"}, {}, "busy"),
+        ({"resized": NOW - 60}, {}, "cooldown"),
+        ({"remaining": 9000.0}, {}, "near_end"),
+        ({"remaining": 300.0, "total": 400.0}, {}, "not_worth"),
+        ({"curve": SpeedCurve({1: 1.0})}, {}, "not_measured"),
+        ({"curve": SpeedCurve({2: 2.0, 3: 1.0, 4: 1.0})}, {}, "no_gain"),
+        ({}, {"terms": SizeTerms(most_resizes=0)}, "too_many"),
+        ({"high": 2}, {}, "at_max"),
+    ],
+)
+def test_a_running_job_is_left_as_it_is(fields, options, reason):
+    found = plan([job("a", 2, **fields)], 2, **options)
+    assert found.sizes == {"a": 2}
+    assert found.decisions["a"].reason == reason
+    assert found.idle == (IdleGpus("", 2, reason, ("a",)),)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"busy": "a resize"}, {"resized": NOW - 60}, {"remaining": 400.0, "total": 500.0}, {"priority": 1}]
+)
+def test_some_jobs_shrink_for_nobody(fields):
+    assert plan([job("a", 4, **fields), job("new", high=2)], 0).sizes == {"a": 4, "new": 0}
+    assert plan([job("a", 4), job("new", high=2)], 0).sizes == {"a": 2, "new": 2}
+    assert plan([job("a", 4), job("new", high=2)], 0, may_take=lambda _asker, _victim: False).sizes["new"] == 0
+    assert plan([job("a", 4), job("new", high=2)], 0, terms=SizeTerms(most_resizes=0)).sizes["new"] == 0
+
+
+def test_a_step_that_is_not_worth_it_is_skipped_for_one_that_is():
+    slow = SpeedCurve({2: 2.0, 3: 2.02, 4: 4.0})
+    assert plan([job("a", 2, curve=slow, remaining=5000.0, total=9000.0)], 2).sizes == {"a": 4}
+    found = plan([job("a", 2, curve=slow, remaining=5000.0, total=9000.0)], 1)
+    assert (found.sizes, found.decisions["a"].reason) == ({"a": 2}, "no_room")
+
+
+def test_growth_is_capped_and_a_start_is_not():
+    unknown = {"curve": SpeedCurve({2: 2.0}), "high": 8}
+    assert plan([job("a", 2, **unknown)], 6).sizes == {"a": 4}
+    assert plan([job("a", 0, **unknown)], 8).sizes == {"a": 8}
+
+
+def test_whoever_need_not_leave_its_nodes_grows_first():
+    room = NodePool({"n1": 0, "n2": 2}, {"a": (("n1", 2),), "b": (("n2", 2),)})
+    jobs = [job("a", 2, remaining=1e6, total=2e6), job("b", 2)]
+    found = plan_sizes(jobs, room, now=NOW, policy="marginal_gain")
+    assert found.sizes == {"a": 2, "b": 4}
+    assert found.decisions["a"].reason == "no_room"
+
+
+def test_a_job_moves_to_another_node_when_its_own_is_full():
+    room = NodePool({"n1": 0, "n2": 4}, {"a": (("n1", 2),)})
+    found = plan_sizes([job("a", 2)], room, now=NOW)
+    assert found.sizes == {"a": 4}
+    assert found.idle == (IdleGpus("n1", 2, "at_max", ("a",)),)
+
+
+def test_nothing_runs_and_nothing_waits():
+    assert plan([], 3).idle == (IdleGpus("", 3, "no_jobs", ()),)
+
+
+def test_pods_of_a_size():
+    pods = ElasticJob("a", Range((1, 2), GPU, "x", "pods", unit=4, fixed=1))
+    assert list(pod_gpus(pods, 2)) == [1, 4, 4]
+    assert list(pod_gpus(job("a"), 3)) == [3]
+    assert list(pod_gpus(ElasticJob("a", Range((6,), GPU, "x", "per_pod", unit=0, fixed=6)), 6)) == [6]
+    assert list(pod_gpus(pods, 0)) == []
+
+
+def random_cases(count: int) -> t.Iterator[tuple[list[ElasticJob], t.Any, str]]:
+    """Jobs, what they are on, and a policy."""
+    rng = random.Random(7)
+    for number in range(count):
+        jobs = random_jobs(rng, rng.randint(0, 8), now=NOW)
+        room = pool_for(jobs, rng.randint(0, 12)) if number % 2 else nodes_for(jobs, rng, 4)
+        yield jobs, room, rng.choice(sorted(POLICIES))
+
+
+def total(room: GpuPool | NodePool) -> int:
+    """All GPUs of a room."""
+    if isinstance(room, GpuPool):
+        return room.free + sum(room.held.values())
+    return sum(room.free.values()) + sum(gpus for pods in room.held.values() for _node, gpus in pods)
+
+
+def test_plans_keep_to_capacity_and_sizes_and_nobody_shrinks_but_for_a_waiting_gang():
+    for jobs, room, policy in random_cases(examples(150)):
+        found = plan_sizes(jobs, room, now=NOW, policy=policy)
+        used = sum(one.range.gpus(found.sizes[one.uid]) for one in jobs if found.sizes[one.uid])
+        assert used + sum(item.count for item in found.idle) == total(room) == total(found.capacity)
+        assert all(count >= 0 for count in found.capacity.idle.values())
+        for one in jobs:
+            decision = found.decisions[one.uid]
+            assert decision.size in (0, *one.range.sizes)
+            assert one.waits or decision.size
+            assert not (decision.changes and one.size and (one.busy or NOW - (one.resized or 0) <= one.cooldown))
+            if decision.size < one.size:
+                asker = found.decisions[decision.for_uid]
+                assert (asker.before, asker.reason) == (0, "starts")
+                assert one.range.min <= decision.size
+            if decision.size > one.size > 0:
+                assert all(found.sizes.values())
+                assert decision.size <= one.curve.trusted(one.size)
+
+
+def test_the_order_of_jobs_is_irrelevant():
+    rng = random.Random(8)
+    for jobs, room, policy in random_cases(examples(60)):
+        found = plan_sizes(jobs, room, now=NOW, policy=policy)
+        mixed = rng.sample(jobs, len(jobs))
+        assert plan_sizes(mixed, room, now=NOW, policy=policy) == found
+
+
+def test_a_second_round_without_events_changes_nothing():
+    for jobs, room, policy in random_cases(examples(150)):
+        found = plan_sizes(jobs, room, now=NOW, policy=policy)
+        again = plan_sizes(carried_out(jobs, found, NOW), found.capacity, now=NOW, policy=policy)
+        assert again.changes == ()
+        assert again.sizes == found.sizes
+
+
+def test_a_gang_that_waits_fits_nowhere_even_after_shrinks():
+    for jobs, room, policy in random_cases(examples(60)):
+        found = plan_sizes(jobs, room, now=NOW, policy=policy)
+        for one in jobs:
+            if not found.sizes[one.uid]:
+                assert found.capacity.resized(one, one.range.min) is None
