@@ -7,13 +7,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import GpuPool, NodePool
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Node, Snapshot
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import GpuPool
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import SizePlan
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.room_capacity import RoomCapacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
+from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 GPU = "nvidia.com/gpu"
 # Speed at 1, 2, 4, 8 and 16 GPUs over that at one (ElasticFlow's profiles of A100s).
@@ -87,18 +93,53 @@ def random_jobs(rng: random.Random, count: int, *, now: float = 1000.0) -> list[
 
 def pool_for(jobs: list[ElasticJob], spare: int) -> GpuPool:
     """A pool in which the running jobs have what they have, and so many GPUs are free."""
-    return GpuPool(spare, {job.uid: job.range.gpus(job.size) for job in jobs if job.size})
+    return GpuPool(spare, {job.uid: job.range.gpus(max(job.size, job.heading)) for job in jobs if job.size})
 
 
-def nodes_for(jobs: list[ElasticJob], rng: random.Random, most: int) -> NodePool:
-    """Nodes on which the running jobs have what they have, with some free GPUs each."""
-    pool = NodePool({})
-    for number, job in enumerate(job for job in jobs if job.size):
-        # A node that holds just this job, unless an earlier one has room.
-        node = {f"n{number}": job.range.gpus(job.size)}
-        pool = pool.resized(job, job.size) or NodePool({**pool.free, **node}, pool.held).resized(job, job.size) or pool
-    free = {node: count + rng.randint(0, most) for node, count in pool.free.items()}
-    return NodePool({**free, "empty": rng.randint(0, 2 * most)}, pool.held)
+@functools.cache
+def _podsets(count: int, gpus: int) -> tuple[PodSet, ...]:
+    """Equal pods with GPUs."""
+    container = {"name": "main", "image": "none", "resources": {"limits": {GPU: str(gpus)}}}
+    spec = {"parallelism": count, "template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "w"}, "spec": spec}
+    return tuple(infer_podsets([job], namespace="default"))
+
+
+def gang_at(job: ElasticJob, size: int) -> Gang:
+    """A gang of equal pods that has the GPUs of a size."""
+    count, gpus = (size, job.range.unit) if job.range.axis == "pods" else (job.range.unit, size)
+    return Gang(job.uid, "default", _podsets(count, gpus))
+
+
+def on_nodes(free: dict[str, int], jobs: dict[str, list[ElasticJob]] | None = None) -> RoomCapacity:
+    """Nodes that have some free GPUs besides the jobs that run on them."""
+    placed, room = jobs or {}, None
+    names = sorted({*free, *placed})
+    # One node at a time is open, so that jobs are where they should be.
+    for name in [*names, None]:
+        views = []
+        for other in names:
+            all_of_it = free.get(other, 0) + sum(job.range.gpus(job.size) for job in placed.get(other, ()))
+            labels = {"kubernetes.io/hostname": other}
+            views.append(Node(other, labels, (), {GPU: all_of_it, "pods": 110}, name not in (None, other)))
+        pods = [] if room is None else [pod for here in room.room.pods_on for pod in here]
+        held = {} if room is None else room.held
+        room = RoomCapacity(Room(Snapshot(nodes=tuple(views)), pods), held, gang_at, GPU)
+        for job in placed.get(name or "", ()):
+            room = room.resized(job, job.size)
+            assert room is not None
+    assert room is not None
+    return room
+
+
+def nodes_for(jobs: list[ElasticJob], rng: random.Random, most: int) -> RoomCapacity:
+    """Nodes on which the running jobs have what they have, up to two of them on each, with some free GPUs each."""
+    running = [job for job in jobs if job.size]
+    placed: dict[str, list[ElasticJob]] = {}
+    for job in running:
+        placed.setdefault(f"n{rng.randint(0, max(1, len(running) // 2))}", []).append(job)
+    free = {node: rng.randint(0, most) for node in placed}
+    return on_nodes({**free, "empty": rng.randint(0, 2 * most)}, placed)
 
 
 def carried_out(jobs: list[ElasticJob], plan: SizePlan, now: float) -> list[ElasticJob]:

@@ -8,11 +8,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
 
-Guard = t.Literal["busy", "cooldown", "near_end", "not_worth", "not_measured", "queued_work", "too_many", "no_gain"]
+Guard = t.Literal[
+    "busy",
+    "cooldown",
+    "no_checkpoint",
+    "near_end",
+    "not_worth",
+    "not_measured",
+    "queued_work",
+    "too_many",
+    "no_gain",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,20 +31,24 @@ class SizeTerms:
     """When a resize is worth its cost.
 
     worth is how many times its cost a resize has to save. near_end is the part of the work that is too little to be
-    worth it. most_resizes is how many running jobs may be resized at once; None for any number.
+    worth it. most_resizes is how many running jobs may be resized at a time; None for any number. A gang that has
+    waited for longer than patience is not passed by those behind it any more.
     """
 
     worth: float = 3.0
     near_end: float = 0.05
-    most_resizes: int | None = None
+    most_resizes: int | None = 4
+    patience: float = 3600.0
 
 
 def untouchable(job: ElasticJob, now: float, terms: SizeTerms) -> Guard | None:
     """Why a running job is not resized now, in whatever direction; None if it may be."""
-    if job.busy is not None:
+    if job.busy is not None or job.target is not None:
         return "busy"
     if job.resized is not None and now - job.resized <= job.cooldown:
         return "cooldown"
+    if job.timing == "at_checkpoint" and job.missed is not None and (job.checkpointed or -math.inf) <= job.missed:
+        return "no_checkpoint"
     if job.share is not None and 1 - job.share < terms.near_end:
         return "near_end"
     return None

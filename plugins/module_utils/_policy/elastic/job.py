@@ -8,18 +8,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import Timing, lost_seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ElasticJob:
     """What is known of one job at the moment of a decision; a gang of fixed size has a range of one size.
 
-    Times are seconds since some common moment. size is 0 while it waits. remaining and total are steps, None when
-    nobody told. ran is how long it has run. restart is what a resize costs it: to save, stop, start and load, and what
-    would be lost. busy is a resize that is under way, or any other reason of the caller's not to touch it.
+    Times are seconds since some common moment. size is 0 while it waits; target is the size that a resize under way
+    leads to. remaining and total are steps, None when nobody told. gained is what waiting added to its priority. ran is
+    how long it has run. missed is when a resize was given up since no checkpoint came for it. restart is what a resize
+    costs it: to save, stop, start and load, and what would be lost. busy is any other reason not to touch it.
     """
 
     uid: str
@@ -29,14 +33,18 @@ class ElasticJob:
     remaining: float | None = None
     total: float | None = None
     priority: int = 0
+    gained: float = 0.0
     submitted: float = 0.0
     resized: float | None = None
     ran: float = 0.0
     checkpointed: float | None = None
+    missed: float | None = None
+    timing: Timing = "at_checkpoint"
     attained: float = 0.0
     deadline: float | None = None
     restart: float = 60.0
     cooldown: float = 60.0
+    target: int | None = None
     busy: str | None = None
 
     @property
@@ -45,9 +53,14 @@ class ElasticJob:
         return self.size == 0
 
     @property
-    def order(self) -> tuple[int, float, str]:
+    def order(self) -> tuple[float, float, str]:
         """Who comes first in the queue."""
-        return -self.priority, self.submitted, self.uid
+        return -(self.priority + self.gained), self.submitted, self.uid
+
+    @property
+    def heading(self) -> int:
+        """The size it has, or that it gets by a resize under way."""
+        return self.size if self.target is None else self.target
 
     @property
     def share(self) -> float | None:
@@ -84,3 +97,19 @@ class SizeStep:
     def speedup(self) -> float:
         """By what each GPU of the step multiplies the speed."""
         return float((self.job.curve.at(self.to) / self.job.curve.at(self.size)) ** (1 / max(1, self.gpus)))
+
+
+def informed(
+    job: ElasticJob, progress: Progress, now: float, *, profile: Mapping[int, float] | None = None
+) -> ElasticJob:
+    """The job with what its trainer reported; its restart then also costs what would be computed again."""
+    checkpoint = progress.checkpoint
+    saved = None if checkpoint is None else checkpoint.time
+    return dataclasses.replace(
+        job,
+        curve=SpeedCurve(progress.speeds, profile or {}),
+        remaining=progress.remaining,
+        total=progress.total,
+        checkpointed=saved,
+        restart=job.restart + lost_seconds(job.timing, saved, job.ran, now),
+    )

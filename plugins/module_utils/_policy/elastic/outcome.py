@@ -16,8 +16,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import Score
 
 # What happens to a job, or what keeps it as it is.
-SizeReason = t.Literal["starts", "grows", "shrinks", "waits", "at_max", "no_room"] | Guard
+SizeReason = t.Literal["starts", "grows", "shrinks", "waits", "behind", "at_max", "no_room"] | Guard
 IdleReason = t.Literal["no_jobs", "too_few"] | SizeReason
+# When that is: at once, as soon as the training has saved its work, or once others have made room.
+When = t.Literal["now", "at_checkpoint", "after_shrinks"]
 
 # Of several reasons for an idle GPU the first one that some job has is told.
 _TOLD: tuple[SizeReason, ...] = (
@@ -25,6 +27,7 @@ _TOLD: tuple[SizeReason, ...] = (
     "too_many",
     "busy",
     "cooldown",
+    "no_checkpoint",
     "not_measured",
     "not_worth",
     "near_end",
@@ -35,15 +38,17 @@ _TOLD: tuple[SizeReason, ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeDecision:
-    """One job: the size it had (0: it waited), the one it is to have, its score, and why.
+    """One job: the size it had or was on its way to (0: it waited), the one it is to have, its score, and why.
 
-    for_uid is the gang that it shrinks for; wanted is the next size it could not get.
+    when is None where nothing changes. for_uid is the gang that it shrinks for, or that it may not pass in the queue.
+    wanted is the next size it could not get.
     """
 
     uid: str
     before: int
     size: int
     reason: SizeReason
+    when: When | None = None
     score: Score | None = None
     for_uid: str | None = None
     wanted: int | None = None

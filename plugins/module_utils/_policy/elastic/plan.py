@@ -13,27 +13,23 @@ and a start is never capped.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import Capacity
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import (
-    SizeTerms,
-    growth_guard,
-    untouchable,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.growth import Growing
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import (
     SizeDecision,
     SizePlan,
     SizeReason,
+    When,
     idle_gpus,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import POLICIES, PolicyName
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import (
-    MayTake,
-    by_priority,
-    make_room,
-)
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.queue_start import Starting
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import MayTake, by_priority
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.sizes_so_far import SizesSoFar
 
 
 def plan_sizes(
@@ -47,143 +43,70 @@ def plan_sizes(
 ) -> SizePlan:
     """The size of every job, with a reason for each and for each GPU that is left.
 
-    capacity already holds what running jobs have. The order in which jobs are given makes no difference.
+    capacity already holds what running jobs have; of one that is resized, the larger of both sizes. The order in which
+    jobs are given makes no difference.
     """
-    planning = _Planning(sorted(jobs, key=lambda job: job.order), capacity, now, policy, terms or SizeTerms(), may_take)
-    planning.start()
-    planning.grow()
-    while planning.start():
-        planning.grow()
-    return planning.plan()
+    ordered = sorted(jobs, key=lambda job: job.order)
+    sizes = SizesSoFar(ordered, capacity, now, terms or SizeTerms())
+    starting, growing = Starting(sizes, may_take), Growing(sizes, POLICIES[policy])
+    starting.start()
+    growing.grow()
+    # A job that grew may have left nodes on which a gang now fits.
+    while starting.start():
+        growing.grow()
+    return _Telling(sizes, starting, growing, capacity).plan()
 
 
-@dataclasses.dataclass(slots=True)
-class _Planning:
-    """One decision while it is made."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Telling:
+    """What was decided, in words; present is the room as it was before."""
 
-    jobs: list[ElasticJob]
-    capacity: Capacity
-    now: float
-    policy: PolicyName
-    terms: SizeTerms
-    may_take: MayTake
-    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
-    # Whom those who shrink make room for.
-    askers: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.sizes = {job.uid: job.size for job in self.jobs}
-
-    def start(self) -> bool:
-        """Give gangs that wait their minimum, in the order of the queue; whether any of them starts.
-
-        A start can make room on nodes, since jobs that shrink for it may leave some.
-        """
-        waiting = [job for job in self.jobs if not self.sizes[job.uid]]
-        started = [self._start(job) for job in waiting]
-        if any(started):
-            self.start()
-        return any(started)
-
-    def _start(self, job: ElasticJob) -> bool:
-        """One gang, as it is or after others have shrunk for it."""
-        room = self.capacity.resized(job, job.range.min)
-        shrunk: Mapping[str, int] = {}
-        if room is None:
-            victims = [other for other in self._untouched() if self.may_take(job, other)]
-            made = make_room(self.capacity, job, victims, self.now, self.terms)
-            if made is None or len(made[1]) > self._resizes_left():
-                return False
-            room, shrunk = made
-        self.capacity = room
-        self.sizes |= {job.uid: job.range.min, **shrunk}
-        self.askers |= dict.fromkeys(shrunk, job.uid)
-        return True
-
-    def grow(self) -> None:
-        """Give what is free away, one step after the other; those first that need not leave their nodes."""
-        policy = POLICIES[self.policy]
-        refused: set[tuple[str, int]] = set()
-        while steps := [step for step in self._steps() if (step.job.uid, step.to) not in refused]:
-            near = [step for step in steps if self.capacity.stays(step.job, step.to)]
-            step = policy.first(near or steps, self.now)
-            room = self.capacity.resized(step.job, step.to)
-            if room is None:
-                refused.add((step.job.uid, step.to))
-                continue
-            self.capacity = room
-            self.sizes[step.job.uid] = step.to
-            if not near:
-                # It left its nodes, where others may have room now.
-                refused.clear()
+    sizes: SizesSoFar
+    starting: Starting
+    growing: Growing
+    present: Capacity
 
     def plan(self) -> SizePlan:
         """The decisions by uid."""
-        decisions = {job.uid: self._decision(job) for job in sorted(self.jobs, key=lambda job: job.uid)}
-        return SizePlan(decisions, idle_gpus(self.capacity, list(decisions.values())), self.capacity)
+        jobs, times = self.sizes.jobs, self._times()
+        decisions = {job.uid: self._decision(job, times) for job in sorted(jobs, key=lambda job: job.uid)}
+        room = self.sizes.capacity
+        return SizePlan(decisions, idle_gpus(room, list(decisions.values())), room)
 
-    def _untouched(self) -> Iterator[ElasticJob]:
-        """Running jobs that have the size they had."""
-        return (job for job in self.jobs if not job.waits and self.sizes[job.uid] == job.size)
+    def _times(self) -> dict[str, When]:
+        """When each change is carried out: room that others have yet to make cannot be used before."""
+        present, times = self.present, dict[str, When]()
+        promised = any(self.sizes.of[job.uid] < job.size for job in self.sizes.jobs)
+        for job in _starts_first(self.sizes.jobs):
+            size = self.sizes.of[job.uid]
+            if size == job.heading:
+                continue
+            room = present.resized(job, size) if promised and size > job.heading else present
+            if room is None:
+                times[job.uid] = "after_shrinks"
+            else:
+                times[job.uid] = "at_checkpoint" if job.timing == "at_checkpoint" and not job.waits else "now"
+                present = room
+        return times
 
-    def _resizes_left(self) -> float:
-        """How many more running jobs may be resized."""
-        most = self.terms.most_resizes
-        resized = sum(not job.waits and self.sizes[job.uid] != job.size for job in self.jobs)
-        return float("inf") if most is None else most - resized
-
-    def _steps(self) -> Iterator[SizeStep]:
-        """The next step of each job that may take one."""
-        for job in self.jobs:
-            step = self._next(job)
-            if isinstance(step, SizeStep):
-                yield step
-
-    def _next(self, job: ElasticJob) -> SizeStep | SizeReason:
-        """The next larger size of a job, or why it gets none."""
-        size = self.sizes[job.uid]
-        larger = job.range.larger(size) if size else None
-        if larger is None:
-            return "at_max" if size else "waits"
-        if job.waits:
-            step = SizeStep(job, size, larger)
-            return step if job.curve.at(larger) > job.curve.at(size) else "no_gain"
-        return self._growth(job, size)
-
-    def _growth(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
-        """The smallest growth of a running job that is worth it; what it had counts, not what it was given just now."""
-        if size < job.size:
-            return "shrinks"
-        kept = untouchable(job, self.now, self.terms)
-        if kept is not None:
-            return kept
-        if any(not self.sizes[other.uid] for other in self.jobs):
-            return "queued_work"
-        if size == job.size and self._resizes_left() < 1:
-            return "too_many"
-        return self._worthy(job, size)
-
-    def _worthy(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
-        """The first larger size that no guard forbids; else what the next one is forbidden by."""
-        reason: SizeReason | None = None
-        for to in job.range.sizes:
-            if to > size:
-                guard = growth_guard(SizeStep(job, job.size, to), self.terms)
-                if guard is None and job.curve.at(to) > job.curve.at(size):
-                    return SizeStep(job, size, to)
-                reason = reason or guard or "no_gain"
-        return reason or "at_max"
-
-    def _decision(self, job: ElasticJob) -> SizeDecision:
+    def _decision(self, job: ElasticJob, times: dict[str, When]) -> SizeDecision:
         """What became of one job."""
-        size = self.sizes[job.uid]
+        size = self.sizes.of[job.uid]
         larger = job.range.larger(size) if size else job.range.min
-        score = POLICIES[self.policy].score(SizeStep(job, size, larger), self.now) if size and larger else None
-        return SizeDecision(job.uid, job.size, size, self._reason(job, size), score, self.askers.get(job.uid), larger)
+        score = self.growing.policy.score(SizeStep(job, size, larger), self.sizes.now) if size and larger else None
+        related = self.starting.askers.get(job.uid) or self.starting.passed_by(job)
+        reason = self._reason(job, size)
+        return SizeDecision(job.uid, job.heading, size, reason, times.get(job.uid), score, related, larger)
 
     def _reason(self, job: ElasticJob, size: int) -> SizeReason:
         """In one word."""
-        if size != job.size:
+        if size != job.heading:
             return "starts" if job.waits else "grows" if size > job.size else "shrinks"
-        following = self._next(job)
+        if not size:
+            return "waits" if self.starting.passed_by(job) is None else "behind"
+        following = self.growing.following(job)
         return "no_room" if isinstance(following, SizeStep) else following
+
+
+def _starts_first(jobs: Sequence[ElasticJob]) -> list[ElasticJob]:
+    return sorted(jobs, key=lambda job: not job.waits)

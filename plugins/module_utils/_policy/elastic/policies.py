@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 
@@ -65,10 +66,11 @@ def _attained_service(step: SizeStep, _now: float) -> Score:
 
 
 def _deadline(step: SizeStep, now: float) -> Score:
-    """Who would be late as it is, the most urgent first; then by gain."""
+    """Who would be late as it is but not at its largest size, the most urgent first; then by gain."""
     job = step.job
-    late = job.deadline is not None and now + job.left(step.size) > job.deadline
-    return (1.0, -job.deadline) if late and job.deadline is not None else (0.0, *_marginal_gain(step, now))
+    if job.deadline is not None and now + job.left(job.range.max) <= job.deadline < now + job.left(step.size):
+        return 1.0, -job.deadline
+    return 0.0, *_marginal_gain(step, now)
 
 
 def _efficiency(step: SizeStep, _now: float) -> Score:
@@ -82,36 +84,49 @@ def _gained(step: SizeStep, base: int) -> float:
     return (curve.at(step.to) - curve.at(step.size)) / curve.at(base) / max(1, step.gpus)
 
 
-def _first(steps: Sequence[SizeStep], now: float, score: Scored) -> SizeStep:
+@dataclasses.dataclass(frozen=True, slots=True)
+class RankedStep:
+    """A step with all that it is compared by, so that this is worked out once.
+
+    key is smallest for whoever is first. left is how long the job lasts without the step. gains are what the step adds
+    to the speed for each GPU, as a part of the speed before it and after it.
+    """
+
+    step: SizeStep
+    key: tuple[t.Any, ...]
+    left: float
+    gains: tuple[float, float]
+
+
+def _first(steps: Sequence[RankedStep]) -> RankedStep:
     """The step of the best score; then the one that speeds up most, and whoever came first."""
-    return min(steps, key=lambda step: (tuple(-part for part in score(step, now)), -step.speedup, step.job.order))
+    return min(steps, key=operator.attrgetter("key"))
 
 
-def _afs(steps: Sequence[SizeStep], _now: float, _score: Scored) -> SizeStep:
+def _afs(steps: Sequence[RankedStep]) -> RankedStep:
     """Of two jobs the shorter one, unless the longer one makes more of it (AFS-L, NSDI'21).
 
     The relation is not transitive, so the jobs are compared in one fixed order, from the shortest on.
     """
-    ordered = sorted(steps, key=lambda step: (step.job.left(step.size), step.job.order))
-    return functools.reduce(_rather, ordered)
+    return functools.reduce(_rather, sorted(steps, key=lambda item: (item.left, item.step.job.order)))
 
 
-def _rather(short: SizeStep, long: SizeStep) -> SizeStep:
+def _rather(short: RankedStep, long: RankedStep) -> RankedStep:
     """Which one of two; none of two that last as long, or of which nobody knows, has an advantage."""
-    same = short.job.left(short.size) == long.job.left(long.size)
-    return long if _gained(long, long.size if same else long.to) > _gained(short, short.size) else short
+    return long if long.gains[long.left != short.left] > short.gains[0] else short
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizePolicy:
-    """How steps are scored, and which one of several is taken."""
+    """How steps are scored, and which one of several is taken; the order in which they are given is irrelevant."""
 
     score: Scored
-    choose: Callable[[Sequence[SizeStep], float, Scored], SizeStep] = _first
+    choose: Callable[[Sequence[RankedStep]], RankedStep] = _first
 
-    def first(self, steps: Sequence[SizeStep], now: float) -> SizeStep:
-        """The step to take; the order in which they are given makes no difference."""
-        return self.choose(steps, now, self.score)
+    def rank(self, step: SizeStep, now: float) -> RankedStep:
+        """A step ready to be compared."""
+        key = (*(-part for part in self.score(step, now)), -step.speedup, step.job.order)
+        return RankedStep(step, key, step.job.left(step.size), (_gained(step, step.size), _gained(step, step.to)))
 
 
 POLICIES: Mapping[PolicyName, SizePolicy] = {

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import Capacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import (
@@ -28,37 +28,41 @@ def by_priority(asker: ElasticJob, victim: ElasticJob) -> bool:
     return victim.priority <= asker.priority
 
 
+def may_shrink(job: ElasticJob, now: float, terms: SizeTerms) -> bool:
+    """Whether a running job can give anything away, and no guard forbids it."""
+    if job.size <= job.range.min or untouchable(job, now, terms) is not None:
+        return False
+    return shrink_guard(SizeStep(job, job.size, job.size), terms) is None
+
+
 def make_room(
-    capacity: Capacity, asker: ElasticJob, victims: Iterable[ElasticJob], now: float, terms: SizeTerms
+    capacity: Capacity, asker: ElasticJob, victims: Sequence[ElasticJob]
 ) -> tuple[Capacity, dict[str, int]] | None:
     """The room after the asker was given its minimum, and the new sizes of those who shrink for it.
 
     One victim is better than several: each is a restart. None when all of them together do not help.
     """
-    able = sorted((job for job in victims if untouchable(job, now, terms) is None), key=lambda job: job.order)
-    able = [job for job in able if shrink_guard(SizeStep(job, job.size, job.size), terms) is None]
-    alone = [step for job in able if (step := _alone(capacity, asker, job)) is not None]
+    if not victims or _given(capacity, asker, victims, {job.uid: job.range.min for job in victims}) is None:
+        return None
+    alone = [step for job in victims if (step := _alone(capacity, asker, job)) is not None]
     if alone:
         step = least_harm(alone)
-        return _given(capacity, asker, able, {step.job.uid: step.to})
-    return _together(capacity, asker, able)
+        return _given(capacity, asker, victims, {step.job.uid: step.to})
+    return _together(capacity, asker, victims)
 
 
 def _alone(capacity: Capacity, asker: ElasticJob, victim: ElasticJob) -> SizeStep | None:
     """The smallest shrink of one job by which the asker fits."""
-    size = victim.range.smaller(victim.size)
-    while size is not None:
-        if _given(capacity, asker, [victim], {victim.uid: size}) is not None:
-            return SizeStep(victim, victim.size, size)
-        size = victim.range.smaller(size)
-    return None
+    smaller = [size for size in reversed(victim.range.sizes) if size < victim.size]
+    steps = (SizeStep(victim, victim.size, size) for size in smaller)
+    return next((step for step in steps if _given(capacity, asker, [victim], {victim.uid: step.to}) is not None), None)
 
 
 def _together(
     capacity: Capacity, asker: ElasticJob, victims: Iterable[ElasticJob]
 ) -> tuple[Capacity, dict[str, int]] | None:
     """One after the other to its minimum, whom it harms least first, until the asker fits; then back up as may be."""
-    left = [job for job in victims if job.size > job.range.min]
+    left = list(victims)
     taken: list[ElasticJob] = []
     sizes: dict[str, int] = {}
     given = None

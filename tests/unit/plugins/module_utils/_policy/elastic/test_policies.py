@@ -34,7 +34,12 @@ def step(one: ElasticJob) -> SizeStep:
 
 
 def favored(policy: PolicyName, *jobs: ElasticJob, now: float = 100.0) -> str:
-    return POLICIES[policy].first([step(one) for one in jobs], now).job.uid
+    return chosen(policy, [step(one) for one in jobs], now).job.uid
+
+
+def chosen(policy: PolicyName, steps: list[SizeStep], now: float) -> SizeStep:
+    rule = POLICIES[policy]
+    return rule.choose([rule.rank(one, now) for one in steps]).step
 
 
 def test_all_policies_are_in_the_table():
@@ -57,8 +62,10 @@ def test_all_policies_are_in_the_table():
         ("max_min", {"size": 3}, {}),
         ("max_min", {"submitted": 2.0}, {"submitted": 1.0}),
         ("attained_service", {"attained": 50.0}, {"attained": 40.0}),
-        ("deadline", {"deadline": 1e6}, {"deadline": 300.0, "curve": BAD}),
-        ("deadline", {"deadline": 300.0}, {"deadline": 200.0}),
+        ("deadline", {"deadline": 1e6}, {"deadline": 850.0, "curve": BAD}),
+        ("deadline", {"deadline": 500.0}, {"deadline": 400.0}),
+        # One that cannot be met any more gives no advantage.
+        ("deadline", {"deadline": 300.0, "curve": BAD}, {}),
         ("deadline", {"curve": BAD}, {"deadline": 1e6}),
         # Of two alike the shorter; a longer one only if it makes more of it.
         ("afs", {"remaining": 1500.0}, {}),
@@ -78,9 +85,9 @@ def test_the_order_of_jobs_is_irrelevant(policy):
     for _case in range(30):
         jobs = [dataclasses.replace(item, size=item.range.min) for item in random_jobs(rng, 6)]
         steps = [SizeStep(item, item.size, item.size + 1) for item in jobs]
-        first = POLICIES[policy].first(steps, 1000.0)
+        first = chosen(policy, steps, 1000.0)
         rng.shuffle(steps)
-        assert POLICIES[policy].first(steps, 1000.0) == first
+        assert chosen(policy, steps, 1000.0) == first
 
 
 def test_steps_of_several_gpus_are_judged_by_the_gpu():
