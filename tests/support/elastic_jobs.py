@@ -59,33 +59,46 @@ def known_jobs(rng: random.Random, count: int, gpus: int) -> list[ElasticJob]:
     return jobs
 
 
-def random_jobs(rng: random.Random, count: int, *, now: float = 1000.0) -> list[ElasticJob]:
-    """Jobs of all kinds: waiting and running, measured and not, hurried, cooling down, busy, with steps of sizes."""
+def random_range(rng: random.Random) -> Range:
+    """Sizes with and without gaps, of GPUs per pod or of pods."""
+    low = rng.randint(1, 4)
+    sizes = range(low, low + rng.randint(1, 9), rng.choice((1, 1, 2, 3)))
+    listed = sorted({low, *rng.sample(sizes, rng.randint(1, len(sizes)))})
+    chosen = tuple(listed) if rng.random() < 0.3 else tuple(sizes)
+    return Range(chosen, GPU, "x", rng.choice(("per_pod", "pods")), unit=rng.choice((1, 1, 1, 2)))
+
+
+def random_jobs(rng: random.Random, count: int, *, now: float = 1000.0, under_way: bool = False) -> list[ElasticJob]:
+    """Jobs of all kinds: waiting and running, measured and not, hurried, cooling down, busy, resized just now."""
     jobs: list[ElasticJob] = []
     for number in range(count):
-        low = rng.randint(1, 4)
-        range_ = sizes_from(low, rng.randint(low, 12), rng.choice((1, 1, 2, 3)), unit=rng.choice((1, 1, 1, 2)))
-        real = speeds_of(rng.choice(sorted(MODELS)), 12)
+        range_ = random_range(rng)
+        real = speeds_of(rng.choice(sorted(MODELS)), 16)
         measured = {size: real[size] for size in range_.sizes if rng.random() < 0.4}
-        total = rng.choice((None, rng.uniform(10, 50_000)))
+        total = rng.choice((None, 10 ** rng.uniform(1, 6)))
+        size = rng.choice((0, rng.choice(range_.sizes), range_.max))
         jobs.append(
             ElasticJob(
                 f"j{number}",
                 range_,
-                rng.choice((0, *range_.sizes)),
+                size,
                 SpeedCurve(measured, real if rng.random() < 0.2 else {}),
                 remaining=None if total is None else total * rng.random(),
                 total=total,
                 priority=rng.choice((0, 0, 1)),
-                submitted=rng.uniform(0, now),
-                resized=rng.choice((None, now - rng.uniform(0, 200))),
+                gained=rng.choice((0.0, 0.0, 0.5, 3.0)),
+                submitted=now - rng.choice((100, 10_000)) * rng.random(),
+                resized=rng.choice((None, None, now - rng.uniform(0, 200))),
                 ran=rng.uniform(0, 5000),
-                checkpointed=rng.choice((None, rng.uniform(0, now))),
+                checkpointed=rng.choice((None, now - rng.uniform(0, 900))),
+                missed=rng.choice((None, None, None, now - rng.uniform(0, 900))),
+                timing=rng.choice(("now", "at_checkpoint", "on_sigterm")),
                 attained=rng.uniform(0, 1e5),
                 deadline=rng.choice((None, now + rng.uniform(0, 1e4))),
-                restart=rng.uniform(0, 300),
+                restart=rng.choice((0.0, 1.0, 1.0)) * rng.uniform(0, 300),
                 cooldown=rng.choice((0.0, 60.0)),
-                busy=rng.choice((None, None, None, "resize under way")),
+                target=rng.choice(range_.sizes) if under_way and size and rng.random() < 0.2 else None,
+                busy=rng.choice((None, None, None, None, "not now")),
             )
         )
     return jobs

@@ -23,7 +23,8 @@ class ElasticJob:
     Times are seconds since some common moment. size is 0 while it waits; target is the size that a resize under way
     leads to. remaining and total are steps, None when nobody told. gained is what waiting added to its priority. ran is
     how long it has run. missed is when a resize was given up since no checkpoint came for it. restart is what a resize
-    costs it: to save, stop, start and load, and what would be lost. busy is any other reason not to touch it.
+    costs it: to save, stop, start and load, and what would be lost. busy is any other reason not to touch it. Others
+    have shrunk, or are about to, for a gang that is nominated.
     """
 
     uid: str
@@ -46,6 +47,7 @@ class ElasticJob:
     cooldown: float = 60.0
     target: int | None = None
     busy: str | None = None
+    nominated: bool = False
 
     @property
     def waits(self) -> bool:
