@@ -19,9 +19,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.sizes_
 class Starting:
     """Minimal sizes for gangs that wait, in the order of the queue.
 
-    First those for which room was made, then those that fit as they are, then those for which others shrink. A gang that
-    has lost its patience is tried in both ways before anybody behind it is, and if that is in vain nobody behind it
-    starts.
+    First those for which room was made, then those that fit as they are, then those for which others shrink. One that
+    has lost its patience is tried in both ways before anybody behind it is; if in vain, nobody behind it starts.
     """
 
     def __init__(self, sizes: SizesSoFar, may_take: MayTake) -> None:
@@ -50,8 +49,8 @@ class Starting:
     def _walk(self) -> bool:
         """One walk down the queue."""
         self._blocker = None
-        started = any([self._as_it_is(job) for job in self._sizes.waiting if job.nominated])
-        left = []
+        nominated = [job for job in self._sizes.waiting if job.nominated]
+        started, left = sum(map(self._as_it_is, nominated)) > 0, []
         for job in self._sizes.waiting:
             impatient = self._sizes.now - job.submitted > self._sizes.terms.patience
             if self._as_it_is(job) or (impatient and self._by_shrinks(job)):

@@ -7,29 +7,21 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 import typing as t
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import GpuPool
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import IdleGpus
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan import plan_sizes
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import POLICIES
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.room_capacity import RoomCapacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.tests.support.elastic_jobs import (
-    GPU,
     carried_out,
-    nodes_for,
     on_nodes,
     pool_for,
-    random_jobs,
     sizes_from,
     speeds_of,
 )
-from ansible_collections.muster.kube.tests.support.random_size import examples
 
 NOW = 10_000.0
 VGG = SpeedCurve(speeds_of("vgg16", 8))
@@ -59,7 +51,7 @@ def test_three_jobs_share_ten_gpus_and_both_others_grow_when_one_ends():
 
 
 def test_the_demonstration_of_one_node_with_ten_gpus():
-    """Three jobs of 2 to 4 get 4, 3 and 3; one ends, both others get 4; others take 2; a job of 2 gets them from one."""
+    """Three jobs of 2 to 4 get 4, 3 and 3; one ends, both others get 4; a foreign pod takes 2; a job of 2 comes."""
     jobs = [ElasticJob(name, sizes_from(2, 4), submitted=place) for place, name in enumerate("abc")]
     room = on_nodes({"node": 10})
     first = plan_sizes(jobs, room, now=0.0)

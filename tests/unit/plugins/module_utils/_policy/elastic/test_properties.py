@@ -95,7 +95,8 @@ def test_each_job_is_resized_once_at_a_time_and_guards_are_kept(case, policy):
         if decision.reason == "grows":
             assert decision.size <= job.curve.trusted(job.size)
             assert job.left(job.size) - job.left(decision.size) > 3 * job.restart
-            assert all(plan.capacity.resized(other, other.range.min) is None for other in jobs if not plan.sizes[other.uid])
+            waiting = [other for other in jobs if not plan.sizes[other.uid]]
+            assert all(plan.capacity.resized(other, other.range.min) is None for other in waiting)
         else:
             asker = next(other for other in jobs if other.uid == decision.for_uid)
             assert plan.decisions[asker.uid].reason == "starts"
