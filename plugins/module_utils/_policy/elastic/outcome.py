@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.polici
 SizeReason = t.Literal["starts", "grows", "shrinks", "waits", "behind", "at_max", "no_room"] | Guard
 IdleReason = t.Literal["no_jobs", "too_few"] | SizeReason
 # When that is: at once, as soon as the training has saved its work, or once others have made room.
-When = t.Literal["now", "at_checkpoint", "after_shrinks"]
+When = t.Literal["now", "at_checkpoint", "after_others"]
 
 # Of several reasons for an idle GPU the first one that some job has is told.
 _TOLD: tuple[SizeReason, ...] = (

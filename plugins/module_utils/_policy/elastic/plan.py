@@ -13,7 +13,7 @@ and a start is never capped.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import Capacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.growth import Growing
@@ -74,20 +74,24 @@ class _Telling:
         return SizePlan(decisions, idle_gpus(room, list(decisions.values())), room)
 
     def _times(self) -> dict[str, When]:
-        """When each change is carried out: room that others have yet to make cannot be used before."""
+        """When each change is carried out: room that others have yet to leave cannot be used before.
+
+        Starts come first, then those that grow where they are, then those that leave room by going elsewhere.
+        """
         present, times = self.present, dict[str, When]()
-        promised = any(self.sizes.of[job.uid] < job.size for job in self.sizes.jobs)
-        for job in _starts_first(self.sizes.jobs):
+        changed = [job for job in self.sizes.jobs if self.sizes.of[job.uid] != job.heading]
+        for job in sorted(changed, key=self._turn):
             size = self.sizes.of[job.uid]
-            if size == job.heading:
-                continue
-            room = present.resized(job, size) if promised and size > job.heading else present
+            room = present.resized(job, size) if size > job.heading else present
             if room is None:
-                times[job.uid] = "after_shrinks"
+                times[job.uid] = "after_others"
             else:
                 times[job.uid] = "at_checkpoint" if job.timing == "at_checkpoint" and not job.waits else "now"
                 present = room
         return times
+
+    def _turn(self, job: ElasticJob) -> int:
+        return 0 if job.waits else 1 if self.present.stays(job, self.sizes.of[job.uid]) else 2
 
     def _decision(self, job: ElasticJob, times: dict[str, When]) -> SizeDecision:
         """What became of one job."""
@@ -106,7 +110,3 @@ class _Telling:
             return "waits" if self.starting.passed_by(job) is None else "behind"
         following = self.growing.following(job)
         return "no_room" if isinstance(following, SizeStep) else following
-
-
-def _starts_first(jobs: Sequence[ElasticJob]) -> list[ElasticJob]:
-    return sorted(jobs, key=lambda job: not job.waits)

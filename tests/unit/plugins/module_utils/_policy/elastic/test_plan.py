@@ -69,7 +69,7 @@ def test_the_demonstration_of_one_node_with_ten_gpus():
     assert third.sizes == {"b": 4, "c": 2, "d": 2, "foreign": 2}
     assert [(item.uid, item.reason, item.when) for item in third.changes] == [
         ("c", "shrinks", "at_checkpoint"),
-        ("d", "starts", "after_shrinks"),
+        ("d", "starts", "after_others"),
     ]
     assert third.decisions["c"].for_uid == "d"
 
@@ -79,7 +79,7 @@ def test_while_a_victim_shrinks_nobody_else_has_to_and_the_room_is_kept_for_the_
     found = plan([*begun, job("newer", high=2, submitted=1.0, priority=-1)], 0)
     assert found.sizes == {"a": 2, "b": 4, "new": 2, "newer": 0}
     assert (found.decisions["a"].reason, found.decisions["a"].changes) == ("busy", False)
-    assert (found.decisions["new"].when, found.decisions["newer"].reason) == ("after_shrinks", "waits")
+    assert (found.decisions["new"].when, found.decisions["newer"].reason) == ("after_others", "waits")
 
 
 def test_so_many_are_resized_at_a_time():
