@@ -76,22 +76,24 @@ class _Telling:
     def _times(self) -> dict[str, When]:
         """When each change is carried out: room that others have yet to leave cannot be used before.
 
-        Starts come first, then those that grow where they are, then those that leave room by going elsewhere.
+        Those that leave room by going elsewhere come last, one of them at a time.
         """
         present, times = self.present, dict[str, When]()
         changed = [job for job in self.sizes.jobs if self.sizes.of[job.uid] != job.heading]
-        for job in sorted(changed, key=self._turn):
+        moved = False
+        for moves, job in sorted(((self._moves(job), job) for job in changed), key=lambda pair: pair[0]):
             size = self.sizes.of[job.uid]
             room = present.resized(job, size) if size > job.heading else present
-            if room is None:
+            if room is None or (moves and moved):
                 times[job.uid] = "after_others"
-            else:
-                times[job.uid] = "at_checkpoint" if job.timing == "at_checkpoint" and not job.waits else "now"
-                present = room
+                continue
+            times[job.uid] = "at_checkpoint" if job.timing == "at_checkpoint" and not job.waits else "now"
+            present, moved = room, moves
         return times
 
-    def _turn(self, job: ElasticJob) -> int:
-        return 0 if job.waits else 1 if self.present.stays(job, self.sizes.of[job.uid]) else 2
+    def _moves(self, job: ElasticJob) -> bool:
+        """Whether a running job leaves its nodes."""
+        return not job.waits and not self.present.stays(job, self.sizes.of[job.uid])
 
     def _decision(self, job: ElasticJob, times: dict[str, When]) -> SizeDecision:
         """What became of one job."""

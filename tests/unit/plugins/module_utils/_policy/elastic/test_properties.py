@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import GpuPool
