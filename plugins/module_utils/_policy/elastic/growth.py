@@ -82,7 +82,7 @@ class Growing:
             return "shrinks"
         if self._queued:
             return "queued_work"
-        if sizes.untouched(job) and sizes.resizes_left < 1:
+        if sizes.untouched(job) and job.timing != "at_checkpoint" and sizes.resizes_left < 1:
             return "too_many"
         return self._worthy(job, size)
 

@@ -31,8 +31,8 @@ class SizeTerms:
     """When a resize is worth its cost.
 
     worth is how many times its cost a resize has to save. near_end is the part of the work that is too little to be
-    worth it. most_resizes is how many running jobs may be resized at a time; None for any number. A gang that has
-    waited for longer than patience is not passed by those behind it any more.
+    worth it. most_resizes is how many running jobs may be resized at a time, those that first wait for a checkpoint not
+    counted; None for any number. A gang that has waited for longer than patience is not passed by those behind it.
     """
 
     worth: float = 3.0

@@ -76,12 +76,14 @@ class Starting:
         sizes = self._sizes
         givers = [other for other in self._givers if sizes.untouched(other) and self._may_take(job, other)]
         made = make_room(sizes.capacity, job, givers)
-        if made is None or len(made[1]) > sizes.resizes_left:
+        if made is None:
             return False
         room, shrunk = made
-        for other in givers:
-            if other.uid in shrunk:
-                sizes.set(other, shrunk[other.uid], room)
-                self.askers[other.uid] = job.uid
+        victims = [other for other in givers if other.uid in shrunk]
+        if sum(other.timing != "at_checkpoint" for other in victims) > sizes.resizes_left:
+            return False
+        for other in victims:
+            sizes.set(other, shrunk[other.uid], room)
+            self.askers[other.uid] = job.uid
         sizes.set(job, job.range.min, room)
         return True

@@ -26,6 +26,8 @@ class SizesSoFar:
         self.capacity = capacity
         self.of = {job.uid: job.heading for job in jobs}
         self._resized = {job.uid for job in jobs if job.target is not None}
+        # One that waits for a checkpoint has not begun.
+        self._begun = len(self._resized)
         for job in jobs:
             if job.heading < job.size:
                 self.capacity = self.capacity.resized(job, job.heading) or self.capacity
@@ -35,8 +37,9 @@ class SizesSoFar:
         """Give a job a size."""
         self.of[job.uid] = size
         self.capacity = room
-        if not job.waits:
+        if self.untouched(job):
             self._resized.add(job.uid)
+            self._begun += job.timing != "at_checkpoint"
 
     @property
     def waiting(self) -> list[ElasticJob]:
@@ -45,8 +48,8 @@ class SizesSoFar:
 
     @property
     def resizes_left(self) -> float:
-        """How many more running jobs may be resized."""
-        return math.inf if self.terms.most_resizes is None else self.terms.most_resizes - len(self._resized)
+        """How many more resizes of running jobs may begin now."""
+        return math.inf if self.terms.most_resizes is None else self.terms.most_resizes - self._begun
 
     def untouched(self, job: ElasticJob) -> bool:
         """Whether a job runs and keeps its size so far."""

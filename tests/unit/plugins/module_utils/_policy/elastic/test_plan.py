@@ -83,13 +83,15 @@ def test_while_a_victim_shrinks_nobody_else_has_to_and_the_room_is_kept_for_the_
 
 
 def test_so_many_are_resized_at_a_time():
-    jobs = [job(name, 2) for name in "abcdef"]
+    jobs = [job(name, 2, timing="on_sigterm") for name in "abcdef"]
     found = plan(jobs, 12)
     assert sorted(found.sizes.values()) == [2, 2, 4, 4, 4, 4]
     assert sorted({item.reason for item in found.decisions.values()}) == ["grows", "too_many"]
     under_way = [job("x", 2, target=3), job("y", 4, target=3), *jobs]
     assert sorted(plan(under_way, 12).sizes.values()) == [2, 2, 2, 2, 3, 3, 4, 4]
     assert set(plan(jobs, 12, terms=SizeTerms(most_resizes=None)).sizes.values()) == {4}
+    # What waits for a checkpoint has not begun.
+    assert set(plan([job(name, 2) for name in "abcdef"], 12).sizes.values()) == {4}
 
 
 def test_a_gang_that_waited_long_is_passed_by_nobody():
@@ -155,7 +157,7 @@ def test_a_gang_behind_one_that_does_not_fit_starts():
         ({"remaining": 300.0, "total": 400.0}, {}, "not_worth"),
         ({"curve": SpeedCurve({1: 1.0})}, {}, "not_measured"),
         ({"curve": SpeedCurve({2: 2.0, 3: 1.0, 4: 1.0})}, {}, "no_gain"),
-        ({}, {"terms": SizeTerms(most_resizes=0)}, "too_many"),
+        ({"timing": "now"}, {"terms": SizeTerms(most_resizes=0)}, "too_many"),
         ({"high": 2}, {}, "at_max"),
     ],
 )
@@ -173,7 +175,8 @@ def test_some_jobs_shrink_for_nobody(fields):
     assert plan([job("a", 4, **fields), job("new", high=2)], 0).sizes == {"a": 4, "new": 0}
     assert plan([job("a", 4), job("new", high=2)], 0).sizes == {"a": 2, "new": 2}
     assert plan([job("a", 4), job("new", high=2)], 0, may_take=lambda _asker, _victim: False).sizes["new"] == 0
-    assert plan([job("a", 4), job("new", high=2)], 0, terms=SizeTerms(most_resizes=0)).sizes["new"] == 0
+    at_once = job("a", 4, timing="now")
+    assert plan([at_once, job("new", high=2)], 0, terms=SizeTerms(most_resizes=0)).sizes["new"] == 0
 
 
 def test_a_step_that_is_not_worth_it_is_skipped_for_one_that_is():
