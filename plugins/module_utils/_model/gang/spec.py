@@ -82,7 +82,8 @@ class GangSpec(GangRequest):
     pods: true. A condition is given by type and status, or by a part of the type (contains) with status True; letter
     case does not matter. One entry of an item is enough, and every item that has entries must be done. None is what
     the kinds themselves call done; without any entry the gang never completes. unknown holds keys of a later version of
-    the collection, to be written back as they are.
+    the collection, to be written back as they are. elastic is the range of an elastic gang, and allotment the size that
+    its objects are planned with, the least one where none is given; it is no part of what the user asked for.
     """
 
     queue: str | None = None
@@ -98,10 +99,34 @@ class GangSpec(GangRequest):
     ttl: float | None = None
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     unknown: Data = dataclasses.field(default_factory=dict)
+    elastic: Range | None = None
+    allotment: int | None = dataclasses.field(default=None, compare=False)
+
+    @functools.cached_property
+    def planned(self) -> tuple[Data, ...]:
+        """The objects as a start creates them: those of an elastic gang with the size that it is given."""
+        if self.elastic is None:
+            return self.objects
+        return allotted(self.objects, self.elastic, self.allotment or self.elastic.least)
+
+    @functools.cached_property
+    def _sizes(self) -> dict[int | None, GangSpec]:
+        """The specification with each size that was asked for; equal sizes share all that follows from them."""
+        return {self.allotment: self}
+
+    def with_allotment(self, size: int | None) -> GangSpec:
+        """The same specification planned with this size; itself where it is not elastic."""
+        if self.elastic is None or size == self.allotment:
+            return self
+        if size not in self._sizes:
+            other = dataclasses.replace(self, allotment=size)
+            other.__dict__["_sizes"] = self._sizes
+            self._sizes[size] = other
+        return self._sizes[size]
 
     @functools.cached_property
     def _digest(self) -> str:
-        started = {"objects": self.objects, "podsets": self.podsets}
+        started = {"objects": self.planned, "podsets": self.podsets}
         return hashlib.sha256(canonical_json(started).encode()).hexdigest()
 
 
