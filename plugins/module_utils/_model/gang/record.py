@@ -74,8 +74,8 @@ class Record:
         object.__setattr__(self, "attempt", self.state.attempt if self.state is not None else 1)
         object.__setattr__(self, "phase", "unknown" if self.newer is not None else phase)
         if self.spec is not None and self.spec.elastic is not None:
-            waits = self.state is None or phase in WAITING_PHASES
-            size = self.chosen if waits else self.state.allotment
+            state = self.state
+            size = self.chosen if state is None or phase in WAITING_PHASES else state.allotment
             object.__setattr__(self, "spec", self.spec.with_allotment(size))
 
     @property
