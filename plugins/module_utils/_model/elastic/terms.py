@@ -51,11 +51,18 @@ class ElasticTerms:
         own = {key: getattr(self, key) for key in TERM_KEYS if key != "range"}
         return without_none({"range": None if self.declared is None else self.declared.as_data(), **own})
 
+    def as_result(self) -> Data:
+        """The terms as results tell them, with what follows from the objects."""
+        found = self.range
+        told = {"sizes": list(found.sizes), "resource": found.resource, "podset": found.podset, "axis": found.axis}
+        return {**told, "size": self.size}
+
 
 def read_terms(fields: Fields, objects: Sequence[Object], namespace: str, *, stored: bool = False) -> ElasticTerms:
-    """The terms of plain values and a gang's objects; BadInput tells what is wrong with them."""
-    if not stored:
-        fields.only(TERM_KEYS)
+    """The terms of plain values and a gang's objects; BadInput tells what is wrong with them.
+
+    The caller has looked for keys that are unknown.
+    """
     given = fields.get("range")
     declared = None if given is None else read_range(given, stored=stored)
     found = range_of(objects, declared, namespace=namespace)

@@ -15,7 +15,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import allotted
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import ElasticTerms, read_terms
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import TERM_KEYS, ElasticTerms, read_terms
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -57,7 +57,11 @@ _SPEC_KEYS = (
     "labels",
     "elastic",
 )
-_NESTED_KEYS = {"requeue": ("time", "growth", "max_time", "limit", "pause"), "exit_codes": ("terminal", "retryable")}
+_NESTED_KEYS = {
+    "requeue": ("time", "growth", "max_time", "limit", "pause"),
+    "exit_codes": ("terminal", "retryable"),
+    "elastic": TERM_KEYS,
+}
 _COMPLETION_KEYS = ("item", "type", "status", "contains", "jmespath", "pods")
 _STATUSES = ("True", "False", "Unknown")
 
@@ -227,7 +231,7 @@ def spec_data(spec: GangSpec) -> Data:
         },
         "ttl": spec.ttl,
         "labels": dict(spec.labels),
-        **({} if spec.elastic is None else {"elastic": spec.elastic.as_data()}),
+        **({} if spec.elastic is None else {"elastic": {**spec.unknown.get("elastic", {}), **spec.elastic.as_data()}}),
     }
 
 

@@ -42,7 +42,9 @@ def best_sizes(requests: Iterable[SizeRequest], room: Room, now: float) -> dict[
         jobs = [job for request in waiting if (job := _job(request, resource, now)) is not None]
         free = sum(max(0, amounts.get(resource, 0)) for amounts in room.free)
         planned = plan_sizes(jobs, GpuPool(free), now=now).sizes
-        mine = (request for request in waiting if request.terms is not None and request.terms.range.resource == resource)
+        mine = (
+            request for request in waiting if request.terms is not None and request.terms.range.resource == resource
+        )
         sizes.update((request.item.uid, planned[request.item.uid]) for request in mine)
     return sizes
 
