@@ -31,8 +31,15 @@ TEAM = "team"
 SETTLE_SECONDS = 65.0
 
 
+def waiting_job(number: int) -> dict:
+    """A Job with arguments of its own, of pods that no node is large enough for."""
+    job = fit.build_job(f"wait-{number}", 4, {"cpu": "64", "memory": "128Gi"})
+    job["spec"]["template"]["spec"]["containers"][0]["args"] = [str(number)]
+    return job
+
+
 def queue_gangs(client, count: int) -> None:
-    """Gangs of one Job each, with arguments of their own; no node is large enough."""
+    """Gangs of one Job each."""
     from ansible_collections.muster.kube.plugins.module_utils._kube.client import parallel
     from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
     from ansible_collections.muster.kube.tests.support.gang_cases import gang_record
@@ -40,9 +47,8 @@ def queue_gangs(client, count: int) -> None:
     create(client, "/api/v1/namespaces", {"metadata": {"name": TEAM}})
 
     def queue(number: int) -> None:
-        job = fit.build_job(f"wait-{number}", 4, {"cpu": "64", "memory": "128Gi"})
-        job["spec"]["template"]["spec"]["containers"][0]["args"] = [str(number)]
-        create(client, f"/api/v1/namespaces/{TEAM}/configmaps", gang_record(f"wait-{number}", TEAM, [job]))
+        record = gang_record(f"wait-{number}", TEAM, [waiting_job(number)])
+        create(client, f"/api/v1/namespaces/{TEAM}/configmaps", record)
 
     parallel([lambda number=number: queue(number) for number in range(count)], fit.WIDTH)
 

@@ -527,7 +527,8 @@ gangs:
           object: {}
           error: null
     not_checked:
-      description: What a dry run cannot tell.
+      description: >-
+        What a dry run cannot tell, and from when on the use of quota is unknown where this account cannot see it.
       returned: in check mode, for gangs that would wait
       type: list
       elements: str

@@ -297,14 +297,29 @@ def try_enough(cluster, trial):
 
 
 def all_used(cluster, trials):
-    """What the server says is used now, against what we said would be."""
-    path = resource_path("v1", "resourcequotas")
-    found = list_objects(cluster.client, path, keep=lambda raw: raw).items
-    quotas = {(item["metadata"]["namespace"], item["metadata"]["name"]): item["status"]["used"] for item in found}
-    for trial in trials:
-        for (quota, resource), amount in trial.used.items():
-            used = parse_quantity(quotas[(trial.space.name, quota)][resource])
-            assert used == amount, f"{trial.space.name} {quota} {resource}"
+    """What the server says is used in the end, against what we said would be.
+
+    Right after a new limit the quota controller may write a count from before the last object, which it learns of
+    later, and it counts again only when a limit changes: so it is given another one.
+    """
+    expected = {
+        (trial.space.name, quota, resource): amount
+        for trial in trials
+        for (quota, resource), amount in trial.used.items()
+    }
+    if wrong := differences(cluster, expected):
+        for namespace, quota in {key[:2] for key in wrong}:
+            path = resource_path("v1", "resourcequotas", namespace, quota)
+            patch(cluster.client, path, {"spec": {"hard": {"count/leases.coordination.k8s.io": "100"}}})
+        wait_until(f"quotas to count {wrong}", lambda: not differences(cluster, expected), seconds=60.0)
+
+
+def differences(cluster, expected):
+    """Where quotas do not count what was expected."""
+    found = list_objects(cluster.client, resource_path("v1", "resourcequotas"), keep=lambda raw: raw).items
+    used = {(item["metadata"]["namespace"], item["metadata"]["name"]): item["status"]["used"] for item in found}
+    counted = {key: parse_quantity(used[key[:2]][key[2]]) for key in expected}
+    return {key: (counted[key], amount) for key, amount in expected.items() if counted[key] != amount}
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from unittest import mock
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.cycle import run_cycle
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.change_signal import record_essence
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import MirroredSource
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle, Journal, Session
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import save_due
@@ -177,6 +178,10 @@ class MemoryDispatcher:
         self.mirrored = mirrored
         self.pace = WatchPace()
         self.mirrors: Mirrors | None = None
+        # What makes mirrors, beside the cluster, the client and the pace.
+        self.mirror_settings: dict[str, t.Any] = {}
+        # Called when its mirrors show something new.
+        self.ring: t.Callable[[], None] = lambda: None
         self.name = name
         usual: dict[str, t.Any] = {"lease": LEASE, "bind_timeout": 6.0, "start_timeout": 20.0}
         listed = None if namespaces is None else tuple(namespaces)
@@ -259,7 +264,7 @@ class MemoryDispatcher:
     def _make_session(self, client: KubeClient, ledger: DispatchLease) -> Session:
         """What the run of a dispatcher makes when it has got the Lease."""
         if self.mirrored:
-            self.mirrors = memory_mirrors(self.cluster, client, lambda: None, self.pace)
+            self.mirrors = memory_mirrors(self.cluster, client, self.ring, self.pace, **self.mirror_settings)
         session = Session(
             client,
             ledger,
@@ -269,6 +274,7 @@ class MemoryDispatcher:
             workers=InlineWorkers(),
             defers=self.defers,
             source=None if self.mirrors is None else MirroredSource(client, self.mirrors),
+            essence=record_essence(self.terms, ledger.identity),
         )
         session.journal = StrictJournal()
         session.clock = ServerClock(client, wall=lambda: BEGINNING.timestamp() + self.cluster.clock.now)

@@ -68,10 +68,16 @@ class MemoryMirror(Mirror[t.Any]):
 
 
 def memory_mirrors(
-    cluster: MemoryCluster, client: KubeClient, ring: t.Callable[[], None], pace: WatchPace | None = None
+    cluster: MemoryCluster,
+    client: KubeClient,
+    ring: t.Callable[[], None],
+    pace: WatchPace | None = None,
+    *,
+    kind: type[MemoryMirror] = MemoryMirror,
+    **more: t.Any,
 ) -> Mirrors:
-    """Mirrors of this cluster."""
+    """Mirrors of this cluster, of another kind if need be, which may want to know more."""
     mirrors = Mirrors(client, ring)
-    settings = {"cluster": cluster, "pace": pace or WatchPace()}
-    mirrors.mirror_type = type("PacedMirror", (MemoryMirror,), settings)
+    settings = {"cluster": cluster, "pace": pace or WatchPace(), **more}
+    mirrors.mirror_type = type("PacedMirror", (kind,), settings)
     return mirrors

@@ -19,7 +19,7 @@ from ansible_collections.muster.kube.tests.support.memory_cluster import ADMIN, 
 
 Wait = t.Callable[[float], None]
 Answer = tuple[int, t.Mapping[str, str], bytes]
-Trouble = t.Literal["refuse", "lose", "cut", "delay", "kill_before", "kill_after", "call", "date"]
+Trouble = t.Literal["refuse", "lose", "cut", "delay", "kill_before", "kill_after", "kill_late", "call", "date"]
 WRITES = "POST|PUT|PATCH|DELETE"
 
 
@@ -33,8 +33,8 @@ class Fault:
 
     refuse: an answer of this status, nothing is carried out. lose: it never arrives. cut: carried out, the answer is
     lost. delay: it arrives so many seconds later, even if nobody waits for the answer any more. kill_before,
-    kill_after: the process that sent it ends. call: something else happens first. date: the answer tells a time that is
-    wrong by so many seconds.
+    kill_after: the process that sent it ends. kill_late: so it does, and the request arrives so many seconds later.
+    call: something else happens first. date: the answer tells a time that is wrong by so many seconds.
     """
 
     trouble: Trouble
@@ -111,6 +111,9 @@ class Line:
             body = {"kind": "Status", "code": fault.status, "reason": fault.reason, "message": fault.message}
             return fault.status, headers, json.dumps(body).encode()
         if fault.trouble == "kill_before":
+            raise Killed
+        if fault.trouble == "kill_late":
+            self.cluster.clock.after(fault.seconds, lambda: t.cast(None, arrive()))
             raise Killed
         if fault.trouble == "lose":
             raise TransportFault("cut by the test before it arrived", True)

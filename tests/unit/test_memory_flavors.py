@@ -17,7 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer impor
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource, read_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.info import answer_quota
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.options import QuotaInfoOptions, QuotaQuestion
-from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion, one_queue
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
@@ -204,7 +204,7 @@ def test_check_mode_fit_info_and_quota_info_say_what_then_happens(stage: MemoryS
     assert decision.verdict["layers"][0]["trees"][0]["flavors"] == {"g": "small"}
     client = stage.admin()
     terms = {"cumulative": True, "advice": True}
-    complete = QuotaCompletion(client, LEASE, queue="x", **terms)
+    complete = QuotaCompletion(client, LEASE, naming=one_queue("x"), **terms)
     asked = [read_gang(GangSource(name, "a", job(name, 2)), 0) for name in ("g", "h", "i")]
     told = answer_fit(client, asked, **terms, complete=complete).as_result()["verdicts"]
     assert [(item["answer"], item["layers"][0]["trees"][0]["flavors"]) for item in told] == [

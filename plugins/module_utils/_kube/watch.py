@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import typing as t
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     error_from_status,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode_text, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object
 
 T = t.TypeVar("T")
@@ -157,7 +156,7 @@ class Watch:
     def _read(self, line: bytes) -> Event | None:
         """One line of the stream; bookmarks and cut lines bring no event, an error event is raised."""
         try:
-            event = json.loads(line)
+            event = decode_text(self.path, line)
         except ValueError:
             # The last line before a lost connection may be half a line; the change comes again.
             return None

@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._face.lease import lea
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit, rough_gangs
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import FitOptions, read_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
-from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion, one_queue
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 
 
@@ -42,9 +42,10 @@ def _work(options: FitOptions, call: Call) -> Result:
     requests = [read_gang(source, index, runtimes) for index, source in enumerate(options.gangs)]
     rough_gangs(requests)
     client, cumulative, advice = connection(), options.cumulative, options.advice
-    complete = QuotaCompletion(client, options.lease, queue=options.queue, cumulative=cumulative, advice=advice)
+    naming = one_queue(options.queue)
+    complete = QuotaCompletion(client, options.lease, naming=naming, cumulative=cumulative, advice=advice)
     answer = answer_fit(client, requests, cumulative=cumulative, advice=advice, complete=complete)
-    return {**answer.as_result(), **complete.as_result()}
+    return {**answer.as_result(), "quota_as_of": complete.as_of}
 
 
 _GANGS, _RULES = one_or_many_gangs({}, ("definition", "src", "podsets"))

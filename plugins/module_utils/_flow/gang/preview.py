@@ -26,6 +26,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit impo
     outcome_of,
     refusal,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.view import Naming
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
@@ -34,13 +36,16 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     WRAPPER_API,
     WRAPPER_KIND,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import WAITING_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, queued_gang
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import named_queue
 
 # Stands for the uid that a record gets when it is created.
 _NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -61,10 +66,10 @@ def preview(
     missing = _missing_namespaces(client, outcomes)
     outcomes = [_without_namespace(outcome) if outcome.namespace in missing else outcome for outcome in outcomes]
     waiting = [outcome for outcome in outcomes if _would_wait(outcome) and outcome.namespace not in missing]
-    verdicts = _verdicts(client, waiting)
+    verdicts, notes = _verdicts(client, options, waiting)
     places = _places(client, waiting)
     return [
-        _completed(client, outcome, verdicts.get(_key(outcome)), places.get(_key(outcome)))
+        _completed(client, outcome, verdicts.get(_key(outcome)), places.get(_key(outcome)), notes)
         if outcome in waiting
         else outcome
         for outcome in outcomes
@@ -117,13 +122,31 @@ def _key(outcome: GangOutcome) -> str:
     return f"{outcome.namespace}/{outcome.name}"
 
 
-def _verdicts(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, Data]:
-    """The answers of fit_info, one gang after the other; a gang without pods needs none."""
-    asked = {_key(item): item.after for item in waiting if item.after is not None and _has_pods(item.after)}
+def _verdicts(
+    client: KubeClient, options: GangOptions, waiting: t.Sequence[GangOutcome]
+) -> tuple[dict[str, Data], tuple[str, ...]]:
+    """The answers of fit_info, one gang after the other, and what was not counted; gangs without pods need none."""
+    asked = {_key(item): item for item in waiting if item.after is not None and _has_pods(item.after)}
     if not asked:
-        return {}
-    answer = answer_fit(client, list(asked.values()), cumulative=True, advice=True)
-    return {key: verdict.as_dict() for key, verdict in zip(asked, answer.verdicts, strict=True)}
+        return {}, ()
+
+    def naming(gang: Gang) -> Naming:
+        outcome = asked[f"{gang.namespace}/{gang.name}"]
+        return lambda tree: _queue_named_by(tree, outcome)
+
+    complete = QuotaCompletion(client, options.lease, naming=naming, cumulative=True, advice=True)
+    specs = [item.after for item in asked.values() if item.after is not None]
+    answer = answer_fit(client, specs, cumulative=True, advice=True, complete=complete)
+    verdicts = {key: verdict.as_dict() for key, verdict in zip(asked, answer.verdicts, strict=True)}
+    notes = () if complete.as_of is None else (f"what is used of quota after {complete.as_of}",)
+    return verdicts, notes
+
+
+def _queue_named_by(tree: QuotaTree, outcome: GangOutcome) -> str | None:
+    """The queue of a tree that the record would name after a real run."""
+    spec = outcome.after
+    labels = {**(outcome.record.labels if outcome.record else {}), **(spec.labels if spec else {})}
+    return named_queue(tree, labels, spec.queue if spec else None)
 
 
 def _has_pods(spec: GangSpec) -> bool:
@@ -163,7 +186,11 @@ def _as_queued(outcome: GangOutcome, uid: str, now: float) -> QueuedGang | None:
 
 
 def _completed(
-    client: KubeClient, outcome: GangOutcome, verdict: Data | None, place: tuple[int, str] | None
+    client: KubeClient,
+    outcome: GangOutcome,
+    verdict: Data | None,
+    place: tuple[int, str] | None,
+    notes: tuple[str, ...],
 ) -> GangOutcome:
     """An outcome with everything a preview adds."""
     spec = outcome.after
@@ -181,7 +208,7 @@ def _completed(
         "position": place[0] if place else None,
         "position_scope": place[1] if place else None,
         "would_create": [_entry(item, tried) for item, tried in zip(plan, tries, strict=True)],
-        "not_checked": [tried.not_checked for tried in tries if tried.not_checked],
+        "not_checked": [*notes, *(tried.not_checked for tried in tries if tried.not_checked)],
         "phase": "queued",
         "attempt": attempt,
     }

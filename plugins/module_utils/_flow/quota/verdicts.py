@@ -22,7 +22,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, quota_lines
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import demand_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import Settled, Way, settle
@@ -38,12 +37,18 @@ class QuotaCompletion:
     """Adds the layer quota to verdicts."""
 
     def __init__(
-        self, client: KubeClient, lease: LeaseOptions, *, queue: str | None, cumulative: bool, advice: bool
+        self,
+        client: KubeClient,
+        lease: LeaseOptions,
+        *,
+        naming: t.Callable[[Gang], Naming],
+        cumulative: bool,
+        advice: bool,
     ) -> None:
-        """All gangs name this queue, if any; cumulative gangs take what they fit into from those after them."""
+        """Naming tells which queue a gang names; cumulative gangs take what they fit into from those after them."""
         self._client = client
         self._lease = lease
-        self._queue = queue
+        self._naming = naming
         self._cumulative = cumulative
         self._advice = advice
         self._view = NO_VIEW
@@ -58,7 +63,7 @@ class QuotaCompletion:
     def confine(self, gang: Gang, reachable: Collection[str], room: Room, taken: QuotaUse) -> Gang:
         """The gang confined to the nodes of the flavors that a dispatcher would give it."""
         self._view = with_labels(self._client, self._view, gang.namespace)
-        ways = self._view.ways(self._naming, gang, reachable, partial(has_nodes, room))
+        ways = self._view.ways(self._naming(gang), gang, reachable, partial(has_nodes, room))
         self._settled = None
         if ways is None:
             return gang
@@ -78,7 +83,7 @@ class QuotaCompletion:
             if settled.unreached:
                 verdict = verdict.held_back("flavor_unreachable", settled.unreached)
         else:
-            layer, advice = view.layer(self._naming, gang.namespace, gang.podsets)
+            layer, advice = view.layer(self._naming(gang), gang.namespace, gang.podsets)
         if layer is None:
             return verdict
         told = verdict.with_quota(layer)
@@ -92,12 +97,15 @@ class QuotaCompletion:
                     found.usage.charge(standing.leaf, standing.amounts)
         return told
 
-    def _naming(self, tree: QuotaTree) -> str | None:
-        return naming_of(tree, self._queue)
+    @property
+    def as_of(self) -> str | None:
+        """Of which moment published amounts are; None where all was counted now."""
+        return self._view.as_of
 
-    def as_result(self) -> dict[str, t.Any]:
-        """The key of a result that tells of which moment published amounts are; none where all was counted now."""
-        return {"quota_as_of": self._view.as_of}
+
+def one_queue(queue: str | None) -> t.Callable[[Gang], Naming]:
+    """All gangs name this queue, if any."""
+    return lambda _gang: lambda tree: naming_of(tree, queue)
 
 
 def untold_standings(client: KubeClient, lease: LeaseOptions, records: Sequence[Record]) -> dict[str, Data]:

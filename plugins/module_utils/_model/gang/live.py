@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
     ATTEMPT_LABEL,
@@ -23,6 +23,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.timestam
 Raw = Mapping[str, t.Any]
 # The live objects of a gang by their place in it: None is known to be gone, a place that is missing was not read.
 Items = Mapping[int, "Raw | None"]
+# Status and reason of the condition of a pod that the scheduler found no node for.
+_FOUND_NO_NODE = ("False", "Unschedulable")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def gang_pod_from_api(raw: Raw, pod: Pod | None = None) -> GangPod | None:
         return None
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     since, message = _unschedulable(status)
+    codes, restarts, reason = _container_ends(containers)
     attempt = str(labels.get(ATTEMPT_LABEL, ""))
     return GangPod(
         uid=meta["uid"],
@@ -136,9 +139,9 @@ def gang_pod_from_api(raw: Raw, pod: Pod | None = None) -> GangPod | None:
         created=_created(meta),
         unavailable_since=_unavailable_since(meta, status, containers),
         requests=running_pod_requests(raw) if pod is None else pod.requests,
-        exit_codes=tuple(sorted({code for item in containers for code in _failed_codes(item)})),
-        restarts=sum(int(item.get("restartCount") or 0) for item in containers),
-        waiting_reason=next(filter(None, (_waiting_reason(item) for item in containers)), None),
+        exit_codes=codes,
+        restarts=restarts,
+        waiting_reason=reason,
         nominated=status.get("nominatedNodeName") or None,
         template=None if spec.get("nodeName") else {"metadata": {"labels": labels}, "spec": spec},
         leaving_since=_leaving_since(meta),
@@ -159,7 +162,7 @@ def _created(meta: Raw) -> float:
 def _unschedulable(status: Raw) -> tuple[float | None, str]:
     """Since when the scheduler finds no node for a pod, and what it says."""
     for item in status.get("conditions") or ():
-        if (item.get("type"), item.get("status"), item.get("reason")) == ("PodScheduled", "False", "Unschedulable"):
+        if item.get("type") == "PodScheduled" and (item.get("status"), item.get("reason")) == _FOUND_NO_NODE:
             return read_time(item.get("lastTransitionTime")), str(item.get("message") or "")
     return None, ""
 
@@ -181,14 +184,16 @@ def _terminated(container: Raw, when: str) -> Raw:
     return (container.get(when) or {}).get("terminated") or {}
 
 
-def _failed_codes(container: Raw) -> Iterator[int]:
-    """The exit codes with which a container failed, now and the time before."""
-    for when in ("state", "lastState"):
-        code = _terminated(container, when).get("exitCode")
-        if code:
-            yield int(code)
-
-
-def _waiting_reason(container: Raw) -> str | None:
-    """Why a container does not start."""
-    return ((container.get("state") or {}).get("waiting") or {}).get("reason")
+def _container_ends(containers: Iterable[Raw]) -> tuple[tuple[int, ...], int, str | None]:
+    """With which codes containers failed, now and the time before, how often they restarted, and why one waits."""
+    codes: set[int] = set()
+    restarts, reason = 0, None
+    for item in containers:
+        restarts += int(item.get("restartCount") or 0)
+        for when in ("state", "lastState"):
+            if item.get(when):
+                code = _terminated(item, when).get("exitCode")
+                if code:
+                    codes.add(int(code))
+        reason = reason or ((item.get("state") or {}).get("waiting") or {}).get("reason")
+    return tuple(sorted(codes)), restarts, reason or None

@@ -233,8 +233,10 @@ def read_tolerations(raw: t.Iterable[Raw] | None) -> tuple[Toleration, ...]:
 def read_host_ports(spec: Raw) -> tuple[HostPort, ...]:
     """Host ports of containers and of restartable init containers; with hostNetwork every container port is one."""
     on_host = bool(spec.get("hostNetwork"))
-    containers = list(spec.get("containers") or ())
-    containers += [item for item in spec.get("initContainers") or () if item.get("restartPolicy") == "Always"]
+    containers = spec.get("containers") or ()
+    if spec.get("initContainers"):
+        sidecars = (item for item in spec["initContainers"] if item.get("restartPolicy") == "Always")
+        containers = [*containers, *sidecars]
     ports = []
     for container in containers:
         for port in container.get("ports") or ():

@@ -89,17 +89,19 @@ class QuotaLayer:
     """All trees together: each must let the gang start."""
 
     standings: tuple[QuotaStanding, ...]
+    # The tree that keeps the gang from starting: one in which it never fits before one in which it waits.
+    refusal: QuotaStanding | None = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Find the refusal once: it is asked for much more often than a layer is made."""
+        refusing = [item for item in self.standings if item.answer != "fits"]
+        never = next((item for item in refusing if item.answer == "never"), None)
+        object.__setattr__(self, "refusal", never or (refusing[0] if refusing else None))
 
     @property
     def passed(self) -> bool:
         """Whether every tree lets the gang start."""
         return self.refusal is None
-
-    @property
-    def refusal(self) -> QuotaStanding | None:
-        """The tree that keeps the gang from starting: one in which it never fits before one in which it waits."""
-        refusing = [item for item in self.standings if item.answer != "fits"]
-        return next((item for item in refusing if item.answer == "never"), refusing[0] if refusing else None)
 
     @property
     def borrows(self) -> bool:

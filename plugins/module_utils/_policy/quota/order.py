@@ -66,9 +66,24 @@ class FairOrder:
         # Queues that have somebody in the comparison, and how often something had been charged at the last count.
         self._entered: set[tuple[str, bool]] = set()
         self._counted = usage.changes
+        # How often the winner of a queue was put among its siblings'.
+        self.entries = 0
+        self._fill(heads)
+
+    def _fill(self, heads: Iterable[QueueHead]) -> None:
+        """Take the first gang of each queue; every queue enters once, after all below it."""
+        tree = self._usage.tree
+        levels: list[dict[str, str]] = []
         for head in heads:
             self._heads[head.leaf] = head
-            self.recount(head.leaf)
+            line = tree.ancestry(head.leaf)
+            levels += [{} for _level in range(len(line) - 1 - len(levels))]
+            for level, (name, parent) in zip(range(len(line) - 2, -1, -1), itertools.pairwise(line), strict=True):
+                levels[level][name] = parent
+        for names in reversed(levels):
+            for name, parent in names.items():
+                for borrows in (False, True):
+                    self._enter(parent, name, borrows)
 
     def next(self) -> QueueHead | None:
         """The head that is asked next; None when no queue has any left."""
@@ -104,6 +119,7 @@ class FairOrder:
         head, before = self._best(child, borrows), place in self._entered
         if head is None and not before:
             return False
+        self.entries += 1
         self._versions[place] = version = self._versions.get(place, 0) + 1
         if head is None:
             self._entered.discard(place)

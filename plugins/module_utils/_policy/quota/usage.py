@@ -12,6 +12,7 @@ which leaves exactly what was there before.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
@@ -227,10 +228,10 @@ class TreeUsage:
 
     def word(self, leaf: str, amounts: QuotaAmounts) -> tuple[QuotaWord, bool]:
         """The answer for a demand in a word, and whether it would borrow."""
-        place, fits, borrows = self._fixed.place[leaf], True, False
+        place, columns, fits, borrows = self._fixed.place[leaf], self._fixed.columns, True, False
         for key, amount in self._counted(amounts):
             fits = fits and amount <= self._room(leaf, key)
-            borrows = borrows or self._borrowed(place, key, amount) > 0
+            borrows = borrows or self._usage[key][place] + amount > columns[key].subtree[place]
         return self._word(leaf, amounts, fits), borrows
 
     def _word(self, leaf: str, amounts: QuotaAmounts, fits: bool) -> QuotaWord:
@@ -260,18 +261,18 @@ class TreeUsage:
             over = self._borrowed(place, key, more.get(key, 0))
             if over > 0:
                 borrowed[key.resource] = borrowed.get(key.resource, 0) + over
-        lendable = self._fixed.lendable[parent]
+        lendable, weight = self._fixed.lendable[parent], self.tree.queues[place].weight
+        whole, part = weight.numerator or 1, weight.denominator
         ratios = [
-            (Fraction(over * 1000, lendable[resource]), resource)
+            (_thousandths(over * part, lendable[resource] * whole), resource)
             for resource, over in borrowed.items()
             if lendable[resource] > 0
         ]
         if not ratios:
             return NO_SHARE
-        ratio = max(value for value, _resource in ratios)
+        ratio = max(value for value, _resource in ratios) if len(ratios) > 1 else ratios[0][0]
         dominant = min(resource for value, resource in ratios if value == ratio)
-        weight = self.tree.queues[place].weight
-        return WeightedShare(not weight, ratio / weight if weight else ratio, dominant)
+        return WeightedShare(not weight, ratio, dominant)
 
     def share_with(self, queue: str, leaf: str, amounts: QuotaAmounts) -> WeightedShare:
         """The share of a queue with a demand of a leaf below it (or of itself) added."""
@@ -320,9 +321,9 @@ class TreeUsage:
                 reaching[key] = max(0, amount - kept)
         return reaching
 
-    def _counted(self, amounts: QuotaAmounts) -> Iterator[tuple[FlavorResource, int]]:
+    def _counted(self, amounts: QuotaAmounts) -> list[tuple[FlavorResource, int]]:
         """The amounts of resources that the tree counts."""
-        return ((key, amount) for key, amount in amounts.items() if amount and key in self._usage)
+        return [item for item in amounts.items() if item[1] and item[0] in self._usage]
 
     def _borrowed(self, place: int, key: FlavorResource, added: int) -> int:
         """What a queue would use beyond its own; negative when something of its own is left."""
@@ -385,3 +386,9 @@ def _own_limit(column: QuotaColumn, usage: list[int], place: int) -> int | None:
         return None
     stored = column.subtree[place] - column.local[place]
     return stored - max(0, usage[place] - column.local[place]) + most
+
+
+@functools.lru_cache(maxsize=10_000)
+def _thousandths(amount: int, whole: int) -> Fraction:
+    """A part of a whole; the same object for the same numbers, since these are often compared with each other."""
+    return Fraction(amount * 1000, whole)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import math
 import typing as t
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees imp
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quota_reserve import NO_END_OF_USE
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
     Classes,
     LatestQuotas,
@@ -112,12 +114,18 @@ class WaitingNotes:
     spent: t.Any = None
 
 
-class NotedRefusal(t.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class NotedRefusal:
     """What was said of gangs whose queue lacks quota, and whether anybody might be evicted for them."""
 
     quota: QuotaLayer
     said: Verdict
     about_room: bool
+
+    @functools.cached_property
+    def without_end(self) -> Verdict:
+        """What is said of those that have waited so long that quota would be held, if the end of its use were known."""
+        return dataclasses.replace(self.said, detail=NO_END_OF_USE)
 
 
 class NotedCharge(t.NamedTuple):

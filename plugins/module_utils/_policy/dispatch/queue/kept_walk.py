@@ -104,6 +104,8 @@ class KeptQueue(Queue):
         # What was said of kinds: of gangs that may not reserve, and of those that have waited long enough.
         self._settled: dict[_Kind, Verdict] = {}
         self._settled_long: dict[_Kind, Verdict] = {}
+        # Refusals by the identity of what the trees said, of this cycle only.
+        self._passing_refusals: dict[int, NotedRefusal] = {}
         self._kept.cycle += 1
         room = self._kept.room.follow(self._world.snapshot)
         return room.twin(), room.twin()
@@ -124,8 +126,10 @@ class KeptQueue(Queue):
     def _open_reserver(self) -> Reserver:
         """The same with tables that follow the room as it is now; ends are looked for when somebody asks."""
         self._kept.board.follow(self._room)
-        options, reach = self._reserve_options(), self._kept.board.reach
-        return Reserver(self._room, self._endings(), self._now, options, self._judge_demand, reach)
+        options, board = self._reserve_options(), self._kept.board
+        return Reserver(
+            self._room, self._endings(), self._now, options, self._judge_demand, board.reach, board.node_class
+        )
 
     def _judge_demand(self, room: Room, gang: Gang, taken: QuotaUse | None) -> Verdict:
         return self._kept.judge(self._asked_for, room, gang, taken)
@@ -365,13 +369,30 @@ class KeptQueue(Queue):
     def _still_refused(self, notes: WaitingNotes, reclaim: Reclaim) -> Verdict | None:
         """What was said of gangs whose queue lacks quota in the same way, if there is nothing else to be said."""
         quota = self._quotas.ask(notes.record, notes.gang)
-        noted = self._kept.refusals.get(id(quota))
+        if quota.refusal is None:
+            return None
+        # What is refused because of others that go or come is so in this cycle only.
+        known = self._passing_refusals if quota.refusal.detail else self._kept.refusals
+        noted = known.get(id(quota))
         if noted is None or noted.quota is not quota or noted.said.total_nodes != len(self._world.snapshot.nodes):
+            said = self._short_of_quota(notes.record, quota, "quota", "")
+            noted = known[id(quota)] = NotedRefusal(quota, said, is_about_quota(quota))
+        if not noted.about_room:
+            return noted.said
+        if reclaim.is_hopeful(quota, notes.item.priority):
             return None
-        if self._kept_quota.may_hold(notes.item.submitted, quota):
+        if not self._kept_quota.may_hold(notes.item.submitted, quota):
+            return noted.said
+        return self._alone(notes.record, partial(self._still_without_end, notes, noted))
+
+    def _still_without_end(self, notes: WaitingNotes, noted: NotedRefusal) -> Verdict | None:
+        """What is said of gangs that have waited long and for which no quota can be held; None when some may be."""
+        if not self._may_find_nodes(notes.gang, notes.alike):
+            return noted.said
+        kind = notes.alike, self._quotas.lane(notes.record, notes.gang)
+        if self._has_obstacle(notes.record) or not self._kept_quota.has_no_moment(noted.quota, kind):
             return None
-        hopeful = noted.about_room and reclaim.is_hopeful(quota, notes.item.priority)
-        return None if hopeful else noted.said
+        return noted.without_end
 
     def _kind(self, notes: WaitingNotes, lane: Hashable) -> _Kind:
         """What gangs have in common of which the same is said: others are evicted only for one that this run is for."""
@@ -387,9 +408,6 @@ class KeptQueue(Queue):
             # With trees in force a verdict also tells what they say, which is the same until a gang starts.
             said = self._choices[-1].said if self._quotas.in_force else discreet(self._refusal)
             (self._settled_long if long else self._settled)[self._kind(notes, lane)] = said
-            # What is said of quota that is held follows from what is used in this cycle.
-            if said.quota is not None and not said.quota.passed and said.detail is None and not self._quotas.flavored:
-                self._kept.refusals[id(said.quota)] = NotedRefusal(said.quota, said, is_about_quota(said.quota))
         return fits
 
     def _leave_behind(self, left: t.Iterable[tuple[WaitingNotes, Record]]) -> None:

@@ -20,7 +20,7 @@ import itertools
 import typing as t
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaAmounts
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
@@ -124,6 +124,19 @@ class QuotaHold:
         return f"it is held for a gang of queue {self.queue}{until}"
 
 
+@dataclasses.dataclass(slots=True)
+class _Expectation:
+    """What will be used of all trees when those have gone that are about to, with what is held for starved gangs.
+
+    It holds while nothing changes in what is used without the holds, of which so many are counted.
+    """
+
+    later: Mapping[str, TreeUsage]
+    changes: list[int]
+    usages: Mapping[str, TreeUsage]
+    holds: int = 0
+
+
 class QuotaReserve:
     """What is held in one cycle, decided while the queue is walked."""
 
@@ -140,6 +153,7 @@ class QuotaReserve:
         self.held: dict[Hashable, QuotaHold] = {}
         # Kinds of gangs for which nothing can be held, whatever starts.
         self._without_moment: set[Hashable] = set()
+        self._expectation: _Expectation | None = None
         self._left = MOST_ENDS
         self._starts: list[GangEnd] = []
 
@@ -163,11 +177,11 @@ class QuotaReserve:
         """Whether quota may be held for a gang: it waited long, asks for no more than is nominal, and is the first."""
         if self._now - submitted <= self._terms.reserve_after or _lane(quota) in self.held:
             return False
-        return all(item.leaf is not None for item in quota.standings) and all(map(self._is_nominal, _charges(quota)))
+        return all(map(self._is_nominal, quota.standings))
 
     def hold(self, quota: QuotaLayer, kind: Hashable) -> str:
         """Hold quota for a gang that lacks it; what its verdict says of that. The same is said of all of a kind."""
-        if kind in self._without_moment:
+        if self.has_no_moment(quota, kind):
             return NO_END_OF_USE
         claims = self._claims(quota)
         at = self._first_moment(tuple(claims.values()))
@@ -181,6 +195,21 @@ class QuotaReserve:
             return NO_END_OF_USE
         self.held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
         return f"quota is held for it; expected to be enough by {time_text(at)}"
+
+    def has_no_moment(self, quota: QuotaLayer, kind: Hashable) -> bool:
+        """Whether it is plain that nothing can be held for a gang of a kind: it lacks quota, and no end is known.
+
+        Most gangs that wait long are told so in every cycle, so nothing is copied to find it out.
+        """
+        if kind in self._without_moment:
+            return True
+        if self._terms.hold == "hard" or self._timeline():
+            return False
+        expected = self._expected()
+        if all(self._claim(expected, charge).is_met for charge in _charges(quota)):
+            return False
+        self._without_moment.add(kind)
+        return True
 
     def hold_until(self, quota: QuotaLayer, at: float | None) -> None:
         """Hold the quota of a gang that has enough of it and waits for nodes that are held for it until then."""
@@ -197,28 +226,43 @@ class QuotaReserve:
         if all(item.is_met for item in claims.values()):
             self.held[_lane(quota)] = QuotaHold(_path(quota), at, claims)
 
-    def _is_nominal(self, charge: LeafCharge) -> bool:
-        """Whether a gang asks for no more than the nominal amounts of its queue."""
-        tree, leaf, amounts = charge
-        nominal = self._quotas.usages[tree].tree.by_name[leaf].nominal
-        return all(amount <= nominal.get(key, 0) for key, amount in amounts.items())
+    def _is_nominal(self, standing: QuotaStanding) -> bool:
+        """Whether a gang has a queue in a tree and asks for no more than its nominal amounts."""
+        if standing.leaf is None:
+            return False
+        nominal = self._quotas.usages[standing.tree].tree.by_name[standing.leaf].nominal
+        return all(amount <= nominal.get(key, 0) for key, amount in standing.amounts.items())
 
     def _claims(self, quota: QuotaLayer) -> dict[str, QuotaClaim]:
-        """What a gang asks of each tree, with what is used now, those counted as gone that are about to go.
+        """What a gang asks of each tree, with a copy of what is expected to be used of it."""
+        expected = self._expected()
+        copies = {tree: expected[tree].copy() for tree, _leaf, _amounts in _charges(quota)}
+        return {charge[0]: self._claim(copies, charge) for charge in _charges(quota)}
+
+    def _claim(self, then: Mapping[str, TreeUsage], charge: LeafCharge) -> QuotaClaim:
+        """What a gang asks of one tree."""
+        tree, leaf, amounts = charge
+        return QuotaClaim(then[tree], leaf, amounts, self._quotas.usages[tree].borrows_of(leaf, amounts))
+
+    def _expected(self) -> Mapping[str, TreeUsage]:
+        """What is used when those have gone that are about to; it must not be modified.
 
         Others that quota is held for have it already: who comes later finds what they leave.
         """
         with self._quotas.after():
-            then = {tree: self._quotas.usages[tree].copy() for tree, _leaf, _amounts in _charges(quota)}
-        for hold in self.held.values():
-            for tree, claim in hold.claims.items():
-                if tree in then:
-                    then[tree].charge(claim.leaf, claim.amounts)
-        usages = self._quotas.usages
-        return {
-            tree: QuotaClaim(then[tree], leaf, amounts, usages[tree].borrows_of(leaf, amounts))
-            for tree, leaf, amounts in _charges(quota)
-        }
+            later = self._quotas.usages
+        changes = [usage.changes for usage in later.values()]
+        known = self._expectation
+        if known is None or known.later is not later or known.changes != changes:
+            known = self._expectation = _Expectation(later, changes, later)
+        if known.holds < len(self.held):
+            if known.usages is later:
+                known.usages = {tree: usage.copy() for tree, usage in later.items()}
+            for hold in itertools.islice(self.held.values(), known.holds, None):
+                for tree, claim in hold.claims.items():
+                    known.usages[tree].charge(claim.leaf, claim.amounts)
+            known.holds = len(self.held)
+        return known.usages
 
     def _first_moment(self, claims: Sequence[QuotaClaim]) -> float | None:
         """When so many gangs have ended that each tree has enough; they are left out of the claims on the way."""

@@ -71,6 +71,7 @@ _PERCENTILE = 0.9
 
 Judging = t.Callable[[Room, Gang, "QuotaUse | None"], Verdict]
 Reaching = t.Callable[[Gang, Room], "frozenset[NodeIndex] | None"]
+Classing = t.Callable[[Gang, Room], "t.Hashable | None"]
 
 NO_END_KNOWN = "no reservation: no end is known for enough of what runs on its nodes"
 
@@ -203,16 +204,18 @@ class Reserver:
         terms: ReserveOptions | None = None,
         judging: Judging = judge_alone,
         reaching: Reaching | None = None,
+        classing: Classing | None = None,
     ) -> None:
         """Take the cycle's room, to which starts are added, and what is known of the ends of its pods.
 
         Endings that have to be looked for are not before they are needed. judging answers for a gang on the whole room;
         a caller may give one that explains less. reaching tells which nodes a gang may use where it can do so without
-        looking at each, else None.
+        looking at each, else None. classing tells what gangs have in common that nodes answer the same, else None.
         """
         self.room = room
         self.judging = judging
         self.reaching = reaching
+        self.classing = classing
         self.now = now
         self.terms = terms or ReserveOptions()
         self._given: Endings = endings if callable(endings) else tuple(endings)
@@ -221,6 +224,9 @@ class Reserver:
         # How often nodes were held so far.
         self.holds = 0
         self._refused: dict[tuple[t.Hashable, frozenset[int]], Verdict] = {}
+        # All nodes that are held, and classes of gangs that find no place off these, with how often the room changed.
+        self._held_nodes: frozenset[int] = frozenset()
+        self._crowded_out: set[tuple[t.Hashable, frozenset[int], int]] = set()
         self._without_moment: set[t.Hashable] = set()
         self._blockers: dict[str, str] = {}
         self._horizon: Room | None = None
@@ -305,9 +311,12 @@ class Reserver:
         """
         leaving = tuple(gone)
         then = then or self.room.without(leaving)
-        if not then.snapshot.nodes_visible or judge_alone(then, gang, taken).answer != "fits":
+        if not then.snapshot.nodes_visible:
             return None
         case, (_stopping, closed) = open_case(gang, then), self._closed(estimate)
+        # Why it does not fit is of no interest here.
+        if case.state.overdrawn() or judge_alone(then, gang, taken, lambda *_asked: case).answer != "fits":
+            return None
         placed = place_outside(case, closed) if closed else try_to_fit(case)
         return None if placed is None else FreedPlaces(case, placed, leaving, bool(closed))
 
@@ -321,6 +330,8 @@ class Reserver:
 
     def _closed(self, estimate: Estimate) -> tuple[list[_Held], frozenset[int]]:
         """The reservations that a gang of this run time has to respect, and their nodes."""
+        if not estimate.enforced or estimate.seconds is None:
+            return self._held, self._held_nodes
         stopping = [held for held in self._held if not self._ends_in_time(estimate, held.reservation)]
         return stopping, frozenset().union(*(held.nodes for held in stopping))
 
@@ -336,15 +347,19 @@ class Reserver:
 
     def _kept_off(self, gang: Gang, verdict: Verdict, closed: frozenset[int], stopping: t.Sequence[_Held]) -> Verdict:
         """The verdict once the held nodes are closed: unchanged, steered around them, or waiting."""
-        case = open_case(gang, self.room)
-        if all(closed.isdisjoint(podset.allowed) for podset in case.state.podsets if podset.count):
-            return verdict
-        placed = place_outside(case, closed)
-        if placed is None:
-            note = "; ".join(_told(held.reservation, gang.namespace) for held in stopping)
-            return verdict.held_back("reserved", note)
-        how = verdict.how if verdict.how == "unproven" else "steered"
-        return dataclasses.replace(with_placement(verdict, case, placed), how=how)
+        kind = self.classing(gang, self.room) if self.classing is not None else None
+        crowd = kind, closed, len(self.room.touched)
+        if kind is None or crowd not in self._crowded_out:
+            case = open_case(gang, self.room)
+            if all(closed.isdisjoint(podset.allowed) for podset in case.state.podsets if podset.count):
+                return verdict
+            placed = place_outside(case, closed)
+            if placed is not None:
+                how = verdict.how if verdict.how == "unproven" else "steered"
+                return dataclasses.replace(with_placement(verdict, case, placed), how=how)
+            self._crowded_out.add(crowd)
+        note = "; ".join(_told(held.reservation, gang.namespace) for held in stopping)
+        return verdict.held_back("reserved", note)
 
     def _reserve(self, item: QueuedGang, gang: Gang, demand: t.Hashable | None) -> str | None:
         """Hold nodes for a gang if nothing is held on nodes it may use; what the verdict should say of it."""
@@ -383,6 +398,7 @@ class Reserver:
     def _hold(self, held: _Held) -> None:
         """Hold nodes for a gang."""
         self._held.append(held)
+        self._held_nodes |= held.nodes
         self.holds += 1
 
     def _earliest(self, gang: Gang, last: Case) -> tuple[float, Case, Placed] | None:

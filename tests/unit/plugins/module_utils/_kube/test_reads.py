@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import typing as t
 from functools import partial
@@ -17,12 +18,17 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Fo
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     ResourceInfo,
     authenticated_user,
+    decode_text,
     find_resource,
     get_object,
     list_objects,
     without_gc,
 )
+from ansible_collections.muster.kube.tests.support.random_size import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+steady = settings(max_examples=examples(200))
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
 
@@ -126,6 +132,127 @@ def test_gc_is_off_while_decoding_and_back_afterwards(stub: t.Any, client: KubeC
     states = list_objects(client, PODS, keep=lambda obj: gc.isenabled()).items
     assert states == [False, False]
     assert gc.isenabled()
+
+
+def test_a_page_is_gone_before_the_gc_is_back(
+    stub: t.Any, client: KubeClient, reply: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it walks over all that was decoded, once for each page."""
+    left: list[int] = []
+    enable = gc.enable
+
+    def count_and_enable() -> None:
+        left.append(sum(isinstance(item, dict) and "read by this test" in item for item in gc.get_objects()))
+        enable()
+
+    pages = [page("ab", "t1"), page("cd")]
+    for body in pages:
+        for item in body["items"]:
+            item["read by this test"] = True
+    stub.answer("GET", PODS, *(reply(json.dumps(body).encode()) for body in pages))
+    del pages, body, item
+    monkeypatch.setattr(gc, "enable", count_and_enable)
+    assert list_objects(client, PODS, keep=name_of).items == list("abcd")
+    assert left == [0, 0]
+
+
+def managed(*managers: str) -> dict[str, t.Any]:
+    """A pod with these managers of fields."""
+    fields = {"f:spec": {'k:{"name":"main"}': {".": {}, "f:image": {}}}}
+    entries = [{"manager": name, "operation": "Update", "fieldsV1": fields} for name in managers]
+    return {"metadata": {"name": "a", "managedFields": entries}, "spec": {"nodeName": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        (PODS, 0),
+        ("/api/v1/namespaces/team/pods", 0),
+        (NODES, 0),
+        ("/api/v1/pods/a", 2),
+        ("/api/v1/configmaps", 2),
+        ("/apis/workload.codeflare.dev/v1beta1/appwrappers", 2),
+    ],
+)
+def test_who_set_fields_is_not_even_decoded_of_pods_and_nodes(
+    path: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: decoded.append(text) or loads(text))
+    body = {"items": [managed("kubelet", "kubectl"), managed("kubelet", "kubectl"), {"metadata": {"name": "b"}}]}
+    text = json.dumps(body, separators=(",", ":")).encode()
+    seen = decode_text(path, text)
+    assert [len(item["metadata"].get("managedFields", ())) for item in seen["items"]] == [kept, kept, 0]
+    assert [item["metadata"]["name"] for item in seen["items"]] == ["a", "a", "b"]
+    assert [item.get("spec") for item in seen["items"]] == [{"nodeName": "n"}, {"nodeName": "n"}, None]
+    assert [part.count(b"fieldsV1") for part in decoded] == [2 * kept]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "]",
+        "x}]}",
+        '}]},"spec":{}}',
+        '}],"a":"',
+        "\\]",
+        '"managedFields":[',
+        '\\"managedFields":[{}]',
+        "},{]",
+        "[[",
+        "}]}]}",
+    ],
+)
+def test_managers_of_any_name_change_nothing_else(name: str) -> None:
+    pod = {**managed("kubelet", name), "status": {"message": '"managedFields":[{}]', name: ["]"]}}
+    for keys_sorted in (False, True):
+        text = json.dumps({"items": [pod, pod]}, separators=(",", ":"), sort_keys=keys_sorted).encode()
+        seen = decode_text(PODS, text)
+        for item in seen["items"]:
+            item["metadata"]["managedFields"] = pod["metadata"]["managedFields"]
+        assert seen == {"items": [pod, pod]}
+
+
+WORDS = st.text(st.sampled_from('a"\\\\[]{},:é') | st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
+    ["managedFields", '"managedFields":[', 'x"managedFields', ']}},"spec":{', "],"]
+)
+FIELDS = st.recursive(st.just({}), lambda inner: st.dictionaries(WORDS.map("f:{}".format), inner, max_size=2))
+
+
+@st.composite
+def listed_objects(draw: st.DrawFn) -> dict[str, t.Any]:
+    """A pod whose managers, labels and texts are any text."""
+    metadata: dict[str, t.Any] = {"name": draw(WORDS), "labels": draw(st.dictionaries(WORDS, WORDS, max_size=2))}
+    if draw(st.booleans()):
+        metadata["managedFields"] = [
+            {"manager": draw(WORDS), "operation": "Update", "fieldsV1": draw(FIELDS), "subresource": draw(WORDS)}
+            for _entry in range(draw(st.integers(0, 2)))
+        ]
+    return {"metadata": metadata, "spec": {"args": draw(st.lists(WORDS, max_size=2))}}
+
+
+@steady
+@given(st.lists(listed_objects(), max_size=3), st.sampled_from(["list", "event"]), st.booleans())
+def test_all_else_is_decoded_as_ever(items: list[dict[str, t.Any]], form: str, in_ascii: bool) -> None:
+    for body in [{"kind": "PodList", "items": items}] if form == "list" else [{"object": item} for item in items]:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=in_ascii).encode()
+        seen, whole = decode_text(PODS, text), json.loads(text)
+        assert without_managers(seen) == without_managers(whole)
+
+
+def without_managers(body: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A list or an event without who set which field."""
+    for item in body["items"] if "items" in body else [body["object"]]:
+        assert isinstance(item["metadata"].pop("managedFields", []), list)
+    return body
+
+
+def test_half_a_text_is_none() -> None:
+    text = json.dumps(managed("kubelet"), separators=(",", ":")).encode()
+    for end in range(1, len(text)):
+        with pytest.raises(json.JSONDecodeError):
+            decode_text(PODS, text[:end])
 
 
 def test_gc_is_back_after_an_error(stub: t.Any, client: KubeClient, reply: t.Any) -> None:

@@ -55,6 +55,15 @@ def test_changes_come_in_order_and_may_be_split_anywhere(stub: t.Any, client: Ku
     assert (query["resourceVersion"], query["timeoutSeconds"]) == ("5", "60")
 
 
+def test_who_set_fields_of_a_pod_is_not_decoded(stub: t.Any, client: KubeClient, reply: t.Any) -> None:
+    fields = [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]
+    pod = {"metadata": {"name": "a", "resourceVersion": "6", "managedFields": fields}, "spec": {"nodeName": "n"}}
+    text = json.dumps({"type": "ADDED", "object": pod}, separators=(",", ":")).encode() + b"\n"
+    stub.answer("GET", PODS, reply(chunks=[text], hold=threading.Event()))
+    event = next(iter(watch(client, PODS, "5", timeout=60)))
+    assert event.object == {**pod, "metadata": {**pod["metadata"], "managedFields": []}}
+
+
 def test_cut_connection_goes_on_where_it_was(stub: t.Any, client: KubeClient, clock: t.Any, reply: t.Any) -> None:
     half = line("MODIFIED", "a", 7)[:20]
     stub.answer(

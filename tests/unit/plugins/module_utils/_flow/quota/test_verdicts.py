@@ -10,9 +10,17 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request import GangSource, read_gang
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.info import GangInfoOptions, answer_gangs
-from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import QuotaCompletion, untold_standings
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import Stores, read_wanted
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import find_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.verdicts import (
+    QuotaCompletion,
+    one_queue,
+    untold_standings,
+)
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
+from ansible_collections.muster.kube.tests.support.gang_records import gang, terms
 from ansible_collections.muster.kube.tests.support.memory_cluster import Denial
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import LEASE, MemoryStage
 from ansible_collections.muster.kube.tests.support.memory_wire import Line
@@ -38,9 +46,9 @@ def fit(stage, *pods, user="admin", cumulative=True, queue=None):
     client = Line(stage.cluster).client(user)
     terms = {"cumulative": cumulative, "advice": True}
     sources = [GangSource(f"g{place}", "blue", cases.job(f"g{place}", "p", count)) for place, count in enumerate(pods)]
-    complete = QuotaCompletion(client, LEASE, queue=queue, **terms)
+    complete = QuotaCompletion(client, LEASE, naming=one_queue(queue), **terms)
     answer = answer_fit(client, [read_gang(item, 0) for item in sources], **terms, complete=complete).as_result()
-    return [(item["answer"], item["how"], item["reason"]) for item in answer["verdicts"]], answer, complete.as_result()
+    return [(item["answer"], item["how"], item["reason"]) for item in answer["verdicts"]], answer, complete.as_of
 
 
 def test_quota_comes_first_and_tells_what_is_short(stage):
@@ -50,7 +58,7 @@ def test_quota_comes_first_and_tells_what_is_short(stage):
     assert [item["layer"] for item in verdict["layers"]] == ["quota", "namespace", "nodes", "slots"]
     assert verdict["layers"][0]["totals"] == {"cpu": {"short": "1"}}
     assert verdict["advice"][0]["change"] == "fewer_replicas"
-    assert told == {"quota_as_of": None}
+    assert told is None
 
 
 @pytest.mark.parametrize(("cumulative", "second"), [(True, ("waits", None, "quota")), (False, ("fits", "now", None))])
@@ -63,7 +71,35 @@ def test_who_may_not_see_all_records_is_answered_with_published_amounts(stage):
     said, answer, told = fit(stage, 3, user="visitor")
     assert said == [("waits", None, "quota")]
     assert answer["verdicts"][0]["layers"][0] == fit(stage, 3)[1]["verdicts"][0]["layers"][0]
-    assert told["quota_as_of"] is not None
+    assert told is not None
+
+
+def foresee(stage, *gangs, user="admin"):
+    """What check mode of gang says of gangs: queue and pods."""
+    client = Line(stage.cluster).client(user)
+    sources = [
+        gang(name=f"g{place}", namespace="blue", queue=queue, definition=cases.job(f"g{place}", "p", pods))
+        for place, (queue, pods) in enumerate(gangs)
+    ]
+    asked = terms(*sources, check_mode=True, lease=LEASE)
+    wanted, stores = read_wanted(asked), Stores(client, asked.store)
+    found = [find_gang(client, stores, item) for item in wanted]
+    return [outcome.as_result() for outcome in preview(client, asked, wanted, found)]
+
+
+def test_check_mode_of_gang_tells_what_quota_says_to_each_gang_in_its_queue(stage):
+    told = foresee(stage, (None, 2), (None, 1), ("red", 1), ("green", 1))
+    assert [item["verdict"]["reason"] for item in told] == [None, "quota", "queue_forbidden", "queue_unknown"]
+    assert told[0]["verdict"]["layers"][0]["layer"] == "quota"
+    assert told[1]["verdict"]["layers"][0]["totals"] == {"cpu": {"short": "1"}}
+    assert all(item["not_checked"] == [] for item in told)
+
+
+def test_check_mode_of_gang_tells_when_amounts_were_published(stage):
+    stage.cluster.denials.append(Denial("visitor", verbs=("list",), plurals=("configmaps",), namespaces=("",)))
+    (told,) = foresee(stage, (None, 3), user="visitor")
+    assert told["verdict"]["reason"] == "quota"
+    assert told["not_checked"][0].startswith("what is used of quota after 20")
 
 
 def test_without_trees_or_without_the_right_to_read_them_nothing_is_said_of_quota(stage):

@@ -10,6 +10,7 @@ import copy
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.pods import demand
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.demand import (
     apply_limit_range,
     default_pod_spec,
@@ -332,3 +333,101 @@ def test_what_is_no_container_is_told_with_what_it_is(spec: Spec, place: str, wo
         pod_requests(spec)
     assert caught.value.target == place
     assert caught.value.cause == words
+
+
+AMOUNTS = st.fixed_dictionaries(
+    {}, optional={"cpu": st.sampled_from(["1", "500m", "0", "2e3"]), "memory": st.sampled_from(["1Gi", "5k", 7])}
+)
+
+
+@st.composite
+def running_pods(draw: st.DrawFn) -> Spec:
+    """Pods that run, some of them while they are resized, some with more than containers."""
+    containers, statuses = [], []
+    for name in draw(st.lists(st.sampled_from("abc"), max_size=3)):
+        requests = draw(st.none() | AMOUNTS)
+        containers.append(container(requests, name=name))
+        given = draw(st.sampled_from([requests, requests, None]) | AMOUNTS)
+        told = {"name": name, "resources": draw(st.sampled_from([None, {}, {"requests": given}, {"requests": given}]))}
+        if draw(st.booleans()):
+            told["allocatedResources"] = draw(st.just(requests) | AMOUNTS)
+        statuses.append(told)
+    refused = [{"type": "PodResizePending", "reason": "Infeasible"}]
+    more = {
+        "initContainers": [sidecar({"cpu": "1"})],
+        "overhead": {"cpu": "1"},
+        "resources": {"requests": {"cpu": "3"}},
+    }
+    spec = {
+        "containers": containers,
+        **{key: more[key] for key in draw(st.sets(st.sampled_from(sorted(more)), max_size=1))},
+    }
+    status = {"containerStatuses": statuses, "conditions": draw(st.sampled_from([[], refused]))}
+    return {"spec": spec, "status": draw(st.just(status) | st.just({}))}
+
+
+def told(pod: t.Any) -> t.Any:
+    """The demand of a running pod, or what is said of one that nobody can read."""
+    try:
+        return running_pod_requests(pod)
+    except Exception as error:  # noqa: BLE001
+        return type(error), str(error)
+
+
+def told_the_longer_way(pod: t.Any) -> t.Any:
+    """The same where no pod is taken for one like others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demand, "_settled_requests", lambda _spec, _status: None)
+        return told(pod)
+
+
+@steady
+@given(running_pods())
+def test_pods_like_others_demand_what_the_longer_way_finds(pod: Spec) -> None:
+    assert told(pod) == told_the_longer_way(pod)
+
+
+JUNK = st.sampled_from([None, "", "x", 7, True, [], ["x"], [None], {}, {"x": 1}, {"name": "a"}, [{"name": ["a"]}]])
+
+
+def places_in(value: t.Any) -> t.Iterator[tuple[t.Any, t.Any]]:
+    """Each place in nested lists and mappings: what it is in, and its key there."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        if isinstance(item, dict | list) and key != "conditions":
+            yield from places_in(item)
+
+
+@steady
+@given(running_pods(), JUNK, st.data())
+def test_malformed_pods_are_told_as_the_longer_way_tells_them(pod: Spec, junk: t.Any, data: st.DataObject) -> None:
+    """Conditions stay as they are: they tell nothing of a pod that is not being resized, and nobody reads them."""
+    broken = copy.deepcopy(pod)
+    places = [(outer, key) for outer, key in places_in(broken) if key != "conditions"]
+    outer, key = data.draw(st.sampled_from(places))
+    outer[key] = junk
+    assert told(broken) == told_the_longer_way(broken)
+
+
+def test_amounts_of_pods_like_others_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[t.Any] = []
+    read = demand.stored_quantity
+    monkeypatch.setattr(demand, "stored_quantity", lambda value: parsed.append(value) or read(value))
+    demand._demand_of_texts.cache_clear()
+    requests = {"cpu": "1234m", "memory": "5Gi"}
+    status = {"name": "main", "resources": {"requests": dict(requests)}, "allocatedResources": dict(requests)}
+    found = [
+        running_pod_requests({"spec": {"containers": [container(dict(requests), args=[str(number)])]}, "status": more})
+        for number in range(100)
+        for more in ({}, {"phase": "Running", "containerStatuses": [dict(status)]})
+    ]
+    assert parsed == ["1234m", "5Gi"]
+    assert all(item is found[0] for item in found)
+    assert found[0] == {"cpu": 1234, "memory": 5 * 2**30, "pods": 1}
+
+
+@pytest.mark.parametrize("amount", ["much", "-1", True, [], None])
+def test_bad_amounts_of_running_pods_are_named_whatever_was_read_before(amount: t.Any) -> None:
+    assert running_pod_requests({"spec": {"containers": [container({"cpu": 1})]}}) == {"cpu": 1000, "pods": 1}
+    with pytest.raises(BadInput, match=r"containers\[0\].resources.requests.cpu"):
+        running_pod_requests({"spec": {"containers": [container({"cpu": amount})]}})

@@ -143,3 +143,11 @@ def test_kept_order_is_that_of_a_whole_comparison_at_each_step():
                 usage.charge(leaf, offered.amounts)
                 order.recount(leaf)
             assert order.next() == slow_next(usage, heads)
+
+
+def test_every_queue_enters_the_order_once_however_many_it_has_below():
+    leaves = [queue(f"q{number}", f"e{number // 10}", nominal={NAME: 1}) for number in range(100)]
+    tree = small_tree(*(queue(f"e{number}") for number in range(10)), *leaves)
+    order = FairOrder(TreeUsage(tree), [head(leaf["name"], 1, number) for number, leaf in enumerate(leaves)])
+    assert order.entries == len(tree.queues) - 1
+    assert order.next().leaf == "q0"
