@@ -15,7 +15,11 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import allotted
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import TERM_KEYS, ElasticTerms, read_terms
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import (
+    TERM_KEYS,
+    ElasticTerms,
+    read_terms,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput

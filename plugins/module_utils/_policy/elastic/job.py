@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import Timing
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import Timing, lost_seconds
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import lost_seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import Timing
 
-# on_sigterm: the trainer saves when it is told to stop, so nothing is to be waited for.
-Timing = t.Literal["now", "at_checkpoint", "on_sigterm"]
 Moment = t.Literal["go", "wait", "give_up"]
 
 # A checkpoint that has not come after so many of its usual intervals is not waited for any longer.
