@@ -85,9 +85,9 @@ def build_tree(nominal: int, extra: int) -> QuotaTrees:
 class PackedQueue(KeptQueue):
     """The walk, where gangs that are not steered go to the fullest nodes that have room for them."""
 
-    def _ask(self, item, gang, estimate, alike):
+    def _ask(self, item, gang, estimate, alike, *, hold=True):
         """The same verdict with another placement."""
-        verdict = super()._ask(item, gang, estimate, alike)
+        verdict = super()._ask(item, gang, estimate, alike, hold=hold)
         if verdict.answer != "fits" or verdict.steering:
             return verdict
         return dataclasses.replace(verdict, placement=packed_placement(open_case(gang, self._reserver.room)))

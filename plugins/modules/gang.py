@@ -218,6 +218,66 @@ options:
     description:
       - Labels of the record, for filters.
     type: dict
+  elastic: &elastic
+    description:
+      - Lets the gang start with as many GPUs as it can use. It starts when its least size fits, with the largest one
+        that leaves enough for all others that can start now. What several gangs could have is shared between them step
+        by step. Its objects get the size when they are created, and keep it until they end.
+      - Needs a ConfigMap as the record, and objects of kinds that this collection knows.
+    type: dict
+    suboptions:
+      range:
+        description:
+          - The sizes it may have. When not given, the objects say it by the annotations C(muster.kube/min),
+            C(muster.kube/max) and C(muster.kube/step), by requests below limits of GPUs, by the elastic policy of a
+            PyTorchJob or by the bounds of a worker group.
+        type: dict
+        suboptions:
+          min:
+            description: The least size.
+            type: int
+          max:
+            description: The largest size.
+            type: int
+          step:
+            description: The distance of the sizes between them. The default is 1.
+            type: int
+          sizes:
+            description: All sizes, instead of O(elastic.range.step).
+            type: list
+            elements: int
+          resource:
+            description: The GPUs that are meant, for example V(nvidia.com/gpu), where pods ask for several.
+            type: str
+          podset:
+            description: The podset that has the size, where there are several.
+            type: str
+          axis:
+            description: Whether a size is the number of GPUs of each pod or the number of pods.
+            type: str
+            choices:
+              - per_pod
+              - pods
+          global_batch:
+            description:
+              - Keeps the samples of one step of training the same at all sizes. Sizes that do not divide it are left
+                out.
+            type: dict
+            suboptions:
+              value:
+                description: The samples of one step, of all GPUs together.
+                type: int
+                required: true
+              per_device_env:
+                description: The environment variable that tells the trainer how many samples a GPU takes at once.
+                type: str
+                required: true
+              accumulation_env:
+                description: The variable that tells it how often gradients are accumulated.
+                type: str
+      size:
+        description: The one size of the range that it is to have.
+        type: int
   gangs:
     description:
       - Several gangs, each with options of its own. Takes the place of O(definition), O(src), O(podsets) and O(name);
@@ -240,6 +300,7 @@ options:
       exit_codes: *exit_codes
       ttl: *ttl
       labels: *labels
+      elastic: *elastic
   store:
     description:
       - What the record is. V(auto) takes an AppWrapper where the definition is one and the AppWrapper kind was
@@ -353,6 +414,15 @@ EXAMPLES = r"""
       - src: /srv/training/second.yml
         priority: 5
 
+- name: Start with two to eight GPUs, whatever is free
+  muster.kube.gang:
+    namespace: default
+    src: /srv/training/tune.yml
+    elastic:
+      range:
+        min: 2
+        max: 8
+
 - name: Stop it for a while
   muster.kube.gang:
     namespace: default
@@ -411,6 +481,10 @@ gangs:
       description: Number of the present or next attempt.
       type: int
       sample: 1
+    allotment:
+      description: The size that the present attempt of an elastic gang was started with.
+      type: int
+      sample: null
     position:
       description: >-
         Place in the queue, counted from 1. Known in check mode, and when a gang still waits after O(dispatch) or

@@ -138,6 +138,10 @@ gangs:
       description: Number of the present or next attempt.
       type: int
       sample: 1
+    allotment:
+      description: The size that the present attempt of an elastic gang was started with.
+      type: int
+      sample: null
     requeues:
       description: How often it went back to the queue for too few pods or a failed item.
       type: int
@@ -183,6 +187,7 @@ gangs:
             count: 2
             requests:
               cpu: 500m
+        elastic: null
     problem:
       description: What is wrong with the record, when it cannot be read.
       type: str

@@ -58,6 +58,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan 
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
 from ansible_collections.muster.kube.tests.support.changing_cluster import (
+    GPU,
     ChangingCluster,
     Shape,
     draw_job,
@@ -159,6 +160,11 @@ class Course:
         if self.starved:
             options.update(queue=chance.choice(QUEUES), max_run_time=chance.choice((None, 60, 300, 900)))
         given = {key: value for key, value in options.items() if value is not None}
+        requests = jobs[0]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+        pods = jobs[0]["spec"]["parallelism"]
+        if GPU in requests and pods and not self.alike and chance.random() < 0.6:
+            sizes = {"min": 1, "max": chance.choice((2, 3)), "axis": "per_pod", "podset": jobs[0]["metadata"]["name"]}
+            given["elastic"] = {"range": sizes}
         maps = [config_map(f"{name}-{turn}") for turn in range(chance.choice((0, 0, 1, 3)))]
         raw = build_record(read_spec({"name": name, "namespace": namespace, "objects": jobs + maps, **given}, "gang"))
         created = time_text(self.now - chance.choice((60, 1000) if self.starved else (0, 1, 60, 1000)))

@@ -245,6 +245,7 @@ class Embedded(TicketKeeper):
             then=None,
             holding=False,
             made=0,
+            allotment=record.spec.size,
         )
         require_headroom(record.raw["metadata"].get("annotations"), str(record))
         state_text(state)

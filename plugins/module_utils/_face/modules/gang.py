@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._face.libraries import
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangAsk, GangOptions, GangSettings
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import run_gangs
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import AXES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GROWTHS
 from ansible_collections.muster.kube.plugins.module_utils._model.values.duration import parse_duration
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import without_none
@@ -65,6 +66,31 @@ def _settings_spec() -> Spec:
         },
         "ttl": {"type": "str"},
         "labels": {"type": "dict"},
+        "elastic": {
+            "type": "dict",
+            "options": {"range": {"type": "dict", "options": _range_spec()}, "size": {"type": "int"}},
+        },
+    }
+
+
+def _range_spec() -> Spec:
+    """The sizes that an elastic gang may have."""
+    return {
+        "min": {"type": "int"},
+        "max": {"type": "int"},
+        "step": {"type": "int"},
+        "sizes": {"type": "list", "elements": "int"},
+        "resource": {"type": "str"},
+        "podset": {"type": "str"},
+        "axis": {"type": "str", "choices": list(AXES)},
+        "global_batch": {
+            "type": "dict",
+            "options": {
+                "value": {"type": "int", "required": True},
+                "per_device_env": {"type": "str", "required": True},
+                "accumulation_env": {"type": "str"},
+            },
+        },
     }
 
 
@@ -103,7 +129,13 @@ def _settings(entry: Params, shared: Params) -> GangSettings:
         exit_codes=None if exit_codes is None else without_none(exit_codes),
         ttl=settings["ttl"],
         labels=None if settings["labels"] is None else without_none(settings["labels"]),
+        elastic=_given(settings["elastic"]),
     )
+
+
+def _given(value: t.Any) -> t.Any:
+    """What was given of nested options."""
+    return {key: _given(part) for key, part in without_none(value).items()} if isinstance(value, dict) else value
 
 
 def _least(value: t.Any) -> t.Any:

@@ -48,7 +48,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.packing import pack
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_size
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     REFUSED,
     STARTED_PHASES,
@@ -259,8 +259,11 @@ def _try_choices(cycle: Cycle, choices: list[Choice]) -> tuple[list[Choice], _Dr
 
 
 def _about(choice: Choice, record: Record) -> Choice:
-    """A choice about a record as it is by now; most often it is the same one."""
-    return choice if choice.record is record else dataclasses.replace(choice, record=record)
+    """A choice about a record as it is by now; most often it is the same one. The size that was chosen stays."""
+    if choice.record is record:
+        return choice
+    size = choice.record.chosen
+    return dataclasses.replace(choice, record=record if size is None else with_size(record, size))
 
 
 def _still_waits(record: Record) -> bool:

@@ -298,7 +298,7 @@ def shape_of(spec: GangSpec, kinds: Kinds) -> str:
     names = [spec.name, *(str(obj["metadata"].get("name") or "") for obj in spec.objects)]
     numbers = {name: str(number) for number, name in enumerate(names) if name and not _BARE.fullmatch(name)}
     added = {name: [[dict(one.node_labels), *one.tolerations] for one in found] for name, found in kinds.items()}
-    bare = canonical_json([spec.namespace, spec.queue, spec.objects, added])
+    bare = canonical_json([spec.namespace, spec.queue, spec.planned, added])
     if numbers:
         own = "|".join(sorted(map(re.escape, numbers), key=len, reverse=True))
         bare = re.sub(rf"(?<![A-Za-z0-9])(?:{own})(?![A-Za-z0-9])", lambda found: f"#{numbers[found[0]]}", bare)

@@ -126,6 +126,7 @@ def _gang(
         "phase": record.phase,
         "position": position,
         "attempt": record.attempt,
+        "allotment": state.allotment if state else None,
         "requeues": state.requeues if state else 0,
         "lost_races": state.lost_races if state else 0,
         "not_before": state.not_before if state else None,
@@ -167,6 +168,7 @@ def _summary(spec: GangSpec, podsets: t.Sequence[PodSet]) -> Data:
             for item in spec.objects
         ],
         "podsets": [{"name": item.name, "count": item.count, "requests": texts(item.requests)} for item in podsets],
+        "elastic": None if spec.elastic is None else spec.elastic.as_result(),
     }
 
 

@@ -39,6 +39,7 @@ class GangSettings:
     exit_codes: t.Mapping[str, t.Sequence[int]] | None = None
     ttl: str | None = None
     labels: t.Mapping[str, t.Any] | None = None
+    elastic: t.Mapping[str, t.Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class GangOutcome:
             "store_reason": self.store_reason,
             "phase": record.phase if record else None,
             "attempt": record.attempt if record else None,
+            "allotment": state.allotment if state else None,
             "position": None,
             "verdict": verdict,
             "verdict_text": text_of_verdict(verdict),

@@ -39,11 +39,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import Backend, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import versionless_key
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.ceilings import (
     CEILING_API,
     CEILING_KIND,
@@ -96,7 +97,7 @@ def check_backends(tree: QuotaTree) -> None:
         "kueue": lambda: build_kueue_objects(tree, {}),
         "resourcequota": lambda: build_ceilings(tree),
     }
-    problems: list[TreeProblem] = []
+    problems: list[Problem] = []
     for build in (builders[backend] for backend in tree.backends if backend in builders):
         try:
             build()

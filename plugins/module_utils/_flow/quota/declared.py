@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod, node_from_api, pod_from_api
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.node_share import (
     SharedDeclaration,
     take_node_shares,
@@ -31,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.subtrees 
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import tree_text
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.node_shares import (
     NodeSupply,
     fill_node_shares,
@@ -66,7 +67,7 @@ def declare_tree(connect: Connect, options: QuotaOptions) -> DeclaredTree:
 
 def _read(name: str, taken: SharedDeclaration) -> QuotaTree:
     """The tree without its shares; what is wrong with those is told together with all the rest."""
-    problems: list[TreeProblem] = list(taken.problems)
+    problems: list[Problem] = list(taken.problems)
     try:
         tree = read_tree(name, taken.declaration)
     except BadTree as error:

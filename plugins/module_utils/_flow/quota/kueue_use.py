@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import TreeProblem
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
     condition_met,
     describe_object,
     value_at,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.backends.kueue_objects import (
     CLUSTER_QUEUE,
     FLAVOR,
@@ -62,7 +62,7 @@ def _use_of(raw: Object) -> WorkloadUse | None:
 
 def removal_problems(
     removals: Sequence[Object], workloads: Sequence[WorkloadUse], trees: Iterable[QuotaTree | None]
-) -> Iterator[TreeProblem]:
+) -> Iterator[Problem]:
     """Objects that cannot go since admitted Workloads count there, told by the paths of their queues."""
     paths = {
         kueue_name(tree.name, queue.name): tree.path(queue.name) for tree in trees if tree for queue in tree.queues
@@ -79,10 +79,10 @@ def removal_problems(
         name = obj["metadata"]["name"]
         where = f"flavors.{name}" if obj["kind"] == FLAVOR else paths.get(name, name)
         cause = f"{count} Workloads are admitted by {describe_object(obj)}; drain it (stop: drain) until they are over"
-        yield TreeProblem(where, "", cause)
+        yield Problem(where, "", cause)
 
 
-def foreign_users(client: KubeClient, removals: Sequence[Object]) -> Iterator[TreeProblem]:
+def foreign_users(client: KubeClient, removals: Sequence[Object]) -> Iterator[Problem]:
     """Flavors that cannot go since ClusterQueues that stay have them: Kueue would let them go with those only."""
     flavors = {obj["metadata"]["name"]: obj for obj in removals if obj["kind"] == FLAVOR}
     versions = [obj["apiVersion"] for obj in flavors.values()]
@@ -93,7 +93,7 @@ def foreign_users(client: KubeClient, removals: Sequence[Object]) -> Iterator[Tr
     for uid, name, used in [] if info is None else list_objects(client, info.path(), keep=_flavors_of).items:
         for flavor in sorted(used & flavors.keys()) if uid not in going else ():
             cause = f"ClusterQueue {name}, which is not of this tree, has it, so that it cannot be made anew"
-            yield TreeProblem(f"flavors.{flavor}", "", cause)
+            yield Problem(f"flavors.{flavor}", "", cause)
 
 
 def _flavors_of(raw: Object) -> tuple[str, str, frozenset[str]]:

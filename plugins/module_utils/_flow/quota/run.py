@@ -32,7 +32,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.would impo
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import (
     BadTree,
-    TreeProblem,
     capacity_problems,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import (
@@ -43,6 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.text impo
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.object_changes import differing_parts
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_status import delete_status
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import (
     StoredTree,
@@ -205,9 +205,9 @@ def _refuse_removed(use: UseReading, before: QuotaTree, after: QuotaTree | None)
     charged = use.charged(before)
     if charged is None:
         cause = "nobody can tell whether gangs use it, since this account may not list the records of all gangs"
-        raise BadTree(before.name, [TreeProblem(before.path(name), "", cause) for name in going])
+        raise BadTree(before.name, [Problem(before.path(name), "", cause) for name in going])
     problems = [
-        TreeProblem(
+        Problem(
             before.path(name),
             "",
             f"{charged.counts[name].started} started gangs are charged to it; hold it (stop: hold) until they are over",

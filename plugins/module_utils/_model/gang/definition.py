@@ -31,10 +31,15 @@ class GangRequest:
     objects: tuple[Object, ...]
     podsets: tuple[Object, ...] | None = None
 
+    @property
+    def planned(self) -> tuple[Object, ...]:
+        """The objects as a start creates them."""
+        return self.objects
+
     @functools.cached_property
     def inferred(self) -> tuple[PodSet, ...]:
         """The podsets of the objects, before a cluster adds anything to their pods; BadInput where nobody can tell."""
-        return tuple(infer_podsets(self.objects, namespace=self.namespace))
+        return tuple(infer_podsets(self.planned, namespace=self.namespace))
 
     @functools.cached_property
     def demand(self) -> tuple[PodSet, ...]:

@@ -52,7 +52,7 @@ def sized_podsets(request: GangRequest, snapshot: Snapshot) -> tuple[PodSet, ...
         return request.demand
     return tuple(
         infer_podsets(
-            request.objects,
+            request.planned,
             namespace=request.namespace,
             limit_ranges=[item.get("spec") or {} for item in limit_ranges],
             overheads={name: value.overhead for name, value in snapshot.runtime_classes.items()},

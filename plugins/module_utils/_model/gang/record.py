@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     FINISHED_PHASES,
+    WAITING_PHASES,
     GangState,
     Phase,
     newer_state,
@@ -53,6 +54,8 @@ class Record:
     newer: str | None = None
     # Whether the state is what this process knows, and not yet what the record says.
     unsaved: bool = False
+    # The size that a waiting elastic gang is to be started with.
+    chosen: int | None = None
     # What tells this record from a later one of the same name.
     uid: str = dataclasses.field(init=False, repr=False, compare=False)
     # Where the record and all of its gang lie.
@@ -70,6 +73,10 @@ class Record:
         phase: Phase = self.state.phase if self.state is not None else "queued"
         object.__setattr__(self, "attempt", self.state.attempt if self.state is not None else 1)
         object.__setattr__(self, "phase", "unknown" if self.newer is not None else phase)
+        if self.spec is not None and self.spec.elastic is not None:
+            state = self.state
+            size = self.chosen if state is None or phase in WAITING_PHASES else state.allotment
+            object.__setattr__(self, "spec", self.spec.with_allotment(size))
 
     @property
     def key(self) -> str:
@@ -131,6 +138,11 @@ class Record:
 def with_unsaved(record: Record, state: GangState) -> Record:
     """The record with a state that is still to be written into it."""
     return dataclasses.replace(record, state=state, state_problem=None, unsaved=True)
+
+
+def with_size(record: Record, size: int) -> Record:
+    """A waiting record as it is started with this size."""
+    return dataclasses.replace(record, chosen=size)
 
 
 def as_stored(record: Record) -> Record:

@@ -14,6 +14,12 @@ import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import allotted
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import (
+    TERM_KEYS,
+    ElasticTerms,
+    read_terms,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets, infer_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -53,8 +59,13 @@ _SPEC_KEYS = (
     "exit_codes",
     "ttl",
     "labels",
+    "elastic",
 )
-_NESTED_KEYS = {"requeue": ("time", "growth", "max_time", "limit", "pause"), "exit_codes": ("terminal", "retryable")}
+_NESTED_KEYS = {
+    "requeue": ("time", "growth", "max_time", "limit", "pause"),
+    "exit_codes": ("terminal", "retryable"),
+    "elastic": TERM_KEYS,
+}
 _COMPLETION_KEYS = ("item", "type", "status", "contains", "jmespath", "pods")
 _STATUSES = ("True", "False", "Unknown")
 
@@ -82,7 +93,8 @@ class GangSpec(GangRequest):
     pods: true. A condition is given by type and status, or by a part of the type (contains) with status True; letter
     case does not matter. One entry of an item is enough, and every item that has entries must be done. None is what
     the kinds themselves call done; without any entry the gang never completes. unknown holds keys of a later version of
-    the collection, to be written back as they are.
+    the collection, to be written back as they are. elastic are the terms of an elastic gang, and allotment the size
+    that its objects are planned with, the least one where none is given; it is no part of what the user asked for.
     """
 
     queue: str | None = None
@@ -98,10 +110,39 @@ class GangSpec(GangRequest):
     ttl: float | None = None
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     unknown: Data = dataclasses.field(default_factory=dict)
+    elastic: ElasticTerms | None = None
+    allotment: int | None = dataclasses.field(default=None, compare=False)
+
+    @functools.cached_property
+    def planned(self) -> tuple[Data, ...]:
+        """The objects as a start creates them: those of an elastic gang with the size that it is given."""
+        if self.elastic is None or self.size is None:
+            return self.objects
+        return tuple(allotted(self.objects, self.elastic.range, self.size, namespace=self.namespace))
+
+    @property
+    def size(self) -> int | None:
+        """The size that the objects of an elastic gang are planned with; None for a gang of fixed size."""
+        return None if self.elastic is None else self.allotment or self.elastic.wanted.min
+
+    @functools.cached_property
+    def _sizes(self) -> dict[int | None, GangSpec]:
+        """The specification with each size that was asked for; equal sizes share all that follows from them."""
+        return {self.allotment: self}
+
+    def with_allotment(self, size: int | None) -> GangSpec:
+        """The same specification planned with this size; itself where it is not elastic."""
+        if self.elastic is None or size == self.allotment:
+            return self
+        if size not in self._sizes:
+            other = dataclasses.replace(self, allotment=size)
+            other.__dict__["_sizes"] = self._sizes
+            self._sizes[size] = other
+        return self._sizes[size]
 
     @functools.cached_property
     def _digest(self) -> str:
-        started = {"objects": self.objects, "podsets": self.podsets}
+        started = {"objects": self.planned, "podsets": self.podsets}
         return hashlib.sha256(canonical_json(started).encode()).hexdigest()
 
 
@@ -139,7 +180,18 @@ def read_spec(data: Mapping[str, t.Any], where: str, *, stored: bool = False) ->
         ttl=fields.duration("ttl", None),
         labels=_labels(fields),
         unknown=_unknown(fields),
+        elastic=_elastic(fields, objects, namespace, stored),
     )
+
+
+def _elastic(fields: Fields, objects: Sequence[Data], namespace: str, stored: bool) -> ElasticTerms | None:
+    """The terms of an elastic gang; None for one of fixed size."""
+    if fields.get("elastic") is None:
+        return None
+    if fields.get("podsets") is not None:
+        raise fields.fail("podsets", "the sizes of an elastic gang follow from its objects; leave them out")
+    terms = Fields(fields.mapping("elastic"), f"{fields.where}: elastic")
+    return read_terms(terms, objects, namespace, stored=stored)
 
 
 def _refuse_unknown(fields: Fields) -> None:
@@ -183,6 +235,7 @@ def spec_data(spec: GangSpec) -> Data:
         },
         "ttl": spec.ttl,
         "labels": dict(spec.labels),
+        **({} if spec.elastic is None else {"elastic": {**spec.unknown.get("elastic", {}), **spec.elastic.as_data()}}),
     }
 
 

@@ -134,6 +134,7 @@ _KEYS = (
     "nominated",
     "nominations",
     "evictions",
+    "allotment",
     "packed",
 )
 # What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
@@ -169,8 +170,8 @@ class GangState:
     of them had been created when the start had to wait: those that end by themselves are never created again. charged
     names the queues that what is reserved counts for. nominated tells of a waiting gang until when room that others
     were evicted for is held for it, nominations how often that was without a start; evictions counts how often it was
-    evicted itself. waits tells for people what it waited for each time before it left the queue. unknown holds keys of
-    a later version, written back as they are.
+    evicted itself. allotment is the size that this attempt of an elastic gang was given. waits tells for people what it
+    waited for each time before it left the queue. unknown holds keys of a later version, written back as they are.
     """
 
     phase: Phase
@@ -197,6 +198,7 @@ class GangState:
     nominated: str | None = None
     nominations: int = 0
     evictions: int = 0
+    allotment: int | None = None
     waits: tuple[Data, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
 
@@ -225,6 +227,7 @@ class Changes(t.TypedDict, total=False):
     nominated: str | None
     nominations: int
     evictions: int
+    allotment: int | None
 
 
 def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
@@ -238,11 +241,12 @@ def advance(
 ) -> GangState:
     """The next state; a transition is noted only when the phase changes, and only the last ones are kept.
 
-    Outcomes belong to an attempt, as what it has made does: another one begins without any.
+    Outcomes belong to an attempt, as its size and what it has made do: another one begins without any.
     """
     if changes.get("attempt", state.attempt) != state.attempt:
         changes.setdefault("outcomes", {})
         changes.setdefault("made", 0)
+        changes.setdefault("allotment", None)
     transitions, waits = state.transitions, state.waits
     if phase != state.phase:
         wait = past_wait(state.verdict, at) if state.phase == "queued" else None
@@ -360,6 +364,7 @@ def _state_data(state: GangState) -> Data:
         **({"nominated": {"until": state.nominated}} if state.nominated else {}),
         **({"nominations": state.nominations} if state.nominations else {}),
         **({"evictions": state.evictions} if state.evictions else {}),
+        **({} if state.allotment is None else {"allotment": state.allotment}),
     }
 
 
@@ -434,6 +439,7 @@ def _state_from(value: t.Any) -> GangState:
         nominated=_nominated(fields) if "nominated" in fields.data else None,
         nominations=fields.whole("nominations", 0, INT32 - 1) if "nominations" in fields.data else 0,
         evictions=fields.whole("evictions", 0, INT32 - 1) if "evictions" in fields.data else 0,
+        allotment=fields.whole("allotment", 1, INT32 - 1) if "allotment" in fields.data else None,
         waits=read_waits(fields.get("waits"), MOST_TRANSITIONS),
         unknown=fields.unknown(_KEYS),
     )

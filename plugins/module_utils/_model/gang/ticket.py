@@ -91,7 +91,7 @@ def is_kept(obj: Mapping[str, t.Any]) -> bool:
 
 def plan_objects(spec: GangSpec, record_uid: str, attempt: int) -> Plan:
     """The gang's objects as they will be created: named, labeled, in the gang's namespace; no owner yet."""
-    objects: list[Data] = [copy.deepcopy(dict(item)) for item in spec.objects]
+    objects: list[Data] = [copy.deepcopy(dict(item)) for item in spec.planned]
     for podset, name in _reachable_templates(spec):
         template: t.Any = objects[podset.source_index]
         for step in podset.path or ():
@@ -294,7 +294,7 @@ def _reachable_templates(spec: GangRequest) -> Iterator[tuple[PodSet, str | None
         inferred = spec.inferred
     else:
         # An object of an unknown kind is no obstacle.
-        _known, inferred = infer_known(spec.objects, namespace=spec.namespace, unknown=NeedsPodsets)
+        _known, inferred = infer_known(spec.planned, namespace=spec.namespace, unknown=NeedsPodsets)
     names: dict[str, str] = {item.name: item.name for item in inferred}
     if spec.podsets is not None:
         declared = [item.name for item in spec.demand]

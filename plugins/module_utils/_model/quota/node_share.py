@@ -13,9 +13,10 @@ import typing as t
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import TreeProblem, written_path
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import written_path
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 
 FROM_NODES = "from_nodes"
 SHARE_KEYS = ("share", "resources", "node_selector", "less_daemons")
@@ -49,7 +50,7 @@ class SharedDeclaration:
 
     declaration: Data
     shared: tuple[SharedQueue, ...]
-    problems: tuple[TreeProblem, ...]
+    problems: tuple[Problem, ...]
 
 
 def take_node_shares(declaration: Mapping[str, t.Any]) -> SharedDeclaration:
@@ -71,7 +72,7 @@ def take_node_shares(declaration: Mapping[str, t.Any]) -> SharedDeclaration:
             wanted = _read_share(Fields(item[FROM_NODES], f"{path}: {FROM_NODES}"))
         except BadInput as error:
             told = error.target.removeprefix(f"{path}: ").replace(": ", ".")
-            problems.append(TreeProblem(path, told, error.cause))
+            problems.append(Problem(path, told, error.cause))
             continue
         problems += _contradictions(path, field, item.get(field), wanted)
         shared.append(SharedQueue(index, path, field, wanted))
@@ -104,10 +105,10 @@ def _read_share(fields: Fields) -> NodeShare:
     return NodeShare(Fraction(text), tuple(dict.fromkeys(resources)), dict(selector), less)
 
 
-def _contradictions(path: str, field: str, amounts: t.Any, wanted: NodeShare) -> Iterator[TreeProblem]:
+def _contradictions(path: str, field: str, amounts: t.Any, wanted: NodeShare) -> Iterator[Problem]:
     """Resources of which both a share and an amount are declared."""
     given = amounts if isinstance(amounts, Mapping) else {}
     named = {*given, *(name for value in given.values() if isinstance(value, Mapping) for name in value)}
     for name in wanted.resources:
         if name in named:
-            yield TreeProblem(path, f"{FROM_NODES}.resources", f"{field} has an amount of {name} too; give one of them")
+            yield Problem(path, f"{FROM_NODES}.resources", f"{field} has an amount of {name} too; give one of them")

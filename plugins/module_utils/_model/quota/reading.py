@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import (
     BadTree,
-    TreeProblem,
     capacity_problems,
     membership_problems,
     queue_problems,
@@ -39,7 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
     QuotaTree,
     UserLimits,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import (
     DNS_NAME,
     INT32,
@@ -48,6 +47,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
     Fields,
     plain_value,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Attempts, Problem
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO, parse_quantity, scaled
 
 TREE_FORMAT = 1
@@ -107,7 +107,8 @@ class _TreeReading:
         """Take the name of the tree, and whether it comes from the cluster."""
         self._name = name
         self._stored = stored
-        self._problems: list[TreeProblem] = []
+        self._attempts = Attempts()
+        self._problems = self._attempts.problems
 
     def read(self, declaration: t.Any) -> QuotaTree:
         """The whole tree; what is wrong with single queues does not keep the others from being read."""
@@ -117,8 +118,8 @@ class _TreeReading:
         fields.where = "tree"
         self._check_name()
         self._only("tree", fields, TREE_KEYS)
-        flavors = self._flavors(self._attempt("tree", fields, lambda f: f.sequence("flavors"), []))
-        entries = self._entries(self._attempt("tree", fields, lambda f: f.sequence("queues"), []))
+        flavors = self._flavors(self._attempts.read("tree", fields, lambda f: f.sequence("flavors"), []))
+        entries = self._entries(self._attempts.read("tree", fields, lambda f: f.sequence("queues"), []))
         parents = [(entry.data["name"], entry.data.get("parent")) for entry in entries]
         self._problems += shape_problems(parents)
         shaped = not self._problems
@@ -134,12 +135,12 @@ class _TreeReading:
             queues=tuple(sorted(queues, key=lambda queue: written_path(queue.name, known).split("/"))),
             flavors=tuple(flavors),
             settings=self._settings(fields, flavor_names),
-            over_capacity=self._attempt(
+            over_capacity=self._attempts.read(
                 "tree", fields, lambda f: f.choice("over_capacity", OVER_CAPACITIES, "refuse"), "refuse"
             ),
-            backends=self._attempt("tree", fields, _backends, ("embedded",)),
-            label=self._attempt("tree", fields, _label, None),
-            priorities=self._attempt("tree", fields, _priorities, {}),
+            backends=self._attempts.read("tree", fields, _backends, ("embedded",)),
+            label=self._attempts.read("tree", fields, _label, None),
+            priorities=self._attempts.read("tree", fields, _priorities, {}),
             unknown=fields.unknown((*TREE_KEYS, "format")),
         )
         if shaped:
@@ -153,23 +154,12 @@ class _TreeReading:
         """The name is part of a ConfigMap's name, and that of a label on records."""
         if len(self._name) > LABEL_LENGTH or "." in self._name or not DNS_NAME.fullmatch(self._name):
             cause = f"{self._name!r} cannot be part of a ConfigMap's name and a label: at most 63 lower case letters, "
-            self._problems.append(TreeProblem("tree", "", cause + "digits and '-'"))
-
-    def _attempt(self, where: str, fields: Fields, read: Callable[[Fields], _Value], usual: _Value) -> _Value:
-        """What a field says; when it is wrong that is noted, and the usual value stands in for it."""
-        try:
-            return read(fields)
-        except NewerVersion:
-            raise
-        except BadInput as error:
-            field = error.target.removeprefix(where).removeprefix(": ").replace(": ", ".")
-            self._problems.append(TreeProblem(where, field, error.cause))
-            return usual
+            self._problems.append(Problem("tree", "", cause + "digits and '-'"))
 
     def _only(self, where: str, fields: Fields, known: Sequence[str]) -> None:
         """Note unknown keys of a user."""
         if not self._stored:
-            self._attempt(where, fields, lambda f: f.only(known), None)
+            self._attempts.read(where, fields, lambda f: f.only(known), None)
 
     def _entries(self, items: Sequence[t.Any]) -> list[Fields]:
         """The queues that have a name and perhaps a parent; the others are noted by their place in the list."""
@@ -177,16 +167,16 @@ class _TreeReading:
         for index, item in enumerate(items):
             where = f"queues[{index}]"
             if not isinstance(item, Mapping):
-                self._problems.append(TreeProblem(where, "", f"a mapping is needed, this is a {type(item).__name__}"))
+                self._problems.append(Problem(where, "", f"a mapping is needed, this is a {type(item).__name__}"))
                 continue
             fields = Fields(item, where)
-            name = self._attempt(where, fields, lambda f: f.required_text("name"), None)
-            parent = self._attempt(where, fields, lambda f: f.text("parent"), None)
+            name = self._attempts.read(where, fields, lambda f: f.required_text("name"), None)
+            parent = self._attempts.read(where, fields, lambda f: f.text("parent"), None)
             if name is None:
                 continue
             if not _QUEUE_NAME.fullmatch(name):
                 cause = f"{name!r} cannot be the value of a label: at most 63 letters, digits, '-', '_' and '.'"
-                self._problems.append(TreeProblem(where, "name", cause))
+                self._problems.append(Problem(where, "name", cause))
             entries.append(Fields({**item, "name": name, "parent": parent}, where))
         return entries
 
@@ -205,17 +195,17 @@ class _TreeReading:
             capacity=self._amounts(fields, "capacity", flavors),
             borrowing_limit=self._amounts(fields, "borrowing_limit", flavors),
             lending_limit=self._amounts(fields, "lending_limit", flavors),
-            hard=self._attempt(path, fields, lambda f: f.flag("hard"), False),
-            weight=self._attempt(path, fields, _weight, Fraction(1)),
-            priority_cap=self._attempt(path, fields, _priority_cap, None),
-            namespaces=self._attempt(path, fields, _namespaces, ()),
-            selector=self._attempt(path, fields, _selector, None),
-            default=self._attempt(path, fields, lambda f: f.flag("default"), False),
-            reclaim=self._attempt(path, fields, lambda f: f.choice("reclaim", RECLAIMS, "any"), "any"),
-            user_limits=self._attempt(path, fields, _user_limits, UserLimits()),
-            budget=self._attempt(path, fields, _budget, None),
-            stop=self._attempt(path, fields, lambda f: f.choice("stop", STOPS, "none"), "none"),
-            note=self._attempt(path, fields, lambda f: f.text("note"), None) or "",
+            hard=self._attempts.read(path, fields, lambda f: f.flag("hard"), False),
+            weight=self._attempts.read(path, fields, _weight, Fraction(1)),
+            priority_cap=self._attempts.read(path, fields, _priority_cap, None),
+            namespaces=self._attempts.read(path, fields, _namespaces, ()),
+            selector=self._attempts.read(path, fields, _selector, None),
+            default=self._attempts.read(path, fields, lambda f: f.flag("default"), False),
+            reclaim=self._attempts.read(path, fields, lambda f: f.choice("reclaim", RECLAIMS, "any"), "any"),
+            user_limits=self._attempts.read(path, fields, _user_limits, UserLimits()),
+            budget=self._attempts.read(path, fields, _budget, None),
+            stop=self._attempts.read(path, fields, lambda f: f.choice("stop", STOPS, "none"), "none"),
+            note=self._attempts.read(path, fields, lambda f: f.text("note"), None) or "",
             unknown=_unknown(fields, QUEUE_KEYS),
         )
 
@@ -224,12 +214,12 @@ class _TreeReading:
         usual = flavors[0] if len(flavors) == 1 else NO_FLAVOR
         found: dict[FlavorResource, int] = {}
         path = fields.where
-        for name, value in self._attempt(path, fields, lambda f: f.mapping(key), _NO_DATA).items():
+        for name, value in self._attempts.read(path, fields, lambda f: f.mapping(key), _NO_DATA).items():
             if isinstance(value, Mapping):
                 entry, flavor = Fields(value, f"{path}: {key}.{name}"), name
             else:
                 entry, flavor = Fields({name: value}, f"{path}: {key}"), usual
-            read = self._attempt(path, entry, _amounts_by_resource, _NO_AMOUNTS)
+            read = self._attempts.read(path, entry, _amounts_by_resource, _NO_AMOUNTS)
             found |= {FlavorResource(flavor, resource): amount for resource, amount in read.items()}
         return found
 
@@ -239,39 +229,39 @@ class _TreeReading:
         for index, item in enumerate(items):
             where = f"flavors[{index}]"
             if not isinstance(item, Mapping):
-                self._problems.append(TreeProblem(where, "", f"a mapping is needed, this is a {type(item).__name__}"))
+                self._problems.append(Problem(where, "", f"a mapping is needed, this is a {type(item).__name__}"))
                 continue
             fields = Fields(item, where)
             self._only(where, fields, FLAVOR_KEYS)
-            flavor = self._attempt(where, fields, _flavor, None)
+            flavor = self._attempts.read(where, fields, _flavor, None)
             if flavor is None:
                 continue
             if any(flavor.name == other.name for other in found):
-                self._problems.append(TreeProblem(where, "name", f"there is a flavor {flavor.name} already"))
+                self._problems.append(Problem(where, "name", f"there is a flavor {flavor.name} already"))
                 continue
             found.append(flavor)
         return found
 
     def _settings(self, tree: Fields, flavors: Sequence[str]) -> QuotaSettings:
         """The settings with their defaults."""
-        raw = self._attempt("tree", tree, lambda f: f.mapping("settings"), _NO_DATA)
+        raw = self._attempts.read("tree", tree, lambda f: f.mapping("settings"), _NO_DATA)
         where, usual = "settings", QuotaSettings()
         fields = Fields(raw, where)
         self._only(where, fields, SETTING_KEYS)
         most = usual.max_evictions
         if fields.get("max_evictions") is not None:
-            most = self._attempt(where, fields, lambda f: f.whole("max_evictions", 0, INT32 - 1), most)
+            most = self._attempts.read(where, fields, lambda f: f.whole("max_evictions", 0, INT32 - 1), most)
         return QuotaSettings(
-            fair=self._attempt(where, fields, lambda f: f.choice("fair", FAIRS, usual.fair), usual.fair),
-            half_life=self._attempt(where, fields, lambda f: _half_life(f, usual), usual.half_life),
-            min_run_time=self._attempt(
+            fair=self._attempts.read(where, fields, lambda f: f.choice("fair", FAIRS, usual.fair), usual.fair),
+            half_life=self._attempts.read(where, fields, lambda f: _half_life(f, usual), usual.half_life),
+            min_run_time=self._attempts.read(
                 where, fields, lambda f: f.duration("min_run_time", usual.min_run_time), usual.min_run_time
             ),
-            nominate_timeout=self._attempt(
+            nominate_timeout=self._attempts.read(
                 where, fields, lambda f: f.duration("nominate_timeout", usual.nominate_timeout), usual.nominate_timeout
             ),
             max_evictions=most,
-            prices=self._attempt(where, fields, lambda f: _prices(f, flavors), {}),
+            prices=self._attempts.read(where, fields, lambda f: _prices(f, flavors), {}),
             unknown=fields.unknown(SETTING_KEYS),
         )
 

@@ -15,9 +15,10 @@ import dataclasses
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import (
     parse_quantity,
     quantity_text,
@@ -59,7 +60,7 @@ def import_subtrees(tree: str, mcad_tree: str, subtrees: Sequence[Mapping[str, t
     """The tree of which these QuotaSubtrees are parts; whatever is wrong with it is told when it is read."""
     if not subtrees:
         cause = f"no {SUBTREE_KIND} has the label {SUBTREE_LABEL}={mcad_tree}"
-        raise BadTree(tree, [TreeProblem("from_quota_subtrees", "", cause)])
+        raise BadTree(tree, [Problem("from_quota_subtrees", "", cause)])
     entries = [entry for item in sorted(subtrees, key=_place) for entry in _entries(item)]
     inner = {entry.parent for entry in entries}
     below = {name: [entry.requests for entry in entries if entry.parent == name] for name in inner if name is not None}

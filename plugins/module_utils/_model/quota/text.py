@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import TREE_FORMAT, read_tree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
     NO_FLAVOR,
@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
     QuotaTree,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import NANO, quantity_text
 
 TREE_PREFIX = "muster-quota-"
@@ -60,7 +61,7 @@ def tree_text(tree: QuotaTree) -> str:
     size = len(text.encode())
     if size > TREE_BYTES:
         cause = f"its text has {size} bytes of at most {TREE_BYTES}; split it into several trees"
-        raise BadTree(tree.name, [TreeProblem("tree", "", cause)])
+        raise BadTree(tree.name, [Problem("tree", "", cause)])
     return text
 
 
@@ -70,7 +71,7 @@ def tree_from_text(name: str, text: t.Any) -> QuotaTree:
     if isinstance(data, Mapping):
         told = data.get("tree")
         if told is not None and told != name:
-            raise BadTree(name, [TreeProblem("tree", "", f"the text is that of tree {told!r}")])
+            raise BadTree(name, [Problem("tree", "", f"the text is that of tree {told!r}")])
         data = {key: value for key, value in data.items() if key != "tree"}
     return read_tree(name, data, stored=True)
 

@@ -298,7 +298,7 @@ def _live_wants(podsets: Sequence[PodSet], namespace: str, items: Items, index: 
 
 def _declared_wants(declared: Sequence[PodSet], spec: GangSpec, items: Items) -> dict[str, ExpectedPods]:
     """What the objects want now, under the names the user declared."""
-    known, inferred = infer_known(spec.objects, namespace=spec.namespace, unknown=BadInput)
+    known, inferred = infer_known(spec.planned, namespace=spec.namespace, unknown=BadInput)
     silent = [index for index in range(len(spec.objects)) if index not in known]
     wants: dict[str, ExpectedPods] = {}
     for index in sorted({item.source_index for item in inferred}):

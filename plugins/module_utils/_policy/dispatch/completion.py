@@ -105,7 +105,7 @@ class Endings:
         """Whether all the pods an object could ever want have succeeded; fewer, or failed ones, prove nothing."""
         mine = [podset for podset in self._podsets if podset.source_index == index]
         try:
-            wants = expected_pods(self._spec.objects[index], namespace=self._spec.namespace)
+            wants = expected_pods(self._spec.planned[index], namespace=self._spec.namespace)
         except BadInput:
             return False
         if not mine or len(mine) != len(wants) or not is_finite(self._spec.objects[index]):

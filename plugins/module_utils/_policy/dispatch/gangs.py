@@ -56,7 +56,7 @@ def spec_of(record: Record) -> GangSpec:
 def sized_gang(record: Record, snapshot: Snapshot) -> Gang:
     """The gang as its specification and the cluster make it."""
     spec = spec_of(record)
-    podsets, made = sized_podsets(spec, snapshot), made_of(spec.objects, KEEP_ANNOTATION)
+    podsets, made = sized_podsets(spec, snapshot), made_of(spec.planned, KEEP_ANNOTATION)
     # Where podsets are declared, templates are changed that tell nothing of their sizes.
     for podset in (*podsets, *(named_templates(spec) if spec.podsets is not None else ())):
         require_readable(podset)

@@ -54,6 +54,9 @@ class _SpecNotes:
     deadlines: tuple[float | None, ...] | None = None
     permitted: bool = False
     refused: tuple[float, str, str] | None = None
+    # The same of an elastic gang at sizes that it was given; base are the notes on the gang as it waits.
+    sizes: dict[int, _SpecNotes] = dataclasses.field(default_factory=dict)
+    base: _SpecNotes | None = None
 
 
 class Memory:
@@ -150,6 +153,7 @@ class Memory:
     def permitted(self, record: Record, ask: t.Callable[[], str | None]) -> str | None:
         """Why a gang may not be started whoever asks; a yes is remembered, since discovery costs requests."""
         known = self._of(record)
+        known = known.base or known if known is not None else None
         if known is None or known.permitted:
             return None
         problem = ask()
@@ -160,11 +164,12 @@ class Memory:
         """Remember why a dry run refused the gang for a while: a name that somebody else has, a quota, a webhook."""
         known = self._of(record)
         if known is not None:
-            known.refused = (now, reason, detail)
+            (known.base or known).refused = (now, reason, detail)
 
     def refused(self, record: Record, now: float) -> tuple[str, str] | None:
         """Reason and detail of a refusal of late; until the server is asked again the gang takes no room."""
         known = self._of(record)
+        known = known.base or known if known is not None else None
         if known is None or known.refused is None or now >= known.refused[0] + REFUSED_SECONDS:
             return None
         return known.refused[1:]
@@ -180,12 +185,14 @@ class Memory:
 
     def _of(self, record: Record) -> _SpecNotes | None:
         """The notes on a record's present specification."""
-        if record.spec is None:
+        spec = record.spec
+        if spec is None:
             return None
+        plain = spec if spec.allotment is None else spec.with_allotment(None)
         known = self._known.get(record.uid)
-        if known is None or known.spec is not record.spec:
-            known = self._known[record.uid] = _SpecNotes(record.spec)
-        return known
+        if known is None or known.spec is not plain:
+            known = self._known[record.uid] = _SpecNotes(plain)
+        return known if spec.allotment is None else _at_size(known, spec, spec.allotment)
 
     @staticmethod
     def _work_out(record: Record, known: _SpecNotes, snapshot: Snapshot, marks: Hashable) -> None:
@@ -198,6 +205,13 @@ class Memory:
             known.problem = str(error)
         except Exception as error:  # noqa: BLE001 - it harms no other gang
             known.unforeseen = unforeseen(error)
+
+
+def _at_size(base: _SpecNotes, spec: GangSpec, size: int) -> _SpecNotes:
+    """The notes on an elastic gang with the size that it is given."""
+    if size not in base.sizes:
+        base.sizes[size] = _SpecNotes(spec, base=base)
+    return base.sizes[size]
 
 
 def _marks(namespace: str, snapshot: Snapshot) -> Hashable:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Node, Pod
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.node_share import (
     FROM_NODES,
     NodeShare,
@@ -20,6 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.node_shar
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import NO_FLAVOR, QuotaFlavor
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import quantity_text
 
 
@@ -68,7 +69,7 @@ def share_of(total: int, wanted: NodeShare) -> int:
 def fill_node_shares(tree: str, taken: SharedDeclaration, flavors: Sequence[QuotaFlavor], supply: NodeSupply) -> Data:
     """The declaration with amounts in place of shares, each queue with a note of what they were worked out from."""
     queues = list(taken.declaration["queues"])
-    problems: list[TreeProblem] = []
+    problems: list[Problem] = []
     for queue in taken.shared:
         totals = total_of(supply, queue.wanted, flavors)
         missing = list(_missing(queue, totals))
@@ -101,18 +102,16 @@ def _sum(supply: NodeSupply, wanted: NodeShare, nodes: Sequence[Node]) -> NodeTo
     return NodeTotal(len(nodes), amounts)
 
 
-def _missing(queue: SharedQueue, totals: Mapping[str, NodeTotal]) -> Iterable[TreeProblem]:
+def _missing(queue: SharedQueue, totals: Mapping[str, NodeTotal]) -> Iterable[Problem]:
     """What there is nothing to share of: a share of it would be nothing without anybody having said so."""
     chosen = ", ".join(f"{key}={value}" for key, value in sorted(queue.wanted.node_selector.items()))
     if not any(total.count for total in totals.values()):
-        yield TreeProblem(
-            queue.path, FROM_NODES, f"no node has the labels {chosen}" if chosen else "there are no nodes"
-        )
+        yield Problem(queue.path, FROM_NODES, f"no node has the labels {chosen}" if chosen else "there are no nodes")
         return
     for name in queue.wanted.resources:
         if not any(name in total.amounts for total in totals.values()):
             cause = f"none of the nodes{f' with {chosen}' if chosen else ''} has {name}"
-            yield TreeProblem(queue.path, f"{FROM_NODES}.resources", cause)
+            yield Problem(queue.path, f"{FROM_NODES}.resources", cause)
 
 
 def _filled(item: Data, queue: SharedQueue, totals: Mapping[str, NodeTotal]) -> Data:

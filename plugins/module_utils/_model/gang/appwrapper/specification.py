@@ -274,6 +274,7 @@ def _refuse_unknown_to_wrappers(spec: GangSpec, where: str) -> None:
         "max_run_time": spec.max_run_time != 0,
         "exit_codes": not spec.exit_codes_terminal and not spec.exit_codes_retryable,
         "ttl": spec.ttl is None,
+        "elastic": spec.elastic is None,
     }
     for option, fine in held.items():
         if not fine:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is known of a kind of objects, in one entry: its pods, how it ends, and what to watch.
+"""What is known of a kind of objects, in one entry: its pods, how it ends, how it is resized, and what to watch.
 
 Templates are read carefully, with paths in the messages. What a live object says is read leniently: whoever wrote it
 may be a newer operator, and what makes no sense says nothing.
@@ -27,6 +27,10 @@ Step: t.TypeAlias = "str | int"
 Path = tuple[Step, ...]
 Object = Mapping[str, t.Any]
 ItemOutcome = t.Literal["succeeded", "failed"]
+# What a size counts: GPUs of each pod, or pods (of groups of pods, groups).
+Axis = t.Literal["per_pod", "pods"]
+# How a size is changed: in place, while the object is suspended, or by taking the gang back and starting it anew.
+Method = t.Literal["scale", "suspend", "recreate"]
 
 ACTION = "infer the podsets of"
 
@@ -254,6 +258,70 @@ class KindEnding:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ResizeTerms:
+    """What decides about the method besides the object and the axis.
+
+    environment: variables of containers change with the size. suspended_jobs_change: suspended Jobs take other
+    resources on this server.
+    """
+
+    environment: bool = False
+    suspended_jobs_change: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodBounds:
+    """How many pods of a podset an object itself allows, and where it says so."""
+
+    low: int
+    high: int
+    where: Path
+
+
+def by_recreating(_obj: Object, _axis: Axis, _terms: ResizeTerms) -> Method:
+    """The method of kinds of which nobody knows a gentler one."""
+    return "recreate"
+
+
+def no_counts(_obj: Object, _template: Path | None) -> tuple[Path, ...]:
+    """Kinds whose number of pods cannot be changed."""
+    return ()
+
+
+def no_bounds(_obj: Object, _template: Path | None) -> PodBounds | None:
+    """Kinds that have no range of their own."""
+    return None
+
+
+def replicas_at(*path: Step) -> Callable[[Object, Path | None], tuple[Path, ...]]:
+    """Kinds with one number of pods, at this path."""
+    return lambda _obj, _template: (path,)
+
+
+def replicas_beside(_obj: Object, template: Path | None) -> tuple[Path, ...]:
+    """Kinds whose podsets have their number of pods beside the template."""
+    return ((*template[:-1], "replicas"),) if template else ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resizing:
+    """How objects of a kind get another size; podsets are told apart by the paths of their templates."""
+
+    # What a range counts when it does not say so.
+    axis: Axis = "per_pod"
+    method: Callable[[Object, Axis, ResizeTerms], Method] = by_recreating
+    # Where the number of pods of a podset stands; nowhere if it cannot be changed.
+    counts: Callable[[Object, Path | None], tuple[Path, ...]] = no_counts
+    # The range of pods that an object itself carries.
+    bounds: Callable[[Object, Path | None], PodBounds | None] = no_bounds
+    # Where it is suspended; None when it cannot be.
+    suspend: Path | None = None
+    # Where resources and environment of a pod stand in objects that hold no template.
+    resources: Path | None = None
+    environment: Path | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
     """Everything that is known of one kind; what is left out is as for kinds of which nobody knows more."""
 
@@ -264,6 +332,8 @@ class Kind:
     expected: Expected = as_written
     # None for kinds that never end.
     ending: KindEnding | None = None
+    # How a size is changed.
+    resizing: Resizing = Resizing()
     # Where an object says after how many seconds it is ended by force.
     deadline: Path | None = None
     # What in the status changes demand or outcome, beside the conditions, so that a watch must tell it.

@@ -7,19 +7,30 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
+    Axis,
     ExpectedPods,
     Kind,
+    Method,
     Object,
     Path,
+    PodBounds,
     Reader,
+    ResizeTerms,
+    Resizing,
     TemplateUse,
     by_conditions,
     count_at,
     with_labels,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
+
+# Annotations of Kueue's partial admission: how few pods will do, and whether completions follow the number of pods.
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+_COMPLETIONS_FOLLOW = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 
 def _job(reader: Reader) -> list[TemplateUse]:
@@ -55,6 +66,43 @@ def _expected(obj: Object, uses: Sequence[TemplateUse]) -> list[ExpectedPods]:
     return [ExpectedPods(uses[0].name, now, now)]
 
 
+def parallel_counts(obj: Object, spec: Path, *, follow: bool = False) -> tuple[Path, ...]:
+    """Where the number of pods of a job specification stands.
+
+    The completions of an Indexed one go with it where both are the same, which is how trainers use them.
+    """
+    job: t.Any = obj
+    for part in spec:
+        job = job[part]
+    parallelism, completions = (*spec, "parallelism"), (*spec, "completions")
+    same = job.get("completions") is not None and job.get("completions") == job.get("parallelism", 1)
+    indexed = job.get("completionMode") == "Indexed"
+    return (parallelism, completions) if same and (indexed or follow) else (parallelism,)
+
+
+def _job_counts(obj: Object, _template: Path | None) -> tuple[Path, ...]:
+    follow = value_at(obj, ("metadata", "annotations", _COMPLETIONS_FOLLOW)) == "true"
+    return parallel_counts(obj, ("spec",), follow=follow)
+
+
+def _job_bounds(obj: Object, _template: Path | None) -> PodBounds | None:
+    """What Kueue's partial admission may make of a Job: from the annotation up to its parallelism."""
+    where: Path = ("metadata", "annotations", MIN_PARALLELISM)
+    text = value_at(obj, where)
+    if not isinstance(text, str) or not text.isdecimal():
+        return None
+    return PodBounds(int(text), int(obj["spec"].get("parallelism", 1)), where)
+
+
+def _job_method(_obj: Object, axis: Axis, terms: ResizeTerms) -> Method:
+    """Parallelism changes in place; resources only while suspended and where the server knows that, variables never."""
+    if terms.environment:
+        return "recreate"
+    if axis == "pods":
+        return "scale"
+    return "suspend" if terms.suspended_jobs_change else "recreate"
+
+
 BATCH_KINDS = (
     Kind(
         "batch",
@@ -62,6 +110,7 @@ BATCH_KINDS = (
         _job,
         _expected,
         ending=by_conditions("Complete", "Failed", "complete"),
+        resizing=Resizing(method=_job_method, counts=_job_counts, bounds=_job_bounds, suspend=("spec", "suspend")),
         deadline=("spec", "activeDeadlineSeconds"),
         status_fields=(("succeeded",),),
     ),

@@ -19,7 +19,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base
     Object,
     Path,
     Reader,
+    Resizing,
     TemplateUse,
+    replicas_at,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
 
@@ -65,6 +67,8 @@ def _pod_outcome(obj: Object) -> ItemOutcome | None:
     return "succeeded" if phase == "Succeeded" and _ends(obj) else None
 
 
+_REPLICATED = Resizing(counts=replicas_at("spec", "replicas"))
+
 CORE_KINDS = (
     Kind(
         "",
@@ -74,9 +78,9 @@ CORE_KINDS = (
         deadline=("spec", "activeDeadlineSeconds"),
         status_fields=(("phase",),),
     ),
-    Kind("", "ReplicationController", _replicated),
-    Kind("apps", "ReplicaSet", _replicated),
-    Kind("apps", "Deployment", _replicated),
-    Kind("apps", "StatefulSet", _replicated, _stateful_set),
+    Kind("", "ReplicationController", _replicated, resizing=_REPLICATED),
+    Kind("apps", "ReplicaSet", _replicated, resizing=_REPLICATED),
+    Kind("apps", "Deployment", _replicated, resizing=_REPLICATED),
+    Kind("apps", "StatefulSet", _replicated, _stateful_set, resizing=_REPLICATED),
     Kind("apps", "DaemonSet", _daemon_set),
 )

@@ -11,18 +11,23 @@ import typing as t
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
+    Axis,
     ExpectedPods,
     Kind,
+    Method,
     Object,
     Path,
     Reader,
+    ResizeTerms,
+    Resizing,
     TemplateUse,
     as_written,
     by_conditions,
     count_at,
+    replicas_at,
     with_labels,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.batch import parallel_pods
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.batch import parallel_counts, parallel_pods
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
 
 
@@ -90,6 +95,15 @@ def _expected_of_groups(obj: Object, uses: Sequence[TemplateUse]) -> list[Expect
     return [ExpectedPods(use.name, use.count, first) for use, first in zip(uses, prompt, strict=True)]
 
 
+def _job_set_counts(obj: Object, template: Path | None) -> tuple[Path, ...]:
+    return parallel_counts(obj, template[:-1]) if template else ()
+
+
+def _groups_method(_obj: Object, axis: Axis, terms: ResizeTerms) -> Method:
+    """Groups come and go in place; another template would replace the groups one by one, none of them complete."""
+    return "scale" if axis == "pods" and not terms.environment else "recreate"
+
+
 JOBSET_KINDS = (
     Kind(
         "jobset.x-k8s.io",
@@ -97,7 +111,14 @@ JOBSET_KINDS = (
         _job_set,
         _expected_of_job_set,
         ending=by_conditions("Completed", "Failed", "complete"),
+        resizing=Resizing(counts=_job_set_counts),
         status_fields=(("replicatedJobsStatus",),),
     ),
-    Kind("leaderworkerset.x-k8s.io", "LeaderWorkerSet", _leader_worker_set, _expected_of_groups),
+    Kind(
+        "leaderworkerset.x-k8s.io",
+        "LeaderWorkerSet",
+        _leader_worker_set,
+        _expected_of_groups,
+        resizing=Resizing(axis="pods", method=_groups_method, counts=replicas_at("spec", "replicas")),
+    ),
 )

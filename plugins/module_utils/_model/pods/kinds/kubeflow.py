@@ -12,14 +12,20 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
+    Axis,
     ExpectedPods,
     Kind,
+    Method,
     Object,
     Path,
+    PodBounds,
     Reader,
+    ResizeTerms,
+    Resizing,
     TemplateUse,
     by_conditions,
     count_at,
+    replicas_beside,
     with_container,
     with_labels,
 )
@@ -30,6 +36,7 @@ _WAIT_FOR_MASTER = {
     "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}, "limits": {"cpu": "100m", "memory": "20Mi"}},
 }
 _DELIVERY = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+_SINGLE = ("chief", "evaluator", "launcher", "master")
 _KUBECTL_DELIVERY = {"name": "kubectl-delivery", "resources": {"requests": _DELIVERY, "limits": _DELIVERY}}
 
 
@@ -129,11 +136,39 @@ def _expected(obj: Object, uses: Sequence[TemplateUse]) -> list[ExpectedPods]:
     return wanted
 
 
+def _worker_counts(obj: Object, template: Path | None) -> tuple[Path, ...]:
+    """Workers may be many; of the leading replica types there is exactly one."""
+    single = template is None or str(template[-2]).lower() in _SINGLE
+    return () if single else replicas_beside(obj, template)
+
+
+def _elastic_bounds(obj: Object, template: Path | None) -> PodBounds | None:
+    """The bounds of an elastic policy, which are those of the workers."""
+    where: Path = ("spec", "elasticPolicy")
+    low, high = (value_at(obj, (*where, name)) for name in ("minReplicas", "maxReplicas"))
+    if not isinstance(low, int) or not isinstance(high, int) or not _worker_counts(obj, template):
+        return None
+    return PodBounds(low, high, where)
+
+
+def _pytorch_method(obj: Object, axis: Axis, terms: ResizeTerms) -> Method:
+    """Workers of an elastic policy find each other again; all others have to be stopped, or they keep the old size."""
+    in_place = axis == "pods" and not terms.environment and value_at(obj, ("spec", "elasticPolicy")) is not None
+    return "scale" if in_place else "suspend"
+
+
+_RESIZING = Resizing(counts=_worker_counts)
+_PYTORCH_RESIZING = Resizing(
+    method=_pytorch_method, counts=_worker_counts, bounds=_elastic_bounds, suspend=("spec", "runPolicy", "suspend")
+)
+
+
 def _kind(
     name: str,
     field: str,
     types: tuple[str, ...],
     templates: Callable[[_JobKind, Reader], list[TemplateUse]] = _training_job,
+    resizing: Resizing = _RESIZING,
 ) -> Kind:
     """One kind of training job; they differ in their replica types only."""
     return Kind(
@@ -142,6 +177,7 @@ def _kind(
         functools.partial(templates, _JobKind(field, types, f"{name.lower()}-controller")),
         _expected,
         ending=by_conditions("Succeeded", "Failed", "succeeded", ttl=("spec", "runPolicy", "ttlSecondsAfterFinished")),
+        resizing=resizing,
         deadline=("spec", "runPolicy", "activeDeadlineSeconds"),
         status_fields=(("replicaStatuses",),),
     )
@@ -150,7 +186,7 @@ def _kind(
 _MASTER_WORKER = ("Master", "Worker")
 
 KUBEFLOW_KINDS = (
-    _kind("PyTorchJob", "pytorchReplicaSpecs", _MASTER_WORKER, _pytorch_job),
+    _kind("PyTorchJob", "pytorchReplicaSpecs", _MASTER_WORKER, _pytorch_job, _PYTORCH_RESIZING),
     _kind("TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")),
     _kind("XGBoostJob", "xgbReplicaSpecs", _MASTER_WORKER),
     _kind("PaddleJob", "paddleReplicaSpecs", _MASTER_WORKER),

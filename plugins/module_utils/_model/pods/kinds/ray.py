@@ -10,16 +10,22 @@ RayCronJob came with KubeRay 1.6; its job template is the specification of a Ray
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
+    Axis,
     ExpectedPods,
     ItemOutcome,
     Kind,
     KindEnding,
+    Method,
     Object,
     Path,
+    PodBounds,
     Reader,
+    ResizeTerms,
+    Resizing,
     TemplateUse,
     with_container,
     with_labels,
@@ -172,19 +178,56 @@ def _outcome(obj: Object) -> ItemOutcome | None:
     return "failed" if value_at(obj, ("status", "jobStatus")) in ("FAILED", "STOPPED") else "succeeded"
 
 
+def _worker_group_of(obj: Object, template: Path | None) -> Object | None:
+    """The worker group that a template belongs to; None for the head and the submitter."""
+    if template is None or len(template) < 3 or template[-3] != "workerGroupSpecs":
+        return None
+    group: t.Any = obj
+    for part in template[:-1]:
+        group = group[part]
+    return t.cast("Object", group)
+
+
+def _group_counts(obj: Object, template: Path | None) -> tuple[Path, ...]:
+    """Replicas of a worker group; where an autoscaler owns them, the most it may make of them goes along."""
+    if template is None or _worker_group_of(obj, template) is None:
+        return ()
+    group, spec = template[:-1], t.cast("tuple[str, ...]", template[:-3])
+    autoscaled = value_at(obj, (*spec, "enableInTreeAutoscaling")) is True
+    return ((*group, "replicas"), (*group, "maxReplicas")) if autoscaled else ((*group, "replicas"),)
+
+
+def _group_bounds(obj: Object, template: Path | None) -> PodBounds | None:
+    """The bounds of a worker group; an elastic job has at least one worker, and no range without an upper bound."""
+    group = _worker_group_of(obj, template)
+    high = group.get("maxReplicas", _MAX_REPLICAS) if group is not None else _MAX_REPLICAS
+    if group is None or template is None or high == _MAX_REPLICAS:
+        return None
+    return PodBounds(max(1, group.get("minReplicas", 0)), high, template[:-1])
+
+
+def _cluster_method(_obj: Object, axis: Axis, terms: ResizeTerms) -> Method:
+    """Workers come and go in place; pods that exist keep resources and environment, whatever their template says."""
+    return "scale" if axis == "pods" and not terms.environment else "recreate"
+
+
+_CLUSTER_RESIZING = Resizing(axis="pods", method=_cluster_method, counts=_group_counts, bounds=_group_bounds)
+_RESIZING = Resizing(axis="pods", counts=_group_counts, bounds=_group_bounds)
+
 RAY_KINDS = (
-    Kind("ray.io", "RayCluster", _ray_cluster, status_fields=(("state",),)),
+    Kind("ray.io", "RayCluster", _ray_cluster, resizing=_CLUSTER_RESIZING, status_fields=(("state",),)),
     Kind(
         "ray.io",
         "RayJob",
         _ray_job,
         _expected,
         ending=KindEnding(_outcome),
+        resizing=_RESIZING,
         deadline=("spec", "activeDeadlineSeconds"),
         status_fields=(("jobDeploymentStatus",), ("jobStatus",), _DESIRED_WORKERS),
         # The job that submits it.
         owners=(("batch/v1", "Job"),),
     ),
-    Kind("ray.io", "RayService", _ray_service),
+    Kind("ray.io", "RayService", _ray_service, resizing=_RESIZING),
     Kind("ray.io", "RayCronJob", _ray_cron_job, owners=(("ray.io/v1", "RayJob"), ("batch/v1", "Job"))),
 )

@@ -22,8 +22,10 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base
     Object,
     Path,
     Reader,
+    Resizing,
     TemplateUse,
     by_conditions,
+    replicas_at,
     with_labels,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.jobset import succeeded_jobs
@@ -116,6 +118,11 @@ TRAINER_KINDS = (
         _train_job,
         _expected,
         ending=by_conditions("Complete", "Failed", "complete", ttl=None),
+        resizing=Resizing(
+            counts=replicas_at("spec", "trainer", "numNodes"),
+            resources=("spec", "trainer", "resourcesPerNode"),
+            environment=("spec", "trainer", "env"),
+        ),
         deadline=("spec", "activeDeadlineSeconds"),
         status_fields=(("jobsStatus",),),
         owners=(("jobset.x-k8s.io/v1alpha2", "JobSet"), ("batch/v1", "Job")),

@@ -516,7 +516,14 @@ class KeptQueue(Queue):
 
     def _alike(self, record: Record, gang: Gang) -> Hashable:
         """The number of the class."""
-        return self._kept.waiting[record.uid].alike
+        notes = self._kept.waiting[record.uid]
+        if notes.gang is gang:
+            return notes.alike
+        return self._kept.kinds.setdefault(self._class_of(record, gang), len(self._kept.kinds))
+
+    def _waiting_items(self) -> t.Iterable[QueuedGang]:
+        """See Queue."""
+        return (notes.item for notes in self._kept.order)
 
     def _note_own_obstacle(self) -> None:
         """Nothing is noted of the kind."""

@@ -21,7 +21,7 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_size
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STARTED_PHASES,
     WAITING_PHASES,
@@ -94,6 +94,10 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     gather_endings,
     name_prefix,
     run_time_history,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.start_sizes import (
+    SizeRequest,
+    best_sizes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
     MOST_RECLAIMED,
@@ -213,6 +217,7 @@ class Queue:
         self._held_back: dict[Hashable, Verdict] = {}
         self._hopeless: set[str] = set()
         self._choices: list[Choice] = []
+        self._line: Sequence[QueuedGang] = ()
         self._starts = 0
         # Errors of ours that gangs provoked, by record; those gangs hold up nobody.
         self.unforeseen: dict[str, str] = {}
@@ -352,7 +357,7 @@ class Queue:
             and record.uid not in self._promises
         ]
         able = (self._alone(record, partial(self._enter, record)) for record in waiting)
-        queue = ordered([item for item in able if item is not None], self._now)
+        queue = self._line = ordered([item for item in able if item is not None], self._now)
         line: Iterable[QueuedGang] = queue
         lane = None
         if self.reclaim is not None:
@@ -365,6 +370,10 @@ class Queue:
             if item.gang.uid not in judged:
                 self._choices.append(self._behind(item.gang.uid, item.blocked_by))
         return [choice for choice in self._choices if choice.record.uid in self._mine]
+
+    def _waiting_items(self) -> Iterable[QueuedGang]:
+        """All that are asked in this cycle, in the order of the queue."""
+        return self._line
 
     def _subject(self, record: Record) -> tuple[Record, Gang]:
         """A record and the gang that is asked for."""
@@ -545,6 +554,8 @@ class Queue:
         if self._quotas.in_force and self._is_limited(record, gang):
             return False
         mine = self._may_start(record)
+        if record.spec is not None and record.spec.elastic is not None:
+            record, gang = self._at_best_size(item, record, gang, estimate)
         asked = self._ask_all(item, record, gang, estimate, mine=mine)
         quota, alike = asked.quota, asked.alike
         verdict = discreet(_renamed(asked.verdict, gang))
@@ -578,26 +589,59 @@ class Queue:
             self.reclaim.keep(Question(item, record, asked.gang, estimate, quota, found, alike), self._taken)
         return fits
 
-    def _ask_all(self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, *, mine: bool) -> _Asked:
+    def _at_best_size(self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate) -> tuple[Record, Gang]:
+        """An elastic gang at the largest size it may have that fits now; at the least one if none does."""
+        terms, target = spec_of(record).elastic, self._best_sizes.get(record.uid, 0)
+        sizes = terms.wanted.sizes if terms is not None else ()
+        for size in reversed([size for size in sizes[1:] if size <= target]):
+            sized = with_size(record, size)
+            larger, problem = self._memory.size(sized, self._world.snapshot)
+            if larger is None or problem is not None:
+                continue
+            if self._ask_all(item, sized, larger, estimate, mine=False, hold=False).verdict.answer == "fits":
+                return sized, larger
+        return record, gang
+
+    @functools.cached_property
+    def _best_sizes(self) -> dict[str, int]:
+        """The sizes that elastic gangs would have if all that wait were started as the policy says."""
+        return best_sizes(map(self._size_request, self._waiting_items()), self._room, self._now)
+
+    def _size_request(self, item: QueuedGang) -> SizeRequest:
+        """A waiting gang as one that asks for a size."""
+        record = self._records[item.uid]
+        return SizeRequest(item, self._demand(record), spec_of(record).elastic)
+
+    def _ask_all(
+        self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, *, mine: bool, hold: bool = True
+    ) -> _Asked:
         """What quota says of a gang, and rooms, rules and reservations if quota is left."""
         alike = self._alike(record, gang)
         if self._quotas.flavored:
-            return self._ask_ways(item, record, gang, estimate, alike, mine=mine)
+            return self._ask_ways(item, record, gang, estimate, alike, mine=mine, may_hold=hold)
         quota = self._quotas.ask(record, gang) if self._quotas.in_force else None
         short = self._held_by_quota(record, quota, estimate) if quota is not None else None
         if short is not None:
             return _Asked(gang, quota, short, alike)
         known = self._held_back.get(alike) if mine else None
-        return _Asked(gang, quota, known or self._ask(item, gang, estimate, alike), alike)
+        return _Asked(gang, quota, known or self._ask(item, gang, estimate, alike, hold=hold), alike)
 
     def _ask_ways(
-        self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, alike: Hashable, *, mine: bool
+        self,
+        item: QueuedGang,
+        record: Record,
+        gang: Gang,
+        estimate: Estimate,
+        alike: Hashable,
+        *,
+        mine: bool,
+        may_hold: bool,
     ) -> _Asked:
         """The same where trees have flavors: of the first way that finds nodes, else of the one that is waited for."""
 
         def ask(way: Way, hold: bool) -> Verdict:
             known = self._held_back.get((alike, way.mark)) if mine else None
-            return known or self._ask(item, way.gang, estimate, (alike, way.mark), hold=hold)
+            return known or self._ask(item, way.gang, estimate, (alike, way.mark), hold=hold and may_hold)
 
         ways = self._quotas.ways(record, gang)
         fitting, words = self._spared(ways, estimate)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem, key_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, key_text
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL, configmap_name
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaQueue, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import quantity_text
 
 CEILING_API, CEILING_KIND = "v1", "ResourceQuota"
@@ -31,18 +32,18 @@ def build_ceilings(tree: QuotaTree) -> list[Data]:
     return [_ceiling(tree, leaf) for leaf in tree.leaves]
 
 
-def _problems(tree: QuotaTree, leaf: QuotaQueue) -> Iterator[TreeProblem]:
+def _problems(tree: QuotaTree, leaf: QuotaQueue) -> Iterator[Problem]:
     """Why there can be no ceiling for a leaf."""
     path = tree.path(leaf.name)
     if leaf.selector is not None or len(leaf.namespaces) != 1:
         cause = "a ceiling (backends: resourcequota) needs leaves with exactly one namespace, and no selector"
-        yield TreeProblem(path, "namespaces", cause)
+        yield Problem(path, "namespaces", cause)
     for key in tree.keys:
         if leaf.parent is not None and leaf.most_borrowed(key) is None:
             cause = (
                 "it may borrow without end, so there is no ceiling (backends: resourcequota); limit it, or make it hard"
             )
-            yield TreeProblem(path, f"borrowing_limit.{key_text(key)}", cause)
+            yield Problem(path, f"borrowing_limit.{key_text(key)}", cause)
 
 
 def _ceiling(tree: QuotaTree, leaf: QuotaQueue) -> Data:

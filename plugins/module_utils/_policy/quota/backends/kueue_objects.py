@@ -15,7 +15,7 @@ import dataclasses
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree, TreeProblem
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.checks import BadTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
     DEFAULT_TREE,
@@ -30,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
     UserLimits,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import DNS_NAME, LABEL_LENGTH, Data
+from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import (
     NANO,
     format_quantity,
@@ -112,28 +113,28 @@ def kueue_name(tree: str, name: str) -> str:
     return name if tree == DEFAULT_TREE else f"{tree}.{name}"
 
 
-def _flavor_problems(tree: QuotaTree) -> Iterator[TreeProblem]:
+def _flavor_problems(tree: QuotaTree) -> Iterator[Problem]:
     """What of the tree's flavors and resources is too much for Kueue."""
     counts = (("flavors", len(tree.flavor_names), _MOST_FLAVORS), ("resources", len(tree.resources), _MOST_RESOURCES))
     for what, count, most in (*counts, ("pairs of flavor and resource", len(tree.keys), _MOST_PAIRS)):
         if count > most:
-            yield TreeProblem("tree", "", f"it has {count} {what}, and a ClusterQueue of Kueue has at most {most}")
+            yield Problem("tree", "", f"it has {count} {what}, and a ClusterQueue of Kueue has at most {most}")
     for flavor in tree.flavors:
         for field, count in (("node_labels", len(flavor.node_labels)), ("tolerations", len(flavor.tolerations))):
             if count > _MOST_OF_FLAVOR:
                 cause = f"there are {count}, and a ResourceFlavor of Kueue has at most {_MOST_OF_FLAVOR}"
-                yield TreeProblem(f"flavors.{flavor.name}", field, cause)
+                yield Problem(f"flavors.{flavor.name}", field, cause)
 
 
-def _queue_problems(tree: QuotaTree, queue: QuotaQueue) -> Iterator[TreeProblem]:
+def _queue_problems(tree: QuotaTree, queue: QuotaQueue) -> Iterator[Problem]:
     """What of one queue Kueue cannot hold."""
     path = tree.path(queue.name)
     name = kueue_name(tree.name, queue.name)
     if not DNS_NAME.fullmatch(queue.name):
         cause = f"{queue.name!r} cannot be the name of an object of Kueue: lower case letters, digits, '-' and '.'"
-        yield TreeProblem(path, "name", cause)
+        yield Problem(path, "name", cause)
     elif len(name) > LABEL_LENGTH:
-        yield TreeProblem(path, "name", f"{name!r} is longer than a label may be, {LABEL_LENGTH} characters")
+        yield Problem(path, "name", f"{name!r} is longer than a label may be, {LABEL_LENGTH} characters")
     unknown = "Kueue cannot hold it, and gangs could have more than the tree gives; use the embedded backend"
     given = {
         "capacity": bool(queue.capacity),
@@ -142,12 +143,12 @@ def _queue_problems(tree: QuotaTree, queue: QuotaQueue) -> Iterator[TreeProblem]
         "priority_cap": queue.priority_cap is not None,
     }
     for field in (field for field, is_given in given.items() if is_given):
-        yield TreeProblem(path, field, unknown)
+        yield Problem(path, field, unknown)
     if 0 < queue.weight * NANO <= 1:
-        yield TreeProblem(path, "weight", "a weight of Kueue is zero or more than 0.000000001")
+        yield Problem(path, "weight", "a weight of Kueue is zero or more than 0.000000001")
     for field in ("nominal", "extra", "borrowing_limit", "lending_limit"):
         if any(amount >= _TOO_MUCH for amount in getattr(queue, field).values()):
-            yield TreeProblem(path, field, f"Kueue takes {_TOO_MUCH} and more for no limit")
+            yield Problem(path, field, f"Kueue takes {_TOO_MUCH} and more for no limit")
 
 
 def _warnings(tree: QuotaTree) -> Iterator[str]:

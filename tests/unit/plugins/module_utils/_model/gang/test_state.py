@@ -93,6 +93,7 @@ states = st.builds(
     then=st.none() | st.sampled_from(PHASES),
     holding=st.booleans(),
     outcomes=st.dictionaries(st.integers(0, 2000), st.sampled_from(OUTCOMES), max_size=3),
+    allotment=st.none() | st.integers(1, 4096),
     made=st.integers(0, 9),
     left=st.lists(st.tuples(*[st.text(min_size=1, max_size=30)] * 4), max_size=4).map(tuple),
     waits=st.lists(st.just({"until": AT, "answer": "waits", "reason": "insufficient"}), max_size=3).map(tuple),
@@ -276,6 +277,13 @@ def test_a_state_of_a_newer_version_is_neither_lost_nor_damaged(newer):
 def test_transitions_of_a_newer_version_are_kept():
     state = read_state({STATE_ANNOTATION: forged(transitions=[["resting", AT, "x", "y"]])})
     assert state.transitions == (Transition("resting", AT, "x", "y"),)
+
+
+def test_a_size_belongs_to_an_attempt():
+    state = advance(new_state(AT, "w/1"), "dispatching", AT, "Chosen", "", "w/2", allotment=4)
+    assert read_state({STATE_ANNOTATION: state_text(state)}).allotment == 4
+    assert advance(state, "running", AT, "PodsBound", "", "w/3").allotment == 4
+    assert advance(state, "queued", AT, "Undone", "", "w/3", attempt=2).allotment is None
 
 
 def test_outcomes_are_written_only_when_there_are_any():

@@ -18,6 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base
     KindEnding,
     NeedsPodsets,
     Reader,
+    Resizing,
     TemplateUse,
     by_conditions,
 )
@@ -73,6 +74,7 @@ def test_every_kind_that_makes_pods_has_a_case_and_every_field_a_test() -> None:
         "templates",
         "expected",
         "ending",
+        "resizing",
         "deadline",
         "status_fields",
         "owners",
@@ -84,6 +86,15 @@ def test_every_kind_that_makes_pods_has_a_case_and_every_field_a_test() -> None:
         "done_word",
         "applies",
         "ttl",
+    ]
+    assert [field.name for field in dataclasses.fields(Resizing)] == [
+        "axis",
+        "method",
+        "counts",
+        "bounds",
+        "suspend",
+        "resources",
+        "environment",
     ]
 
 
@@ -99,6 +110,27 @@ def test_templates(case: KindCase) -> None:
         return
     assert {use.name: use.count for use in pod_templates(case.object, "it")} == case.pods
     assert all(item.requests["cpu"] > 0 for item in infer_podsets([case.object], namespace="team"))
+
+
+@each([case for case in WITH_PODS if case.pods is not None])
+def test_numbers_of_pods_stand_where_the_entry_says_so(case: KindCase) -> None:
+    for use in pod_templates(case.object, "it"):
+        for path in kind_of(case.object).resizing.counts(case.object, use.path):
+            assert isinstance(value_in(case.object, path), int)
+
+
+def value_in(obj: t.Any, path: t.Iterable[t.Any]) -> t.Any:
+    for part in path:
+        obj = obj[part]
+    return obj
+
+
+def test_objects_that_are_resized_while_suspended_say_where() -> None:
+    suspended = {key: kind.resizing.suspend for key, kind in KINDS.items() if kind.resizing.suspend is not None}
+    assert suspended == {
+        ("batch", "Job"): ("spec", "suspend"),
+        ("kubeflow.org", "PyTorchJob"): ("spec", "runPolicy", "suspend"),
+    }
 
 
 @each(WITH_PODS)

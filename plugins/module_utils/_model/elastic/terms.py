@@ -1,0 +1,88 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""On which terms a gang is elastic: its range, a size that its user insists on, and when it may be resized."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Sequence
+
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import range_of
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import DeclaredRange, Range
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import MOST, read_range
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields, without_none
+
+# At once, when the trainer has saved, or at once with time to save after SIGTERM.
+Timing = t.Literal["now", "at_checkpoint", "on_sigterm"]
+
+TIMINGS: tuple[Timing, ...] = t.get_args(Timing)
+TERM_KEYS = ("range", "size", "timing", "checkpoint_timeout", "cooldown")
+CHECKPOINT_TIMEOUT = 600.0
+COOLDOWN = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ElasticTerms:
+    """What a gang's record says of its elasticity.
+
+    range is what follows from declared and the objects; declared is None where the objects alone name it. size is one
+    that the user wants, whatever a policy would choose.
+    """
+
+    range: Range
+    declared: DeclaredRange | None = None
+    size: int | None = None
+    timing: Timing = "at_checkpoint"
+    checkpoint_timeout: float = CHECKPOINT_TIMEOUT
+    cooldown: float = COOLDOWN
+
+    @property
+    def wanted(self) -> Range:
+        """The range that it may be given sizes of."""
+        return self.range if self.size is None else dataclasses.replace(self.range, sizes=(self.size,))
+
+    def as_data(self) -> Data:
+        """Plain values from which read_terms makes the same terms again."""
+        own = {key: getattr(self, key) for key in TERM_KEYS if key != "range"}
+        return without_none({"range": None if self.declared is None else self.declared.as_data(), **own})
+
+    def as_result(self) -> Data:
+        """The terms as results tell them, with what follows from the objects."""
+        found = self.range
+        told = {"sizes": list(found.sizes), "resource": found.resource, "podset": found.podset, "axis": found.axis}
+        return {**told, "size": self.size}
+
+
+def read_terms(fields: Fields, objects: Sequence[Object], namespace: str, *, stored: bool = False) -> ElasticTerms:
+    """The terms of plain values and a gang's objects; BadInput tells what is wrong with them.
+
+    The caller has looked for keys that are unknown.
+    """
+    given = fields.get("range")
+    declared = None if given is None else read_range(given, stored=stored)
+    found = range_of(objects, declared, namespace=namespace)
+    if found is None:
+        raise fields.fail("range", "neither this nor an object of the gang names the sizes that it may have")
+    return ElasticTerms(
+        range=found,
+        declared=declared,
+        size=_size(fields, found),
+        timing=fields.choice("timing", TIMINGS, "at_checkpoint"),
+        checkpoint_timeout=fields.duration("checkpoint_timeout", CHECKPOINT_TIMEOUT),
+        cooldown=fields.duration("cooldown", COOLDOWN),
+    )
+
+
+def _size(fields: Fields, range_: Range) -> int | None:
+    """The size that the user wants; None leaves it to the policy."""
+    if fields.get("size") is None:
+        return None
+    size = fields.whole("size", 1, MOST)
+    if size not in range_.sizes:
+        raise fields.fail("size", f"{size} is none of the allowed sizes {', '.join(map(str, range_.sizes))}")
+    return size

@@ -1,0 +1,98 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who gets what is left: one step after the other, as a policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import growth_guard, untouchable
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import SizeReason
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import RankedStep, SizePolicy
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.sizes_so_far import SizesSoFar
+
+_Ranked = dict[str, RankedStep]
+
+
+class Growing:
+    """Larger sizes for gangs that start now, and for running jobs if nobody waits."""
+
+    def __init__(self, sizes: SizesSoFar, policy: SizePolicy) -> None:
+        """Nothing was given away yet."""
+        self._sizes = sizes
+        self.policy = policy
+        self._queued = False
+
+    def grow(self) -> None:
+        """Give what is free away; those first that need not leave their nodes.
+
+        Room only gets less until somebody leaves nodes: then all are asked again.
+        """
+        sizes = self._sizes
+        self._queued = any(not sizes.hopeless(job) for job in sizes.waiting)
+        near, far = self._ranked(sizes.jobs), _Ranked()
+        while near or far:
+            at_home = bool(near)
+            item = self.policy.choose(list((near or far).values()))
+            job, size = item.step.job, item.step.to
+            del (near or far)[job.uid]
+            if at_home and not sizes.capacity.stays(job, size):
+                far[job.uid] = item
+                continue
+            room = sizes.capacity.resized(job, size)
+            if room is None:
+                continue
+            resized_before = sizes.resizes_left
+            sizes.set(job, size, room)
+            again = [job] if at_home and (sizes.resizes_left >= 1 or resized_before < 1) else sizes.jobs
+            if again is sizes.jobs:
+                far.clear()
+                near.clear()
+            near |= self._ranked(again)
+
+    def following(self, job: ElasticJob) -> SizeStep | SizeReason:
+        """The next larger size of a job, or why it gets none."""
+        size = self._sizes.of[job.uid]
+        if not size:
+            return "waits"
+        larger = [to for to in job.range.sizes if to > size]
+        if not larger:
+            return "at_max"
+        if not job.waits:
+            return self._growth(job, size)
+        faster = (to for to in larger if job.curve.at(to) > job.curve.at(size))
+        return next((SizeStep(job, size, to) for to in faster), "no_gain")
+
+    def _ranked(self, jobs: Iterable[ElasticJob]) -> _Ranked:
+        """The next step of each job that may take one."""
+        steps = ((job.uid, self.following(job)) for job in jobs)
+        return {uid: self.policy.rank(step, self._sizes.now) for uid, step in steps if isinstance(step, SizeStep)}
+
+    def _growth(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
+        """The smallest growth of a running job that is worth it; what it had counts, not what it was given just now."""
+        sizes = self._sizes
+        kept = untouchable(job, sizes.now, sizes.terms)
+        if kept is not None:
+            return kept
+        if size < job.size:
+            return "shrinks"
+        if self._queued:
+            return "queued_work"
+        if sizes.untouched(job) and job.timing != "at_checkpoint" and sizes.resizes_left < 1:
+            return "too_many"
+        return self._worthy(job, size)
+
+    def _worthy(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
+        """The first larger size that no guard forbids; else what the next one is forbidden by."""
+        reason: SizeReason | None = None
+        for to in job.range.sizes:
+            if to > size:
+                guard = growth_guard(SizeStep(job, job.size, to), self._sizes.terms)
+                if guard is None and job.curve.at(to) > job.curve.at(size):
+                    return SizeStep(job, size, to)
+                reason = reason or guard or "no_gain"
+        return reason or "at_max"

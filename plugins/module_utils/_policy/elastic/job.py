@@ -1,0 +1,118 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A job to which sizes are given, running or waiting, and one step of its size."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import Timing
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import lost_seconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ElasticJob:
+    """What is known of one job at the moment of a decision; a gang of fixed size has a range of one size.
+
+    Times are seconds since some common moment. size is 0 while it waits; target is the size that a resize under way
+    leads to. remaining and total are steps, None when nobody told. gained is what waiting added to its priority. ran is
+    how long it has run. missed is when a resize was given up since no checkpoint came for it. restart is what a resize
+    costs it: to save, stop, start and load, and what would be lost. busy is any other reason not to touch it. Others
+    have shrunk, or are about to, for a gang that is nominated.
+    """
+
+    uid: str
+    range: Range
+    size: int = 0
+    curve: SpeedCurve = dataclasses.field(default_factory=SpeedCurve)
+    remaining: float | None = None
+    total: float | None = None
+    priority: int = 0
+    gained: float = 0.0
+    submitted: float = 0.0
+    resized: float | None = None
+    ran: float = 0.0
+    checkpointed: float | None = None
+    missed: float | None = None
+    timing: Timing = "at_checkpoint"
+    attained: float = 0.0
+    deadline: float | None = None
+    restart: float = 60.0
+    cooldown: float = 60.0
+    target: int | None = None
+    busy: str | None = None
+    nominated: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not been started."""
+        return self.size == 0
+
+    @property
+    def order(self) -> tuple[float, float, str]:
+        """Who comes first in the queue."""
+        return -(self.priority + self.gained), self.submitted, self.uid
+
+    @property
+    def heading(self) -> int:
+        """The size it has, or that it gets by a resize under way."""
+        return self.size if self.target is None else self.target
+
+    @property
+    def share(self) -> float | None:
+        """The part that is done; None when nobody told how much there is."""
+        return None if not self.total or self.remaining is None else 1 - self.remaining / self.total
+
+    def left(self, size: int) -> float:
+        """Seconds to its end at a size; where nobody knows, as long again as it has run so far."""
+        speed = self.curve.at(size)
+        if self.remaining is not None and self.curve.known:
+            return self.remaining / speed
+        return self.ran * self.curve.at(self.size or self.range.min) / speed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizeStep:
+    """One job from one size to another."""
+
+    job: ElasticJob
+    size: int
+    to: int
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it takes, or gives back."""
+        return abs(self.job.range.gpus(self.to) - self.job.range.gpus(self.size))
+
+    @property
+    def saved(self) -> float:
+        """Seconds by which the job ends earlier; negative when it ends later."""
+        return self.job.left(self.size) - self.job.left(self.to)
+
+    @property
+    def speedup(self) -> float:
+        """By what each GPU of the step multiplies the speed."""
+        return float((self.job.curve.at(self.to) / self.job.curve.at(self.size)) ** (1 / max(1, self.gpus)))
+
+
+def informed(
+    job: ElasticJob, progress: Progress, now: float, *, profile: Mapping[int, float] | None = None
+) -> ElasticJob:
+    """The job with what its trainer reported; its restart then also costs what would be computed again."""
+    checkpoint = progress.checkpoint
+    saved = None if checkpoint is None else checkpoint.time
+    return dataclasses.replace(
+        job,
+        curve=SpeedCurve(progress.speeds, profile or {}),
+        remaining=progress.remaining,
+        total=progress.total,
+        checkpointed=saved,
+        restart=job.restart + lost_seconds(job.timing, saved, job.ran, now),
+    )
