@@ -80,7 +80,8 @@ def _annotated(objects: Sequence[Object], targets: Sequence[ResizeTarget]) -> It
             continue
         where = f"{describe_object(obj)}: metadata.annotations"
         if not kind_of(obj).may_make_pods:
-            raise BadRange([Problem(where, PREFIX + next(iter(given)), f"a {obj['kind']} makes no pods")])
+            first, *_others = given
+            raise BadRange([Problem(where, PREFIX + first, f"a {obj['kind']} makes no pods")])
         written = _read_texts(where, given, PREFIX)
         yield CarriedRange(where, index, written["min"], written["max"], written.get("step"), written.get("sizes"))
 

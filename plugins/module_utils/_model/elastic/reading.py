@@ -117,7 +117,7 @@ def _axis(fields: Fields) -> Axis | None:
 
 def _batch(attempts: Attempts, fields: Fields, stored: bool) -> GlobalBatch | None:
     """The global batch, if there is one."""
-    given = attempts.read(_WHERE, fields, lambda f: f.mapping("global_batch"), t.cast("Mapping[str, t.Any]", {}))
+    given = attempts.read(_WHERE, fields, lambda f: f.mapping("global_batch"), t.cast(Mapping[str, t.Any], {}))
     if not given:
         return None
     entry = Fields(given, f"{_WHERE}: global_batch")

@@ -16,8 +16,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import Score
 
 # What happens to a job, or what keeps it as it is.
-SizeReason = t.Literal["starts", "grows", "shrinks", "waits", "behind", "at_max", "no_room"] | Guard
-IdleReason = t.Literal["no_jobs", "too_few"] | SizeReason
+SizeReason = t.Literal["starts", "grows", "shrinks", "waits", "behind", "at_max", "no_room", Guard]
+IdleReason = t.Literal["no_jobs", "too_few", SizeReason]
 # When that is: at once, as soon as the training has saved its work, or once others have made room.
 When = t.Literal["now", "at_checkpoint", "after_others"]
 
