@@ -205,6 +205,8 @@ def _unknown(fields: Fields) -> Data:
     """The keys of a later version, here and in the mappings below."""
     found = fields.unknown(_SPEC_KEYS)
     for key, known in _NESTED_KEYS.items():
+        if fields.data.get(key) is None:
+            continue
         nested = Fields(fields.mapping(key), f"{fields.where}: {key}").unknown(known)
         if nested:
             found[key] = nested
