@@ -192,7 +192,7 @@ class TreeSimulation(Simulation):
         assert not queue.unforeseen, queue.unforeseen
         self.cycles += 1
         chosen = [choice for choice in choices if choice.chosen]
-        self.world, self.records = carried_out(self.world, self.records, at, Walk(tuple(chosen), (), {}))
+        self.world, self.records = carried_out(self.world, self.records, at, Walk(tuple(chosen), (), (), {}))
         for choice in chosen:
             uid = choice.record.uid
             self.note_start(self.work[uid], now)

@@ -15,6 +15,10 @@ created   a Job is there
 released  a Job's specification has changed: it is no longer suspended
 admitted  a Workload of Kueue has a queue of the cluster in its admission
 committed the uid of a gang is in the batch on the dispatcher's Lease
+patched   a Job has had a patch of a resize
+gone      a pod was deleted
+
+Where nothing in particular is wanted, it watches until it reads a line.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import typing as t
 from urllib.parse import urlencode
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.adapter import Transport, TransportFault, open_transport
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.resize import RESIZE_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 
@@ -58,6 +63,16 @@ def note_job(metadata: dict) -> Noted:
         yield "released", metadata["name"], metadata["name"]
 
 
+def note_patch(metadata: dict) -> Noted:
+    """What the event of a Job says of resizes."""
+    mark = (metadata.get("annotations") or {}).get(RESIZE_ANNOTATION)
+    if mark:
+        yield "patched", f"{metadata['name']} {mark}", metadata["name"]
+
+
+note_gone = note_pod("gone")
+
+
 def note_workload(metadata: dict) -> Noted:
     """What the event of an admitted Workload says."""
     yield "admitted", metadata["name"], metadata["ownerReferences"][0]["name"]
@@ -76,6 +91,8 @@ WATCHES: dict[str, tuple[str, str, t.Callable[[dict], Noted]]] = {
     "ended": (PODS, "status.phase=Succeeded", note_pod("ended")),
     "jobs": (JOBS, "", note_job),
     "workloads": (WORKLOADS, "status.admission.clusterQueue={}", note_workload),
+    "patched": (JOBS, "", note_patch),
+    "gone": (PODS, "", note_gone),
     "lease": (LEASES, "metadata.name=dispatch", note_lease),
 }
 
@@ -88,7 +105,7 @@ class Observer:
         self.namespace = orders["namespace"]
         # Only what is of gangs whose names begin like this counts.
         self.prefix = orders.get("prefix", "")
-        self.wanted: dict[str, int] = orders["wanted"]
+        self.wanted: dict[str, int] | None = orders["wanted"]
         self.transport: Transport = open_transport({"kubeconfig": orders["kubeconfig"]}, {})
         self.seen: dict[str, dict[str, tuple[float, str]]] = {}
         self.reopened = 0
@@ -117,7 +134,7 @@ class Observer:
         if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
             return ""
         metadata = event["object"]["metadata"]
-        if event["type"] == "DELETED":
+        if (event["type"] == "DELETED") != (note is note_gone):
             return metadata["resourceVersion"]
         with self.changed:
             for kind, name, gang in note(metadata):
@@ -127,11 +144,13 @@ class Observer:
         return metadata["resourceVersion"]
 
     def wait(self) -> None:
-        """Wait until as much as was wanted has happened."""
+        """Wait until as much as was wanted has happened, or for a line."""
+        wanted = self.wanted
+        if wanted is None:
+            sys.stdin.readline()
+            return
         with self.changed:
-            self.changed.wait_for(
-                lambda: all(len(self.seen.get(kind, ())) >= count for kind, count in self.wanted.items())
-            )
+            self.changed.wait_for(lambda: all(len(self.seen.get(kind, ())) >= count for kind, count in wanted.items()))
 
 
 def main() -> None:

@@ -121,6 +121,11 @@ class Companion:
         """Wait until it is at work."""
         self._line()
 
+    def stop(self) -> None:
+        """Tell it that this was all."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
     @property
     def ended(self) -> bool:
         """Whether it is gone."""

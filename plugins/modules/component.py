@@ -43,7 +43,7 @@ options:
       - Name of the component, the value of its label. Two tasks with different definitions need different names, or
         O(prune=false).
       - The roles of this collection use C(appwrappers), C(dispatcher), C(inspection), C(quota-tree) and names that
-        begin with C(quota-tree.).
+        begin with C(quota-tree.), C(elastic-training.) or C(elastic-service.).
     type: str
     required: true
   state:

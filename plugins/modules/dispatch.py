@@ -142,6 +142,7 @@ notes:
   - When the task runs on the controller itself, without C(become) and C(async), the work is done inside the Ansible
     process and each decision is shown when it is made.
 seealso:
+  - module: muster.kube.elastic_balance
   - module: muster.kube.gang
   - module: muster.kube.gang_info
 """
@@ -182,8 +183,8 @@ decisions:
       sample: 4f1f3c32-7a0a-4f5e-9f0e-6a1f6f2f9a11
     action:
       description: >-
-        What was done, one of V(start), V(wait), V(stop), V(evict), V(running), V(complete), V(fail), V(queue),
-        V(suspend), V(expire), V(recover) and V(refuse).
+        What was done, one of V(start), V(wait), V(stop), V(evict), V(resize), V(plan), V(running), V(complete),
+        V(fail), V(queue), V(suspend), V(expire), V(recover) and V(refuse).
       type: str
       sample: wait
     reason:

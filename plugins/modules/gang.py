@@ -222,7 +222,11 @@ options:
     description:
       - Lets the gang start with as many GPUs as it can use. It starts when its least size fits, with the largest one
         that leaves enough for all others that can start now. What several gangs could have is shared between them step
-        by step. Its objects get the size when they are created, and keep it until they end.
+        by step. Its objects get the size when they are created.
+      - While it runs, a dispatcher may give it another size, as O(elastic.timing) says. It grows when there is room,
+        nobody waits for it, and the time that it saves is worth the restart. It shrinks for a gang that waits for
+        nodes and whose priority is not lower. Its objects are removed then, and it starts again with the other size
+        before all others, whose room nobody else may take meanwhile.
       - Needs a ConfigMap as the record, and objects of kinds that this collection knows.
     type: dict
     suboptions:
@@ -278,6 +282,46 @@ options:
       size:
         description: The one size of the range that it is to have.
         type: int
+      timing:
+        description:
+          - When its size may be changed while it runs. With V(now) at any moment. With V(on_sigterm) too, and its pods
+            have saved their work when they end after a SIGTERM. With V(at_checkpoint), the default, only when its
+            trainer has saved. The change is planned first and the trainer is asked to save, in the answer to its next
+            report (see M(muster.kube.checkpoint)). Nothing is held for it meanwhile, and it is dropped when its reason
+            is gone.
+        type: str
+        choices:
+          - now
+          - on_sigterm
+          - at_checkpoint
+      checkpoint_timeout:
+        description: >-
+          How long a planned change of size waits for a checkpoint, in seconds or like V(1h30m). The default is twice
+          the usual time between two checkpoints, at most an hour, and an hour where that is not known.
+        type: str
+      on_timeout:
+        description:
+          - What becomes of a planned change of size for which no checkpoint came. With V(give_up), the default, another
+            gang is taken instead, and this one is left alone until it has saved. With V(now) it is carried out all the
+            same.
+        type: str
+        choices:
+          - give_up
+          - now
+      cooldown:
+        description: >-
+          So long after a change of size, in seconds or like V(1h30m), it keeps the new one. The default is 60.
+        type: str
+      restart_cost:
+        description: >-
+          How long it takes to save, stop, start and load, in seconds or like V(1h30m). It grows only where that saves
+          three times as much. The default is 60.
+        type: str
+      deadline:
+        description: >-
+          When its work should be done, as a time such as V(2026-01-31T18:00:00Z). The policy C(deadline) of
+          M(muster.kube.elastic_balance) looks at it, others do not. It ends nothing.
+        type: str
   gangs:
     description:
       - Several gangs, each with options of its own. Takes the place of O(definition), O(src), O(podsets) and O(name);
@@ -473,8 +517,8 @@ gangs:
       sample: null
     phase:
       description: >-
-        Phase of the gang, V(queued), V(dispatching), V(dispatched), V(running), V(undoing), V(evicting), V(suspended),
-        V(complete), V(failed) or V(unknown).
+        Phase of the gang, V(queued), V(dispatching), V(dispatched), V(running), V(undoing), V(evicting), V(resizing),
+        V(rescaling), V(suspended), V(complete), V(failed) or V(unknown).
       type: str
       sample: queued
     attempt:
@@ -482,8 +526,16 @@ gangs:
       type: int
       sample: 1
     allotment:
-      description: The size that the present attempt of an elastic gang was started with.
+      description: The size that an elastic gang has; while it is V(rescaling), the larger of both.
       type: int
+      sample: null
+    resize:
+      description: >-
+        The last change of size of an elastic gang: its sizes before (C(from)) and after (C(to)), C(method), C(why),
+        since when (C(since)), and how far it has come (C(step)), which is C(draining), C(starting), C(verified),
+        C(rolled_back) or C(parked). One that waits for a checkpoint is C(planned), and C(missed) when none came. Where
+        work was lost by it, C(lost_seconds) tells how much, as far as the trainer had told. Null when there was none.
+      type: dict
       sample: null
     position:
       description: >-

@@ -46,6 +46,8 @@ options:
       - running
       - undoing
       - evicting
+      - resizing
+      - rescaling
       - suspended
       - complete
       - failed
@@ -142,6 +144,28 @@ gangs:
       description: The size that the present attempt of an elastic gang was started with.
       type: int
       sample: null
+    resize:
+      description: >-
+        The last change of size of an elastic gang: its sizes before (C(from)) and after (C(to)), C(method), C(why),
+        since when (C(since)), and how far it has come (C(step)), which is C(draining), C(starting), C(verified),
+        C(rolled_back) or C(parked). One that waits for a checkpoint is C(planned), and C(missed) when none came. Where
+        work was lost by it, C(lost_seconds) tells how much, as far as the trainer had told. Null when there was none.
+      type: dict
+      sample: null
+    sizes:
+      description: >-
+        Which sizes an elastic gang held, and since when, the last 40 entries; empty for others. An entry has
+        the server's time (C(at)), the C(size) that room was held for from then on, 0 for none, with its GPUs (C(gpus)),
+        and whether all its pods had a node from then on (C(running)). Where a change of size began then, C(resize) has
+        C(from), C(to), C(method), C(why) and C(lost_seconds); until it is over the larger of both sizes is held.
+      type: list
+      elements: dict
+      sample:
+        - at: "2026-01-01T00:00:01.000000Z"
+          size: 3
+          gpus: 3
+          running: false
+          resize: null
     requeues:
       description: How often it went back to the queue for too few pods or a failed item.
       type: int

@@ -544,6 +544,11 @@ would:
       elements: str
       sample:
         - red/train
+    shrink:
+      description: Elastic gangs that would shrink instead, with C(gang) and the sizes C(from) and C(to).
+      type: list
+      elements: dict
+      sample: []
 notes:
   description: What could not be read, and what is otherwise than with MCAD where its trees were taken over.
   returned: success

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Write one HTML page that shows who waited for what, or compares inspections
+short_description: Write one HTML page that shows who waited for what and held what, or compares inspections
 version_added: 0.1.0
 description:
   - Writes a single HTML file from data that other modules returned. The page needs no network, no other file and no
@@ -17,6 +17,9 @@ description:
     long it ran and how often it was tried.
   - The type V(inspections) draws box plots of one or more metrics with every run as a point, says whether a result is
     better or worse than the first one, and shows in tables what failed and which hardware and packages differ.
+  - The type V(allocation) draws which GPUs elastic jobs held over time, one upon the other below what there is, a row
+    of steps for each job with its resizes and checkpoints, and tells in tables why sizes changed, how long that took,
+    and how far each training is.
   - No cluster is contacted. The page holds nothing but the given data, so that equal data make an equal file.
   - This module does one task each time it runs; there is no state to bring about besides the file.
 extends_documentation_fragment:
@@ -62,9 +65,10 @@ options:
           - gang_timeline
           - inspections
           - quota_tree
+          - allocation
       title:
         description:
-          - Title of the section. The default is V(Gangs), V(Inspections) or V(Quota).
+          - Title of the section. The default is V(Gangs), V(Inspections), V(Quota) or V(GPUs over time).
         type: str
       gangs:
         description:
@@ -87,9 +91,27 @@ options:
         type: str
       capacity:
         description:
-          - What all nodes have, by resource, as RV(muster.kube.gang_info#module:capacity). With it, what gangs held
-            over time is drawn below what there is.
+          - What all nodes have, by resource, as RV(muster.kube.gang_info#module:capacity). With it, what gangs or jobs
+            held over time is drawn below what there is.
         type: dict
+      jobs:
+        description:
+          - Jobs as M(muster.kube.elastic_job_info) returns them, for a section of type V(allocation); gangs as
+            M(muster.kube.gang_info) returns them will do too. Used are C(name), C(namespace), C(uid), C(queue),
+            C(phase), C(range) or the C(elastic) of C(spec), C(podsets) of C(spec), C(allotment), C(resize), C(sizes),
+            C(timeline), C(progress) and C(restarts). Only C(name) is needed.
+          - What no record noted is shown as unknown.
+        type: list
+        elements: dict
+        default: []
+      pods:
+        description:
+          - Pods as M(kubernetes.core.k8s_info) returns them. Those that have a node, are not over and belong to none of
+            the O(sections[].jobs) are drawn as pods of others since they got their node. Those that are gone are
+            unknown.
+        type: list
+        elements: dict
+        default: []
       inspections:
         description:
           - Results as M(muster.kube.inspection) and M(muster.kube.inspection_info) return them. Others are compared
@@ -164,9 +186,11 @@ notes:
   - Whatever the data hold is shown as text. A content security policy inside the page forbids all requests and all
     scripts other than the template's own.
   - Jinja2 is there wherever Ansible runs. On another host the module needs it too.
-  - A record keeps the last 20 transitions of its gang, so earlier ones are not shown.
+  - A record keeps the last 20 transitions of its gang, and the last 40 entries about its sizes, so earlier ones are not
+    shown.
 seealso:
   - module: muster.kube.gang_info
+  - module: muster.kube.elastic_job_info
   - module: muster.kube.dispatch
   - module: muster.kube.inspection
   - plugin: muster.kube.inspection_compare
@@ -225,6 +249,16 @@ EXAMPLES = r"""
     sections:
       - type: quota_tree
         trees: "{{ quota.trees | default([{'name': 'default'}]) }}"
+
+- name: Who held which GPUs, as elastic_job_info, gang_info and k8s_info told it
+  muster.kube.report:
+    dest: "{{ report_path | default('allocation.html') }}"
+    title: Our GPUs
+    sections:
+      - type: allocation
+        jobs: "{{ found.jobs | default([{'name': 'tune'}]) }}"
+        capacity: "{{ all.capacity | default({'nvidia.com/gpu': '8'}) }}"
+        pods: "{{ pods.resources | default([]) }}"
 """
 
 RETURN = r"""
@@ -260,6 +294,14 @@ sections:
       description: How many phases of gangs it shows, which is the number of bars.
       type: int
       sample: 7
+    jobs:
+      description: How many jobs it shows, for an allocation.
+      type: int
+      sample: 4
+    resizes:
+      description: How many changes of their sizes are known.
+      type: int
+      sample: 3
     trees:
       description: How many quota trees it shows, for a section of that type.
       type: int

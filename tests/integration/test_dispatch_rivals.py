@@ -94,12 +94,12 @@ def test_four_dispatchers_over_gangs_that_compete(
         # The holder is killed, and the next one too, so that others have their turn.
         lease = resource_path("coordination.k8s.io/v1", "leases", namespace, "dispatch")
         for _turn in range(KILLED):
-            wait_until("work to be done", lambda: _done(cluster, namespace) or None, PATIENCE)
-            victim = _holder(cluster, lease, processes) or next(process for process in processes if process.alive)
+            wait_until("work to be done", lambda: some_are_started(cluster, namespace) or None, PATIENCE)
+            victim = holder_of(cluster, lease, processes) or next(process for process in processes if process.alive)
             victim.kill()
         left = [process for process in processes if process.alive]
-        wait_until("all to end", lambda: _all_ended(left) or _hopeless(recorder.report()), PATIENCE, 1.0)
-        assert _all_ended(left), str(recorder.report())
+        wait_until("all to end", lambda: all_ended(left) or is_hopeless(recorder.report()), PATIENCE, 1.0)
+        assert all_ended(left), str(recorder.report())
         results = [process.result() for process in left]
         findings = recorder.settled(seconds=30.0)
     assert findings.clean(), str(findings)
@@ -109,22 +109,22 @@ def test_four_dispatchers_over_gangs_that_compete(
     assert any(result["cycles"] for result in results)
 
 
-def _all_ended(processes: t.Iterable[DispatchProcess]) -> bool:
+def all_ended(processes: t.Iterable[DispatchProcess]) -> bool:
     """Whether none of them runs any more."""
     return not any(process.alive for process in processes)
 
 
-def _hopeless(findings: Findings) -> bool:
+def is_hopeless(findings: Findings) -> bool:
     """Whether something has happened that no waiting can mend."""
     return bool(findings.double_starts or findings.room_twice or findings.foreign)
 
 
-def _done(cluster: LiveCluster, namespace: str) -> bool:
+def some_are_started(cluster: LiveCluster, namespace: str) -> bool:
     """Whether some gang was started at all."""
     return any(is_bound(pod) for pod in cluster.pods(namespace, "muster.kube/gang"))
 
 
-def _holder(cluster: LiveCluster, path: str, processes: t.Sequence[DispatchProcess]) -> DispatchProcess | None:
+def holder_of(cluster: LiveCluster, path: str, processes: t.Sequence[DispatchProcess]) -> DispatchProcess | None:
     """The process that holds the Lease now."""
     lease = get_object(cluster.client, path) or {}
     identity = str((lease.get("spec") or {}).get("holderIdentity") or "")

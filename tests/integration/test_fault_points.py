@@ -193,6 +193,7 @@ def test_recorder_sees_what_is_gone_again(cluster, namespace: str) -> None:
         "foreign": 1,
         "lost": 1,
         "outcomes": 0,
+        "sizes": 0,
     }
     assert not findings.clean()
     assert findings.gaps == 0

@@ -57,7 +57,7 @@ until [ "$(throttled)" -gt "$before" ]; do i=0; while [ $i -lt 20000 ]; do i=$((
 
 # Inspections of several tests that only look at the answer.
 TASKS: dict[str, dict[str, t.Any]] = {
-    "late": {"script": "echo begun; exec sleep 600", "timeout": "3"},
+    "late": {"script": "echo begun; exec sleep 600", "timeout": "30"},
     "nothing": {"image": "nothing:1", "script": "true"},
     "odd": {"script": ODD, "repetitions": 5, "parallelism": 5, "allowed_failures": 2, "output_bytes": 1000},
     "greedy": {"script": "dd if=/dev/zero of=/dev/null bs=200M count=1"},

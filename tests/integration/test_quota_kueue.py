@@ -143,7 +143,7 @@ def write_as_foretold(stage: Stage) -> None:
     assert stage.ours() == []
     made = stage.run()
     would = foretold.pop("would")
-    assert {*would} == {"start", "wait", "reclaim"}
+    assert {*would} == {"start", "wait", "reclaim", "shrink"}
     assert made.as_result(diff=True) == foretold
     assert len(stage.ours()) == len(told(made)) == 10
     for name in ("red", "blue"):

@@ -23,8 +23,11 @@ from ansible_collections.muster.kube.tests.support.report_cases import (
     START,
     TEMPLATE,
     gang,
+    job,
     many_gangs,
+    scene,
     section,
+    started,
     step,
     two_gangs,
 )
@@ -157,6 +160,19 @@ def test_inspections_are_drawn_and_say_what_a_point_stands_for(tmp_path, browse,
     assert complaints == []
     assert "<title>Page</title>" in dom
     assert len(re.findall('class="bar point', dom)) == 8 + 8 + 1
+    assert of_pages(proxy.asked) == []
+
+
+def test_an_allocation_is_drawn_and_runs_nothing_of_others(tmp_path, browse, proxy):
+    attack = "</title></script><script>document.title='owned'</script><img src='http://tracker.example/x.png'>"
+    data, page = scene(), tmp_path / "page.html"
+    data["jobs"] = [*data["jobs"], job(attack, *started(50, 2), queue=attack)]
+    write_report(ReportOptions(page, "Page", (data,), TEMPLATE.read_text(encoding="utf-8"), SECTION_TEMPLATES, False))
+    dom, complaints = browse(page)
+    assert complaints == []
+    assert "<title>Page</title>" in dom
+    assert len(re.findall('class="row job"', dom)) == 5
+    assert len(re.findall('class="bar mark"', dom)) == 3 + 6 + 1
     assert of_pages(proxy.asked) == []
 
 

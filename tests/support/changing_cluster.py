@@ -81,9 +81,10 @@ def draw_job(chance: random.Random, name: str, shapes: t.Sequence[Shape], most: 
 class ChangingCluster:
     """Nodes, foreign pods and rules of namespaces."""
 
-    def __init__(self, chance: random.Random, *, rules: float, nodes: int = 6) -> None:
-        """A few nodes; rules is the chance that pods have rules about each other."""
+    def __init__(self, chance: random.Random, *, rules: float, nodes: int = 6, gpus: str | None = None) -> None:
+        """A few nodes; rules is the chance that pods have rules about each other. Without gpus some nodes have two."""
         self.chance = chance
+        self.gpus = gpus
         self.rules = rules
         self.made = 0
         self.nodes: dict[str, Node] = {}
@@ -108,8 +109,8 @@ class ChangingCluster:
             del labels["zone"]
         taints = [{"key": "team", "value": "a", "effect": "NoSchedule"}] if chance.random() < 0.15 else []
         amounts = {"cpu": chance.choice(("2", "4", "8")), "memory": "8Gi", "pods": chance.choice(("3", "110", "110"))}
-        if chance.random() < 0.5:
-            amounts[GPU] = "2"
+        if self.gpus is not None or chance.random() < 0.5:
+            amounts[GPU] = self.gpus or "2"
         cordoned = chance.random() < 0.1
         self.nodes[name] = node_from_api(node(name, labels=labels, taints=taints, unschedulable=cordoned, **amounts))
 

@@ -62,6 +62,8 @@ class Orders:
     until_of: str | None = None
     # If given, that counts only after a record was seen in one of these: a slow start is told in a later cycle.
     once_seen: tuple[str, ...] = ()
+    # Instead of all that: ends it as soon as this gang (namespace, name) runs with this size, or has no record.
+    until_sized: tuple[str, str, int] | None = None
     # Ends such a run also when there is no record any more.
     or_gone: bool = False
     clock_offset: float = 0.0
@@ -236,6 +238,8 @@ def run_dispatcher(orders: Orders, until: t.Callable[[t.Mapping[str, str]], bool
 
     def finished(phases: t.Mapping[str, str]) -> bool:
         seen.update(phases.values())
+        if orders.until_sized is not None:
+            return has_size(client, *orders.until_sized)
         if not phases:
             return orders.or_gone
         if orders.once_seen and seen.isdisjoint(orders.once_seen):
@@ -246,8 +250,20 @@ def run_dispatcher(orders: Orders, until: t.Callable[[t.Mapping[str, str]], bool
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    result = run_dispatch(connect(auth), connect(auth), terms, say, until=until or finished)
+    client = connect(auth)
+    result = run_dispatch(client, connect(auth), terms, say, until=until or finished)
     return dict(result.as_result())
+
+
+def has_size(client: t.Any, namespace: str, name: str, size: int) -> bool:
+    """Whether a gang in a ConfigMap runs with a size, or is gone."""
+    from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+    from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+    from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
+
+    found = get_object(client, resource_path("v1", "configmaps", namespace, name))
+    state = None if found is None else record_from_api(found).state
+    return found is None or (state is not None and (state.phase, state.allotment) == ("running", size))
 
 
 def run_fixed_writes(orders: Orders) -> dict[str, t.Any]:

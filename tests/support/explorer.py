@@ -47,11 +47,15 @@ READY = "muster.kube/ready-before-next"
 HEALING = 1800.0
 # After so many seconds dispatchers look again although nothing has changed.
 LOOK_AGAIN = 11.0
+# Longer than any pause before something is tried again, and than any gang runs.
+CALM = 5000.0
 # So many cycles are enough to come to rest, and so many more in each second while something is under way.
 MOST_CYCLES = 150
 CYCLES_PER_SECOND = 2.0
+METERS = ("muster-usage-", "muster-quota-status-")
 # Details that an operation can do without.
 _OPTIONAL = ("priority", "services", "finalizer", "ready", "times", "meanwhile", "queue", "label")
+GPU = "nvidia.com/gpu"
 # A start rests on a tree that was there at most so many seconds before its ticket, and mirrors show it a little later.
 TREE_SECONDS = LEASE.seconds
 LATE_SECONDS = 2.0
@@ -72,6 +76,10 @@ class Course:
     tree: Tree | None = None
     # How long pods take to go.
     pod_end: float = 0.2
+    # How long it may take until everything rests.
+    healing: float = HEALING
+    # Whether suspended Jobs take other resources.
+    suspends: bool = False
 
     def text(self) -> str:
         """The course as a literal."""
@@ -133,6 +141,41 @@ def draw_shared(seed: int, drawn: t.Callable[[int], Course] = draw) -> Course:
     tree = draw_tree(chance, NAMESPACES) if chance.random() < 0.85 else None
     pod_end = chance.choice((0.2, 0.2, 8.0))
     return dataclasses.replace(course, operations=tuple(operations), tree=tree, pod_end=pod_end)
+
+
+def draw_elastic(seed: int) -> Course:
+    """The same course with gangs that have GPUs, most of them a range, and with time to resize them."""
+    course, chance = (draw, draw_mirrored, draw_shared)[seed % 3](seed), random.Random(seed + 3_000_000_000)
+    operations = list(course.operations)
+    for number in range(chance.randint(2, 5)):
+        gang = elastic_gang(chance, 70 + number)
+        if course.tree is not None:
+            gang |= draw_queue(chance)
+        operations.insert(chance.randint(0, len(operations)), ("submit", gang, chance.choice((0.0, 0.2, 5.0))))
+    for _wait in range(chance.randint(1, 3)):
+        operations.insert(chance.randint(0, len(operations)), ("wait", {}, chance.choice((200.0, 900.0))))
+    # One resize after the other, each of a gang that has run for a while.
+    suspends = chance.random() < 0.5
+    return dataclasses.replace(course, operations=tuple(operations), healing=20 * HEALING, suspends=suspends)
+
+
+def elastic_gang(chance: random.Random, number: int) -> dict[str, t.Any]:
+    """What a training may ask for."""
+    least = chance.choice((1, 1, 2))
+    job: dict[str, t.Any] = {"pods": 1, "cpu": "100m", "gpus": least}
+    gang: dict[str, t.Any] = {"namespace": chance.choice(NAMESPACES), "name": f"g{number}", "jobs": [job]}
+    gang["services"] = chance.choice((0, 0, 1))
+    if chance.random() < 0.4:
+        job["seconds"] = chance.choice((4, 300, 1000))
+    if chance.random() < 0.3:
+        job["gpus"] = chance.randint(1, 4)
+        return gang
+    range_: dict[str, t.Any] = {"min": least, "max": 4}
+    if chance.random() < 0.4:
+        range_, job["pods"], job["gpus"] = {"min": least, "max": 8, "axis": "pods"}, least, 1
+    timing = chance.choice(("now", "now", "on_sigterm", "at_checkpoint"))
+    gang["elastic"] = {"range": range_, "timing": timing, "cooldown": chance.choice((0, 5, 60))}
+    return gang
 
 
 def _in_queue(chance: random.Random, gang: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -233,9 +276,13 @@ def objects_of(gang: t.Mapping[str, t.Any]) -> list[Object]:
         made[0]["metadata"]["finalizers"] = [FINALIZER]
     for index, job in enumerate(gang["jobs"]):
         seconds = job.get("seconds")
+        requests = {"cpu": job["cpu"], **({GPU: str(job["gpus"])} if "gpus" in job else {})}
         raw = cases.job(
-            f"{name}-j{index}", POOL, job["pods"], seconds=seconds, exit_code=job.get("exit_code"), cpu=job["cpu"]
+            f"{name}-j{index}", POOL, job["pods"], seconds=seconds, exit_code=job.get("exit_code"), **requests
         )
+        if (gang.get("elastic") or {}).get("range", {}).get("axis") == "pods":
+            # Completions follow the parallelism of such Jobs.
+            raw["spec"]["completionMode"] = "Indexed"
         if "ttl" in job:
             raw["spec"]["ttlSecondsAfterFinished"] = job["ttl"]
         if job.get("own"):
@@ -250,7 +297,7 @@ class Explorer:
     """One course on a fresh stage."""
 
     def __init__(self, course: Course) -> None:
-        """Three namespaces, two nodes of 4 cpu, and what belongs to others and only looks like ours."""
+        """Three namespaces, two nodes of 4 cpu and 4 GPUs, and what belongs to others and only looks like ours."""
         self.course = course
         self.stage = MemoryStage(course.seed, Pace(pod=course.pod_pace, stop=course.pod_end))
         self.deeds = Deeds()
@@ -260,8 +307,10 @@ class Explorer:
         for name in NAMESPACES:
             self.stage.add_namespace(name)
             self._plant(name)
-        self.stage.add_nodes(*cases.node_pool(POOL, 2))
+        self.stage.add_nodes(*cases.node_pool(POOL, 2, **{GPU: "4"}))
+        self.stage.cluster.server_version = (1, 36) if course.suspends else None
         self._provide_lease()
+        self._changed_at = 0.0
         self.stage.cluster.listeners.append(self._note_time)
         self.deeds.times = [0.0] * len(self.stage.cluster.history)
         if course.tree is not None:
@@ -289,9 +338,11 @@ class Explorer:
                 found.append(f"restless: {self._cycles()} cycles, and there is no end for {', '.join(busy)}")
         return found
 
-    def _note_time(self, _change: Change) -> None:
+    def _note_time(self, change: Change) -> None:
         """When it happened."""
         self.deeds.times.append(self.stage.clock.now)
+        if _tells_something(change):
+            self._changed_at = self.stage.clock.now
 
     def _quota_replay(self) -> QuotaReplay | None:
         """What judges quota, where there ever was any."""
@@ -349,10 +400,10 @@ class Explorer:
         def over() -> bool:
             """Whether everybody rests, or there were more cycles than anything can need in this time."""
             allowed = MOST_CYCLES + CYCLES_PER_SECOND * (self.stage.clock.now - began)
-            return self.stage.at_rest() or self._cycles() - before > allowed
+            return self._is_calm() or self._cycles() - before > allowed
 
         seen = -1
-        while self.stage.run_until(over, HEALING) and self.stage.at_rest():
+        while self.stage.run_until(over, self.course.healing) and self._is_calm():
             if seen == self._changes():
                 return True
             seen = self._changes()
@@ -361,9 +412,13 @@ class Explorer:
                 actor.news += 1
         return False
 
+    def _is_calm(self) -> bool:
+        """Whether nobody has anything left to do, or those who look again from time to time find nothing."""
+        return self.stage.at_rest() or self.stage.clock.now - self._changed_at > CALM
+
     def _changes(self) -> int:
-        """How often anything but the Lease changed."""
-        return sum(change.plural not in ("leases", "events") for change in self.stage.cluster.history)
+        """How often anything changed."""
+        return sum(map(_tells_something, self.stage.cluster.history))
 
     def _cycles(self) -> int:
         """How often dispatchers have looked."""
@@ -399,6 +454,9 @@ class Explorer:
 
     # Operations.
 
+    def _wait(self) -> None:
+        """Nothing but time."""
+
     def _submit(self, **gang: t.Any) -> None:
         """A user queues a gang."""
         namespace = self.stage.cluster.get("namespaces", "", gang["namespace"])
@@ -409,7 +467,7 @@ class Explorer:
                 gang["namespace"],
                 objects_of(gang),
                 priority=gang.get("priority", 0),
-                **({"queue": gang["queue"]} if "queue" in gang else {}),
+                **{key: gang[key] for key in ("queue", "elastic") if key in gang},
             )
             if "label" in gang:
                 record["metadata"]["labels"][TREE] = gang["label"]
@@ -559,6 +617,11 @@ class Explorer:
             assert job is not None
             self.deeds.deleted.add(job["metadata"]["uid"])
             self.stage.cluster.remove("jobs", *place)
+
+
+def _tells_something(change: Change) -> bool:
+    """Whether more than the Lease, Events and meters changed, which go on as long as anything runs."""
+    return change.plural not in ("leases", "events") and not change.object["metadata"]["name"].startswith(METERS)
 
 
 def explore(course: Course) -> Verdict:

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.tests.support.memory_cluster import Change,
 
 REPLAYED = ("configmaps", "services", "jobs", "pods", "nodes")
 STARTED = base.STARTED
+GPU = base.GPU
 
 
 @dataclasses.dataclass
@@ -105,6 +106,13 @@ class _Replay(base._Replay):
     def _take_record(self, gang: base._Gang, gone: bool) -> None:
         """A gang that is complete must be so."""
         before = self.gangs.get(gang.uid)
+        if gang.size is not None and gang.range is not None:
+            gang = dataclasses.replace(gang, objects=gang.sized)
+            if before is not None and gang.phase in STARTED and before.phase in STARTED and before.size != gang.size:
+                # The same objects, with another size.
+                known = self.started.get(gang.uid, gang.objects)
+                self.started[gang.uid] = base.sized(known, gang.range[0], gang.size)
+                self._podsets[gang.uid] = infer_podsets(self.started[gang.uid], namespace=gang.key.partition("/")[0])
         if gang.phase in STARTED and (before is None or before.phase not in STARTED):
             self.started[gang.uid] = gang.objects
             self._podsets[gang.uid] = infer_podsets(gang.objects, namespace=gang.key.partition("/")[0])
@@ -177,8 +185,9 @@ class _Replay(base._Replay):
         room: collections.Counter[str] = collections.Counter()
         for node in self.nodes.values():
             room.update(node_from_api(node).allocatable)
-        if used["cpu"] > room["cpu"]:
-            self.findings.room_twice.append(f"{used['cpu']} of {room['cpu']} thousandths of cpu given when {cause}")
+        for name in ("cpu", GPU):
+            if used[name] > room[name]:
+                self.findings.room_twice.append(f"{used[name]} of {room[name]} {name} given when {cause}")
 
     def _promised(self, gang: base._Gang) -> collections.Counter[str]:
         """What a started gang may still take: its pods, and those its Jobs are about to make."""
@@ -198,8 +207,15 @@ class _Replay(base._Replay):
             unknown = forgotten or gang.phase not in STARTED
             if source not in jobs and (source in gone or gang.uid in self.disturbed or unknown):
                 wanted = 0
+            if gang.phase == "rescaling":
+                # The larger of both sizes is kept until it has the one or the other.
+                wanted = max(wanted, podset.count)
             count = max(wanted, pods[podset_label(podset.name)])
             promised.update({name: count * amount for name, amount in podset.requests.items()})
+            if source in jobs and self.ranges.get(gang.uid, ("", 0, 0))[0] == "per_pod":
+                # Its record says a little later with which size it was started.
+                more = base.size_of(jobs[source], "per_pod") - podset.requests.get(GPU, 0)
+                promised[GPU] += count * (max(0, more) if gang.phase == "rescaling" else more)
         return promised
 
     def _jobs_of(self, gang: base._Gang) -> list[Object]:
@@ -209,6 +225,12 @@ class _Replay(base._Replay):
             for plural, obj in self.children.values()
             if plural == "jobs" and base._labels(obj)["muster.kube/gang"] == gang.uid
         ]
+
+    def _podsets_of(self, gang: base._Gang) -> list[t.Any]:
+        """Those of the objects that were started, with their size."""
+        if gang.uid not in self._podsets:
+            self._podsets[gang.uid] = infer_podsets(gang.objects, namespace=gang.key.partition("/")[0])
+        return self._podsets[gang.uid]
 
     # The end.
 

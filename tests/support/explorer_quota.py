@@ -42,7 +42,7 @@ NO_TREE = "none"
 _AS_THEY_ARE = ("namespaces", "default", "stop", "reclaim")
 # The kinds of nodes of a flavored tree; a tree without them has one that has no name.
 FLAVORS = ("first", "second")
-STARTED = ("dispatching", "dispatched", "running", "undoing", "evicting", "unknown")
+STARTED = ("dispatching", "dispatched", "running", "undoing", "evicting", "resizing", "rescaling", "unknown")
 
 
 # Drawing.
@@ -159,9 +159,9 @@ class TreeView:
         found = self.leaves[leaf]
         return not found.get("stop") and (not found.get("namespaces") or namespace in found["namespaces"])
 
-    def excess(self, used: Used, leaf: str) -> str | None:
-        """By what a leaf or the root is over its limit; None when all is well."""
-        words = (self._excess_of(used, leaf, flavor) for flavor in self.flavors)
+    def excess(self, used: Used, leaf: str, flavors: t.Iterable[str] | None = None) -> str | None:
+        """By what a leaf or the root is over its limit in these flavors, or in any; None when all is well."""
+        words = (self._excess_of(used, leaf, flavor) for flavor in (self.flavors if flavors is None else flavors))
         return next((text for text in words if text is not None), None)
 
     def _excess_of(self, used: Used, leaf: str, flavor: str) -> str | None:
@@ -432,8 +432,10 @@ class QuotaReplay:
         if not any(view.leaf_of(*wish) == leaf and view.admits(leaf, wish.namespace) for wish in wishes):
             return f"{wishes[-1]} gives no right to {leaf}"
         used = self.used(view, but=uid)
-        used.update({(leaf, flavor): amount for flavor, amount in by_flavor(view, text, leaf).items()})
-        return None if leaf is None else view.excess(used, leaf)
+        taken = {flavor: amount for flavor, amount in by_flavor(view, text, leaf).items() if amount}
+        used.update({(leaf, flavor): amount for flavor, amount in taken.items()})
+        # A changed tree may have left others over their limits in flavors that this gang does not use.
+        return None if leaf is None else view.excess(used, leaf, taken)
 
     def fits_now(self, uid: str, cpu: int) -> bool:
         """Whether quota lets a waiting gang of this size start as things are."""

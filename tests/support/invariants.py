@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import dataclasses
 import json
 import threading
@@ -36,11 +37,12 @@ Amounts = t.Mapping[str, int]
 KINDS = (("v1", "configmaps"), ("v1", "services"), ("batch/v1", "jobs"), ("v1", "pods"))
 WRAPPERS = ("workload.codeflare.dev/v1beta1", "appwrappers")
 LEASES = ("coordination.k8s.io/v1", "leases")
-UNDOING = ("undoing", "evicting")
-STARTED = ("dispatching", "dispatched", "running")
+UNDOING = ("undoing", "evicting", "resizing")
+STARTED = ("dispatching", "dispatched", "running", "rescaling")
 WHOLE = ("dispatched", "running")
 AT_REST = (*WHOLE, "queued", "suspended", "failed", "complete")
 FINISHED = ("Succeeded", "Failed")
+GPU = "nvidia.com/gpu"
 # Never reached when things work.
 PATIENCE = 60.0
 
@@ -67,6 +69,8 @@ class Findings:
     foreign: list[str] = dataclasses.field(default_factory=list)
     lost: list[str] = dataclasses.field(default_factory=list)
     outcomes: list[str] = dataclasses.field(default_factory=list)
+    # About gangs that may have several sizes, and objects that get one although they are not to.
+    sizes: list[str] = dataclasses.field(default_factory=list)
     gaps: int = 0
     phases: dict[str, str] = dataclasses.field(default_factory=dict)
     attempts: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -77,7 +81,7 @@ class Findings:
 
     def counts(self) -> dict[str, int]:
         """How often each thing happened."""
-        names = ("partial", "double_starts", "room_twice", "orphans", "foreign", "lost", "outcomes")
+        names = ("partial", "double_starts", "room_twice", "orphans", "foreign", "lost", "outcomes", "sizes")
         return {name: len(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
@@ -292,6 +296,18 @@ class _Gang:
     ticket: str | None
     objects: tuple[Object, ...]
     readable: bool
+    # The size of an elastic gang while it is started, and between which it may be: axis, least and most.
+    size: int | None = None
+    range: tuple[str, int, int] | None = None
+    # Which resize of its objects it is at; empty for none.
+    resize: str = ""
+
+    @property
+    def sized(self) -> tuple[Object, ...]:
+        """The objects with the size that the gang has now."""
+        if self.range is None or self.size is None:
+            return self.objects
+        return sized(self.objects, self.range[0], self.size)
 
     @property
     def owned(self) -> list[tuple[str, str]]:
@@ -327,11 +343,13 @@ def _title(plural: str, obj: Object) -> str:
 
 def gang_of(plural: str, obj: Object) -> _Gang | None:
     """The gang a record holds; None when the object is no record."""
+    range_: Object | None = None
     if plural == "appwrappers":
         items = ((obj.get("spec") or {}).get("resources") or {}).get("GenericItems") or ()
         objects = tuple(item["generictemplate"] for item in items)
     elif plural == "configmaps" and _labels(obj).get("muster.kube/record") == "gang":
-        objects = tuple(json.loads(obj["data"]["gang.json"])["objects"])
+        data = json.loads(obj["data"]["gang.json"])
+        objects, range_ = tuple(data["objects"]), (data.get("elastic") or {}).get("range")
     else:
         return None
     text = (obj["metadata"].get("annotations") or {}).get("muster.kube/state")
@@ -351,7 +369,47 @@ def gang_of(plural: str, obj: Object) -> _Gang | None:
         ticket=state.get("ticket") if readable else None,
         objects=objects,
         readable=readable,
+        size=state.get("allotment") if readable else None,
+        range=None if range_ is None else (range_.get("axis", "per_pod"), *_bounds(range_)),
+        resize=_resize_id(state) if readable else "",
     )
+
+
+def _bounds(range_: Object) -> tuple[int, int]:
+    """The least and the most of a range."""
+    sizes = range_.get("sizes") or (range_["min"], range_["max"])
+    return min(sizes), max(sizes)
+
+
+def _resize_id(state: Object) -> str:
+    """The resize of its objects that a gang is at; empty for none."""
+    return str((state.get("resize") or {}).get("id", "")) if state.get("phase") == "rescaling" else ""
+
+
+def sized(objects: t.Sequence[Object], axis: str, size: int) -> tuple[Object, ...]:
+    """The objects of an elastic gang as they are made with a size."""
+    made = copy.deepcopy(tuple(objects))
+    for item in made:
+        replicas = (item.get("spec") or {}).get("pytorchReplicaSpecs") or {}
+        if item["kind"] == "Job" and axis == "pods":
+            item["spec"].update(parallelism=size, completions=size)
+            continue
+        for holder in (*replicas.values(), *([item["spec"]] if item["kind"] == "Job" else ())):
+            for container in holder["template"]["spec"]["containers"]:
+                container["resources"]["requests"][GPU] = container["resources"]["limits"][GPU] = str(size)
+    return made
+
+
+def size_of(job: Object, axis: str) -> int:
+    """The size that a Job of an elastic gang has."""
+    if axis == "pods":
+        return int(job["spec"]["parallelism"])
+    return int(job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"][GPU])
+
+
+def _mark(job: Object) -> str:
+    """Which patch of a resize a Job had last."""
+    return str((job["metadata"].get("annotations") or {}).get("muster.kube/resize", ""))
 
 
 class _Replay:
@@ -377,6 +435,10 @@ class _Replay:
         # Jobs that were seen to fail, by gang and attempt; they stay known when they are gone.
         self.failed: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
         self._podsets: dict[str, list[t.Any]] = {}
+        # As they were last read, also when they are gone: ranges by gang, and the patches that Jobs have had.
+        self.ranges: dict[str, tuple[str, int, int]] = {}
+        self.resizes: dict[str, str] = {}
+        self.marks: dict[str, str] = {}
 
     # One change after the other.
 
@@ -388,6 +450,9 @@ class _Replay:
             return
         gang = gang_of(seen.plural, obj)
         if gang is not None:
+            self.resizes[gang.uid] = gang.resize
+            if gang.range is not None:
+                self.ranges[gang.uid] = gang.range
             self._take_record(gang, seen.gone)
         elif _labels(obj).get("muster.kube/ticket") == "true":
             _put(self.tickets, uid, obj, seen.gone)
@@ -410,6 +475,8 @@ class _Replay:
         """A record changes; entering a phase is a promise about objects and room."""
         before = self.gangs.get(gang.uid)
         _put(self.gangs, gang.uid, gang, gone)
+        if gang.phase in WHOLE and not gone:
+            self._require_size(gang)
         if gone or (before is not None and (before.phase, before.attempt) == (gang.phase, gang.attempt)):
             return
         # Of what was there at the beginning the order is not known.
@@ -430,6 +497,8 @@ class _Replay:
             if not any(owner in self.tickets for owner in _owners(obj)):
                 self.late.add(uid)
         _put(self.children, uid, (seen.plural, obj), seen.gone)
+        if seen.plural == "jobs" and not seen.gone:
+            self._require_size_of(obj)
         if seen.plural == "jobs" and _has_failed(obj):
             self.failed[_labels(obj)["muster.kube/gang"], self.attempt_of[uid]].add(_title(seen.plural, obj))
         if not seen.gone:
@@ -467,6 +536,32 @@ class _Replay:
             text = f"{name}: attempts {sorted(living)} at once when {cause} appeared"
             if text not in self.findings.double_starts:
                 self.findings.double_starts.append(text)
+
+    def _require_size_of(self, job: Object) -> None:
+        """A Job is made with a size that its gang may have, and is given another one by a resize of its gang alone."""
+        gang, uid, title = _labels(job)["muster.kube/gang"], job["metadata"]["uid"], _title("jobs", job)
+        mark = _mark(job)
+        before, self.marks[uid] = self.marks.get(uid), mark
+        if mark == before:
+            return
+        if mark and not (self.resizes.get(gang) and mark.startswith(f"{self.resizes[gang]}.")):
+            self.findings.sizes.append(f"{title} has {mark} while its gang is at {self.resizes.get(gang)!r}")
+        if gang in self.ranges:
+            axis, least, most = self.ranges[gang]
+            if not least <= size_of(job, axis) <= most:
+                self.findings.sizes.append(f"{title} has size {size_of(job, axis)}, not one from {least} to {most}")
+
+    def _require_size(self, gang: _Gang) -> None:
+        """The Jobs of an elastic gang have the size that its record tells."""
+        if gang.uid in self.ranges and gang.size is not None:
+            sizes = {size_of(job, self.ranges[gang.uid][0]) for job in self._jobs_of(gang)}
+            if sizes - {gang.size}:
+                self.findings.sizes.append(f"{gang.key} is {gang.phase} with size {gang.size}, its Jobs with {sizes}")
+
+    def _jobs_of(self, gang: _Gang) -> list[Object]:
+        """The Jobs that a gang's ticket owns now."""
+        jobs = (obj for plural, obj in self.children.values() if plural == "jobs")
+        return [obj for obj in jobs if gang.ticket in _owners(obj)]
 
     def _require_whole(self, gang: _Gang, moment: str) -> None:
         """All objects of the attempt exist, owned by the ticket that the record names."""
@@ -519,11 +614,12 @@ class _Replay:
                     )
 
     def _podsets_of(self, gang: _Gang) -> list[t.Any]:
-        """The podsets of a gang's objects, worked out once."""
-        if gang.uid not in self._podsets:
+        """The podsets of a gang's objects, worked out once for each size."""
+        key = f"{gang.uid} {gang.size}"
+        if key not in self._podsets:
             namespace = gang.key.partition("/")[0]
-            self._podsets[gang.uid] = infer_podsets(gang.objects, namespace=namespace)
-        return self._podsets[gang.uid]
+            self._podsets[key] = infer_podsets(gang.sized, namespace=namespace)
+        return self._podsets[key]
 
     # The end.
 
@@ -587,7 +683,13 @@ class _Replay:
                 self.findings.orphans.append(f"{_title(plural, obj)} has no living owner")
 
 
-_KIND_OF = {"configmaps": "ConfigMap", "services": "Service", "jobs": "Job", "pods": "Pod"}
+_KIND_OF = {
+    "configmaps": "ConfigMap",
+    "services": "Service",
+    "jobs": "Job",
+    "pods": "Pod",
+    "pytorchjobs": "PyTorchJob",
+}
 
 
 def _put(table: dict[str, t.Any], uid: str, value: t.Any, gone: bool) -> None:

@@ -226,6 +226,8 @@ class MemoryCluster:
         self.denials: list[Denial] = []
         self.barriers: list[Barrier] = []
         self.date_offset = 0.0
+        # Major and minor; one that does not tell its version does not do what only later ones do.
+        self.server_version: tuple[int, int] | None = None
         self.dependents: dict[str, set[Key]] = {}
         self.living: dict[str, Key] = {}
         self._tables: dict[str, dict[tuple[str, str], _Stored]] = {plural: {} for plural in self.kinds}
@@ -324,6 +326,9 @@ class MemoryCluster:
         self, method: str, path: str, query: t.Mapping[str, str], body: t.Any, user: str, content_type: str
     ) -> Request | str:
         """The request of a path, or at once the answer to a question about what is served."""
+        if path == "/version" and self.server_version is not None:
+            major, minor = map(str, self.server_version)
+            return _JSON({"major": major, "minor": minor, "gitVersion": f"v{major}.{minor}.0"})
         if path not in self._served:
             found = self._find(path)
             if isinstance(found, str):
@@ -416,7 +421,7 @@ class MemoryCluster:
             return self._apply(request)
         found = self._require(request).object
         if method == "PATCH":
-            merged = _merge(json.loads(_JSON(found)), request.body or {})
+            merged = merge(json.loads(_JSON(found)), request.body or {})
             return 200, _JSON(self._replace(request, merged, found))
         answer = self._delete(kind, found, request.body or {}, dry=request.dry)
         return 200, _JSON(answer)
@@ -537,7 +542,7 @@ class MemoryCluster:
         else:
             uid = found.object["metadata"]["uid"]
             dropped = _dropped(self._applied.get((uid, manager)) or {}, body)
-            merged = _merge(_merge(json.loads(_JSON(found.object)), dropped), json.loads(_JSON(body)))
+            merged = merge(merge(json.loads(_JSON(found.object)), dropped), json.loads(_JSON(body)))
             merged["metadata"].pop("resourceVersion", None)
             versioned = {**merged["metadata"], "resourceVersion": found.object["metadata"]["resourceVersion"]}
             made = self._replace(request, {**merged, "metadata": versioned}, found.object)
@@ -561,6 +566,8 @@ class MemoryCluster:
         if found.get("immutable") and any(found.get(field) != body.get(field) for field in ("data", "immutable")):
             cause = "data: Forbidden: field is immutable when `immutable` is set"
             raise _invalid(kind.name, name, "Forbidden", cause)
+        if kind.plural == "jobs" and request.subresource != "status":
+            self._require_job_change(name, body, found)
         if request.subresource == "status":
             body = {**found, "status": body.get("status")}
         elif kind.has_status:
@@ -569,6 +576,21 @@ class MemoryCluster:
                 body.pop("status", None)
         body = {**body, "metadata": _kept(body["metadata"], has)}
         return body if request.dry else self._write(kind, body, found)
+
+    def _require_job_change(self, name: str, body: Object, found: Object) -> None:
+        """Of a Job parallelism and suspension may change, and little else."""
+        new, old = body["spec"], found["spec"]
+        follows = new.get("completionMode") == "Indexed" and new.get("completions") == new.get("parallelism")
+        if new.get("completions") != old.get("completions") and not follows:
+            raise _invalid("Job.batch", name, "Invalid", "spec.completions: Invalid value: field is immutable")
+        template, before = new["template"], old["template"]
+        told = (found.get("status") or {}).get("conditions") or ()
+        condition = any((item["type"], item["status"]) == ("Suspended", "True") for item in told)
+        stopped = old.get("suspend") and condition and not found["status"].get("active")
+        if stopped and self.server_version is not None and self.server_version >= (1, 36):
+            template, before = map(_without_resources, (template, before))
+        if template != before:
+            raise _invalid("Job.batch", name, "Invalid", "spec.template: Invalid value: field is immutable")
 
     def _delete(self, kind: Kind, found: Object, options: Object, *, dry: bool = False) -> Object:
         """Delete an object, or begin to: finalizers, running pods and full namespaces take their time."""
@@ -664,14 +686,14 @@ def _kept(metadata: Object, has: Object) -> Object:
     return merged
 
 
-def _merge(target: Object, patch: t.Mapping[str, t.Any]) -> Object:
+def merge(target: Object, patch: t.Mapping[str, t.Any]) -> Object:
     """A JSON merge patch."""
     for name, value in patch.items():
         if value is None:
             target.pop(name, None)
         elif isinstance(value, dict):
             inner = target.get(name)
-            target[name] = _merge(inner if isinstance(inner, dict) else {}, value)
+            target[name] = merge(inner if isinstance(inner, dict) else {}, value)
         else:
             target[name] = value
     return target
@@ -686,6 +708,14 @@ def _dropped(before: Object, after: Object) -> Object:
         elif isinstance(value, dict) and isinstance(after[name], dict):
             gone[name] = _dropped(value, after[name])
     return gone
+
+
+def _without_resources(template: Object) -> Object:
+    """A pod template without what its containers ask for."""
+    copy = json.loads(_JSON(template))
+    for container in copy["spec"]["containers"]:
+        container.pop("resources", None)
+    return copy
 
 
 def _details(kind: Kind, name: str) -> Object:

@@ -176,6 +176,8 @@ class _Jobs:
         self._planned: set[str] = set()
         self._ended: dict[str, dict[str, bool]] = collections.defaultdict(dict)
         self._failed_at: dict[str, float] = {}
+        # Pods that it has deleted itself, which count as neither.
+        self._stopped: set[str] = set()
         self._numbers = 0
         # Pods that have a turn already, by Job, and when the next turn is.
         self._turns: collections.Counter[str] = collections.Counter()
@@ -197,7 +199,7 @@ class _Jobs:
 
     def _note_end(self, job: str, pod: str, *, succeeded: bool) -> None:
         """A pod of a Job is over."""
-        if pod not in self._ended[job]:
+        if pod not in self._ended[job] and pod not in self._stopped:
             self._ended[job][pod] = succeeded
             if not succeeded:
                 self._failed_at[job] = self._cluster.clock.now
@@ -234,10 +236,17 @@ class _Jobs:
             active = []
         elif succeeded >= completions:
             condition = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+        elif len(active) > max(0, min(parallelism, completions - succeeded)):
+            # It deletes or creates, never both at once; the youngest go first.
+            kept = max(0, min(parallelism, completions - succeeded))
+            self._stop(active[kept:])
+            active = active[:kept]
+            self._plan(uid)
         elif not self._waits_to_retry(uid, failed):
             for _pod in range(min(parallelism, completions - succeeded) - len(active) - self._turns[uid]):
                 self._make_pod_in_turn(uid)
-        self._tell(key, {"active": len(active), "succeeded": succeeded, "failed": failed}, condition)
+        counts = {"active": len(active), "succeeded": succeeded, "failed": failed}
+        self._tell(key, counts, condition, suspended=bool(spec.get("suspend")))
 
     def _waits_to_retry(self, uid: str, failed: int) -> bool:
         """Whether the last failure of a Job's pods is too recent for new ones; then it is looked at again in time."""
@@ -249,7 +258,9 @@ class _Jobs:
             self._cluster.clock.after(left, lambda: self._plan(uid))
         return left > 0
 
-    def _tell(self, key: Key, counts: t.Mapping[str, int], condition: tuple[str, str, str] | None) -> None:
+    def _tell(
+        self, key: Key, counts: t.Mapping[str, int], condition: tuple[str, str, str] | None, *, suspended: bool = False
+    ) -> None:
         """Write a Job's status."""
         now = self._cluster.time_text()
 
@@ -260,7 +271,16 @@ class _Jobs:
                 status.pop(name, None)
                 if number:
                     status[name] = number
-            status.setdefault("startTime", now)
+            told = next((item for item in status.get("conditions") or () if item["type"] == "Suspended"), None)
+            if suspended and told is None:
+                told = {"type": "Suspended", "status": "False", "reason": "", "message": ""}
+                status.setdefault("conditions", []).append(told)
+            if told is not None and (told["status"] == "True") is not suspended:
+                told.update(status=str(suspended), lastTransitionTime=now)
+                if not suspended:
+                    status["startTime"] = now
+            if not suspended:
+                status.setdefault("startTime", now)
             if condition is not None:
                 kind, reason, message = condition
                 entry = {"type": kind, "status": "True", "reason": reason, "message": message}
@@ -288,6 +308,7 @@ class _Jobs:
     def _stop(self, pods: t.Iterable[Object]) -> None:
         """Delete pods."""
         for pod in pods:
+            self._stopped.add(pod["metadata"]["uid"])
             self._cluster.remove(*key_of("pods", pod))
 
     def _make_pod_in_turn(self, uid: str) -> None:

@@ -370,6 +370,21 @@ class _Actor:
 
     # Inside the thread.
 
+    def runs_now(self) -> bool:
+        """Whether it is this one that has the baton."""
+        return threading.current_thread() is self._thread
+
+    def stand_still(self, seconds: float) -> None:
+        """The process is frozen amid what it does, a request for instance, for so long."""
+        self.stopped = True
+        self.wakes = self.stage.clock.now
+        self.stage.clock.after(seconds, self.go_on)
+        self._hand_over()
+
+    def go_on(self) -> None:
+        """It is frozen no more."""
+        self.stopped = False
+
     def _hand_over(self) -> None:
         """Give the baton to whoever is next, and wait for it unless that is this one again."""
         following = self.stage.choose()

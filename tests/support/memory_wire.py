@@ -48,10 +48,14 @@ class Fault:
     seconds: float = 0.0
     retry_after: int | None = None
     happens: t.Callable[[], None] | None = None
+    # Whether it strikes dry runs too.
+    dry: bool = True
 
-    def strikes(self, method: str, path: str) -> bool:
+    def strikes(self, method: str, path: str, dry: bool = False) -> bool:
         """Whether it is this request's turn."""
         if self.times <= 0 or not re.fullmatch(self.methods, method) or not re.search(self.path, path):
+            return False
+        if dry and not self.dry:
             return False
         if self.skip > 0:
             self.skip -= 1
@@ -70,6 +74,8 @@ class Line:
         self.latency = latency
         self.faults: list[Fault] = []
         self.sent: list[tuple[str, str, bool]] = []
+        # Whose tokens these are, for clients that bear somebody else's.
+        self.tokens: dict[str, str] = {}
         # Called before each request leaves: whoever runs several processes switches between them here.
         self.before: t.Callable[[str, str], None] = lambda _method, _path: None
 
@@ -88,10 +94,11 @@ class Line:
         """One request, with what goes wrong with it."""
         path = urlsplit(url).path
         self.before(method, path)
-        self.sent.append((method, path, "dryRun=All" in url))
+        dry = "dryRun=All" in url
+        self.sent.append((method, path, dry))
         if self.latency:
             self.cluster.clock.advance(self.latency)
-        fault = next((item for item in self.faults if item.strikes(method, path)), None)
+        fault = next((item for item in self.faults if item.strikes(method, path, dry)), None)
 
         def arrive() -> Answer:
             """The server gets the request."""
@@ -158,6 +165,10 @@ class _Wire:
         other = copy.copy(self)
         other._user = user
         return other
+
+    def bearing(self, token: str) -> _Wire:
+        """The same line with somebody else's token."""
+        return self.acting_as(self._line.tokens[token], ())
 
     def credentials_in_words(self) -> str:
         """Who asks."""

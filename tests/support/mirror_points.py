@@ -56,11 +56,25 @@ def _gang(name: str, cpu: str, **more: t.Any) -> dict[str, t.Any]:
 RIVAL = _gang("rival", "2500m", seconds=5)
 
 
+def _training(
+    name: str, gpus: int, most: int | None = None, seconds: float | None = None, axis: str = "per_pod"
+) -> dict[str, t.Any]:
+    """A gang of one pod with so many GPUs, or a range of them; or one of a range of pods with a GPU each."""
+    job = {"pods": 1, "cpu": "100m", "gpus": gpus, **({} if seconds is None else {"seconds": seconds})}
+    if axis == "pods":
+        job.update(pods=gpus, gpus=1)
+    gang: dict[str, t.Any] = {"namespace": "a", "name": name, "jobs": [job], "services": 1}
+    if most is not None:
+        gang["elastic"] = {"range": {"min": gpus, "max": most, "axis": axis}, "timing": "now", "cooldown": 0}
+    return gang
+
+
 @dataclasses.dataclass(frozen=True)
 class Scene:
     """What comes before a point, what happens around it, and how long that takes when nothing goes wrong.
 
-    before ends with everything at rest. deputy takes over from the first dispatcher when that dies in the middle.
+    before ends with everything at rest. deputy takes over from the first dispatcher when that dies in the middle. At
+    the end of a scene that is shared several gangs start at once, and nobody knows in which order.
     """
 
     before: tuple[Operation, ...]
@@ -69,6 +83,9 @@ class Scene:
     tree: Tree | None = None
     rival: t.Mapping[str, t.Any] = dataclasses.field(default_factory=lambda: RIVAL)
     deputy: bool = False
+    shared: bool = False
+    # Whether suspended Jobs take other resources.
+    suspends: bool = False
 
     @property
     def who(self) -> str:
@@ -110,6 +127,49 @@ SCENES: dict[str, Scene] = {
     "finish": Scene(
         (_WARM, ("submit", _gang("g", "2500m", seconds=12), 8.0), ("submit", _gang("h", "2500m"), 2.0)), (), 14.0
     ),
+    # Another gang ends, and one that has run for long gets its GPUs.
+    "grow": Scene(
+        (
+            _WARM,
+            ("submit", _training("full", 4), 8.0),
+            ("submit", _training("h", 2, seconds=700), 8.0),
+            ("submit", _training("e", 2, 4), 690.0),
+        ),
+        (),
+        12.0,
+        rival=_training("rival", 2, seconds=5),
+    ),
+    "shrink": Scene(
+        (_WARM, ("submit", _training("full", 4), 8.0), ("submit", _training("e", 2, 4), 700.0)),
+        (("submit", _training("new", 2), 0.0),),
+        10.0,
+        rival=_training("rival", 2, seconds=5),
+        shared=True,
+    ),
+    # The same while the Job is there: more pods, and larger ones.
+    "scale": Scene(
+        (
+            _WARM,
+            ("submit", _training("full", 4), 8.0),
+            ("submit", _training("h", 2, seconds=700), 8.0),
+            ("submit", _training("e", 2, 4, axis="pods"), 690.0),
+        ),
+        (),
+        12.0,
+        rival=_training("rival", 2, seconds=5),
+    ),
+    "suspend": Scene(
+        (
+            _WARM,
+            ("submit", _training("full", 4), 8.0),
+            ("submit", _training("h", 2, seconds=700), 8.0),
+            ("submit", _training("e", 2, 4), 690.0),
+        ),
+        (),
+        12.0,
+        rival=_training("rival", 2, seconds=5),
+        suspends=True,
+    ),
     "takeover": Scene(
         (_WARM,),
         (
@@ -135,7 +195,8 @@ class PointRun(Explorer):
         operations = (*scene.before, ("arm", {}, 0.0), *scene.then, ("wait", {}, scene.seconds + more))
         # Entries stay open for a while.
         pace = 0.8 if kind == "full" else 0.01
-        super().__init__(Course(1, operations, dispatchers, pod_pace=pace, mirrored=True, tree=scene.tree))
+        course = Course(1, operations, dispatchers, pod_pace=pace, mirrored=True, tree=scene.tree)
+        super().__init__(dataclasses.replace(course, suspends=scene.suspends))
         self.retired = {"two", RELIEF}
         self._reached = False
         self._first = self._last = self._lives = 0

@@ -61,7 +61,8 @@ class RealCluster:
     @contextlib.contextmanager
     def node_stopped(self) -> t.Iterator[None]:
         """The real node dies with all that runs there, and is back when the block has ended."""
-        spec = ClusterSpec(self.live.result["name"], (REAL, SIMULATED), registry=True)
+        operators = tuple(self.live.result["operators"])
+        spec = ClusterSpec(self.live.result["name"], (REAL, SIMULATED), registry=True, operators=operators)
         uid = read_state(Layout(cache_directory(), spec.name)).uid
         doomed = {process.pid for process, name in find_marked(uid).items() if name in ("containerd", "kubelet")}
         # The kubelet first, else it would tell of the end of the others.
@@ -123,9 +124,9 @@ def reason_to_skip() -> str | None:
 
 
 @contextlib.contextmanager
-def running_real_cluster(name: str) -> t.Iterator[RealCluster]:
-    """The cluster, for as long as the block lasts."""
-    with running_cluster(name, nodes=(REAL, SIMULATED), registry=True) as live:
+def running_real_cluster(name: str, *operators: str) -> t.Iterator[RealCluster]:
+    """The cluster with these operators, for as long as the block lasts."""
+    with running_cluster(name, nodes=(REAL, SIMULATED), registry=True, operators=operators) as live:
         yield RealCluster(live, live.result)
     # Another one may get the same address for its registry.
     images.forget_pushed()

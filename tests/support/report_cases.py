@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.markup import Templates
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.page import draw_section
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.write import read_section
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, time_text
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2] / "extensions" / "report"
 TEMPLATE = _FOLDER / "page.html"
@@ -24,6 +24,7 @@ TEMPLATES = Templates(SECTION_TEMPLATES)
 START = 1_794_823_200
 Entry = dict[str, t.Any]
 VOID = ("meta", "input")
+GPU = "nvidia.com/gpu"
 
 
 def step(phase: str, after: float, reason: str = "", message: str = "") -> Entry:
@@ -165,3 +166,90 @@ def parse_page(text: str) -> Element:
     reader.close()
     assert len(reader.open) == 1, f"<{reader.open[-1].tag}> is never closed"
     return reader.open[0]
+
+
+def noted(after: float, size: int, *, running: bool = False, **resize: t.Any) -> Entry:
+    """One size that a record noted, so many seconds after the start; was_from is where a resize began."""
+    if resize:
+        resize = {"from": resize.pop("was"), "to": resize.pop("to"), "method": "recreate", "why": "", **resize}
+        resize.setdefault("lost_seconds", 0.0)
+    at = micro_time_text(round((START + after) * 1_000_000))
+    return {"at": at, "size": size, "gpus": size, "running": running, "resize": resize or None}
+
+
+def job(name: str, timeline: t.Sequence[Entry], sizes: t.Sequence[Entry], **more: t.Any) -> Entry:
+    """One elastic job of range 2 to 4, as elastic_job_info tells it; its phase is that of its last transition."""
+    phase = timeline[-1]["phase"] if timeline else "queued"
+    base = {"name": name, "namespace": "default", "uid": f"uid-{name}", "queue": None, "phase": phase, "attempt": 1}
+    held = sizes[-1]["size"] if sizes else 0
+    range_ = {"sizes": [2, 3, 4], "resource": GPU, "podset": f"{name}/master", "axis": "per_pod"}
+    told = {"allotment": held or None, "resize": None, "restarts": 0, "lost_seconds": None, "progress": None}
+    return {**base, **told, "range": range_, "timeline": list(timeline), "sizes": list(sizes), **more}
+
+
+def pod_of_others(name: str, gpus: int, after: float, **more: t.Any) -> Entry:
+    """A pod with GPUs on a node, as the API returns it."""
+    return {
+        "metadata": {"name": name, "namespace": "other", "labels": {}, "creationTimestamp": time_text(START + after)},
+        "spec": {
+            "nodeName": "node-1",
+            "containers": [{"name": "x", "resources": {"limits": {GPU: str(gpus)}, "requests": {GPU: str(gpus)}}}],
+        },
+        "status": {"phase": "Running"},
+        **more,
+    }
+
+
+def started(after: float, size: int) -> tuple[list[Entry], list[Entry]]:
+    """Transitions and sizes of a job that was queued, and started so much later."""
+    return (
+        [step("queued", 0, "Submitted"), step("dispatching", after), step("running", after + 2)],
+        [noted(after, size), noted(after + 2, size, running=True)],
+    )
+
+
+def resized(after: float, size: int, to: int, why: str) -> tuple[list[Entry], list[Entry]]:
+    """Transitions and sizes of a resize by other objects; it takes six seconds."""
+    phases = (("resizing", 0), ("queued", 3), ("dispatching", 4), ("running", 6))
+    return (
+        [step(phase, after + later) for phase, later in phases],
+        [
+            noted(after, size, was=size, to=to, why=why),
+            noted(after + 3, 0),
+            noted(after + 4, to),
+            noted(after + 6, to, running=True),
+        ],
+    )
+
+
+def scene() -> Entry:
+    """Three jobs share ten GPUs; one ends and the others grow; a pod and a newcomer come, and one shrinks."""
+    grown, shrunk = "there is room for it", "another gang waits for its GPUs"
+    a, b, c = started(1, 4), started(1, 3), started(1, 3)
+    parts = {
+        "tune-a": ([*a[0], step("complete", 40)], [*a[1], noted(40, 0)]),
+        "tune-b": tuple(
+            x + y + z for x, y, z in zip(b, resized(42, 3, 4, grown), resized(80, 4, 2, shrunk), strict=True)
+        ),
+        "tune-c": tuple(x + y for x, y in zip(c, resized(43, 3, 4, grown), strict=True)),
+        "newcomer": (
+            [step("queued", 78, "Submitted"), step("dispatching", 85), step("running", 87)],
+            [noted(85, 2), noted(87, 2, running=True)],
+        ),
+    }
+    told = {name: job(name, *found) for name, found in parts.items()}
+    told["newcomer"]["range"] = {**told["newcomer"]["range"], "sizes": [2]}
+    for name, steps in (("tune-b", 340), ("tune-c", 420)):
+        saved = [{"step": 100 * at, "time": time_text(START + 25 * at)} for at in (1, 2, 3)]
+        speeds = {"3": 3.1, "4": 4.05}
+        share = {"step": steps, "total": 900, "share": steps / 900, "speeds": speeds, "unsaved": 40}
+        told[name]["progress"] = {**share, "checkpoint": saved[-1], "checkpoints": saved}
+        told[name]["restarts"] = 1 + (name == "tune-b")
+    return {
+        "type": "allocation",
+        "title": "Ten GPUs",
+        "jobs": list(told.values()),
+        "capacity": {GPU: "10", "cpu": "16"},
+        "as_of": time_text(START + 110),
+        "pods": [pod_of_others("notebook", 2, 62)],
+    }

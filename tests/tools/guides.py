@@ -19,8 +19,21 @@ if t.TYPE_CHECKING:
 
 # In the order in which a reader meets them.
 GUIDES = (
-    *("first_gang", "share", "fit", "recipes", "dispatch", "report", "inspect", "dockerfile", "hardware", "components"),
-    *("from_mcad", "from_amun", "benchmarks", "architecture", "protocol"),
+    *(
+        "first_gang",
+        "share",
+        "elastic",
+        "elastic_service",
+        "fit",
+        "recipes",
+        "dispatch",
+        "report",
+        "inspect",
+        "dockerfile",
+        "hardware",
+        "components",
+    ),
+    *("from_mcad", "from_genai_wm", "from_amun", "benchmarks", "architecture", "protocol"),
 )
 NOTICE = """..
   Copyright (c) 2026, The muster.kube authors

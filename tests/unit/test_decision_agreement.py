@@ -11,6 +11,7 @@ cannot be written, and time that passes. What did not change is the same object,
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import os
@@ -18,6 +19,12 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.patches import (
+    is_suspended,
+    size_patch,
+    suspend_patch,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import build_record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod, gang_pod_from_api
@@ -26,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
     record_from_api,
     record_of_spec,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import read_spec
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import digest, read_spec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     STARTED_PHASES,
     GangState,
@@ -52,10 +59,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.optio
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
     CyclePlan,
     Situation,
+    Stop,
     plan_cycle,
     walk_queue,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.rescaling import Rescale, ended, is_about
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World
 from ansible_collections.muster.kube.tests.support.changing_cluster import (
     GPU,
@@ -65,6 +74,7 @@ from ansible_collections.muster.kube.tests.support.changing_cluster import (
     draw_shape,
 )
 from ansible_collections.muster.kube.tests.support.cluster_model import pod
+from ansible_collections.muster.kube.tests.support.memory_cluster import merge
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
 SCALE = float(os.environ.get("MUSTER_SCALE", "0.1"))
@@ -80,16 +90,30 @@ Object = dict[str, t.Any]
 class Course:
     """One cluster and its gangs, and what happens to them, drawn by a seed."""
 
-    def __init__(self, seed: str, *, starved: bool = False) -> None:
-        """Of starved courses quota is what gangs lack, all are old, and most of them end by themselves."""
+    def __init__(self, seed: str, *, starved: bool = False, elastic: bool = False, lent: bool = False) -> None:
+        """Of starved courses quota is what gangs lack, all are old, and most of them end by themselves.
+
+        In elastic ones all gangs have GPUs, and most a range of them. Where GPUs are lent their owners take them back.
+        """
         chance = self.chance = random.Random(seed)
-        self.starved = starved
+        self.elastic = elastic
+        self.starved, self.lent = starved, lent
         rules = 0.0 if starved else chance.choice((0.0, 0.0, 0.0, 0.15))
-        self.cluster = ChangingCluster(chance, rules=rules, nodes=6 if starved else chance.randint(2, 6))
+        nodes = 6 if starved else chance.randint(2, 6)
+        self.cluster = ChangingCluster(chance, rules=rules, nodes=nodes, gpus="8" if elastic else None)
         # Many gangs that are alike, or few that are not.
-        self.alike = chance.random() < 0.5
+        self.alike = not elastic and chance.random() < 0.5
         self.shapes = [draw_shape(chance, rules) for _turn in range(2 if self.alike else 4)]
+        if elastic:
+            self.shapes = [Shape({"cpu": "100m", GPU: str(gpus)}, {}, {"app": "x"}) for gpus in (1, 1, 2)]
         self.now = START
+        self.resized = self.planned = self.gave = 0
+        self.rescaled: collections.Counter[str] = collections.Counter()
+        self.suspended_jobs_change = chance.random() < 0.5 if elastic else False
+        # Apart, so that trainers do not change what else happens.
+        self.trainers = random.Random(f"{seed}/trainers")
+        self.reports = self.trainers.random() < 0.5
+        self.progress: dict[str, Progress] = {}
         self.records: dict[str, Record] = {}
         self.elsewhere: dict[str, Record] = {}
         self.pods: dict[str, dict[str, Object]] = {}
@@ -109,7 +133,7 @@ class Course:
         self.accounts = frozenset("ab") if chance.random() < 0.3 else None
         if starved:
             self.options = dataclasses.replace(self.options, policy="reserve", reserve_after=50.0)
-        self.shares = starved or chance.random() < 0.4
+        self.shares = starved or lent or chance.random() < 0.4
         self.quota = NO_TREES
         self.spent: dict[tuple[str, str], str] = {}
         self.averages: dict[str, dict[str, dict[str, float]]] = {}
@@ -123,6 +147,8 @@ class Course:
     def happen(self) -> None:
         """A few things at once, or nothing."""
         self.now += self.chance.choice((0.0, 0.5, 1.0, 1.0, 20.0, 90.0, 400.0))
+        if self.elastic:
+            self.now += self.chance.choice((0.0, 2000.0))
         if self.chance.random() < 0.2:
             return
         events = [
@@ -159,12 +185,21 @@ class Course:
         }
         if self.starved:
             options.update(queue=chance.choice(QUEUES), max_run_time=chance.choice((None, 60, 300, 900)))
+        if self.lent:
+            options.update(queue=chance.choice(("x", *QUEUES)), suspended=None)
         given = {key: value for key, value in options.items() if value is not None}
         requests = jobs[0]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
         pods = jobs[0]["spec"]["parallelism"]
-        if GPU in requests and pods and not self.alike and chance.random() < 0.6:
-            sizes = {"min": 1, "max": chance.choice((2, 3)), "axis": "per_pod", "podset": jobs[0]["metadata"]["name"]}
-            given["elastic"] = {"range": sizes}
+        if GPU in requests and pods and not self.alike and chance.random() < (0.8 if self.elastic else 0.6):
+            most = chance.choice((4, 8) if self.elastic else (2, 3))
+            sizes = {"min": 1, "max": most, "axis": "per_pod", "podset": jobs[0]["metadata"]["name"]}
+            if self.elastic and chance.random() < 0.4:
+                sizes["axis"] = "pods"
+                jobs[0]["spec"].update(completionMode="Indexed", completions=pods)
+            timing = chance.choice(("now", "now", "on_sigterm", "at_checkpoint"))
+            given["elastic"] = {"range": sizes, "timing": timing, "cooldown": chance.choice((0, 60))}
+            if self.lent:
+                given["elastic"]["restart_cost"] = 0
         maps = [config_map(f"{name}-{turn}") for turn in range(chance.choice((0, 0, 1, 3)))]
         raw = build_record(read_spec({"name": name, "namespace": namespace, "objects": jobs + maps, **given}, "gang"))
         created = time_text(self.now - chance.choice((60, 1000) if self.starved else (0, 1, 60, 1000)))
@@ -174,10 +209,10 @@ class Course:
         where = self.elsewhere if namespace == "c" else self.records
         where[name] = record_from_api(raw)
 
-    def state(self, record: Record, phase: t.Any, **changes: t.Any) -> None:
+    def state(self, record: Record, phase: t.Any, reason: str = "R", **changes: t.Any) -> None:
         """Let a record be in a phase."""
         old = record.state or new_state(time_text(self.now), "w/e.1/1")
-        state: GangState = advance(old, phase, time_text(self.now), "R", "", "w/e.1/2", **changes)
+        state: GangState = advance(old, phase, time_text(self.now), reason, "", "w/e.1/2", **changes)
         raw = {**record.raw, "metadata": {**record.raw["metadata"], "resourceVersion": str(self.now)}}
         where = self.records if record.uid in self.records else self.elsewhere
         where[record.uid] = record_of_spec(record.store, raw, record.spec, None, state=state)
@@ -189,10 +224,12 @@ class Course:
         ticket = build_ticket(record.raw, record.attempt, "digest", plan)
         ticket["metadata"]["uid"] = f"ticket-{record.uid}"
         self.tickets = {**self.tickets, record.uid: (ticket,)}
-        phase = self.chance.choice(("dispatching", "dispatched", "dispatched"))
+        phases = ("dispatched", "running", "running") if self.elastic else ("dispatching", "dispatched", "dispatched")
+        phase = self.chance.choice(phases)
         steering = {name: list(hosts) for name, hosts in choice.verdict.steering.items()}
         at = time_text(self.now)
-        held = {"steering": steering, "charged": choice.charged}
+        held = {"steering": steering, "charged": choice.charged, "allotment": record.spec.size}
+        held["digest"] = digest(record.spec)
         self.state(record, phase, started_at=at, ticket_uid=f"ticket-{record.uid}", **held)
         self.items[record.uid] = {}
         for index, item in enumerate(plan):
@@ -209,9 +246,77 @@ class Course:
                 self.state(self.records[group.asker.uid], "queued", nominated=group.until, nominations=times)
             for item in group.victims:
                 if self.chance.random() < 0.9:
-                    self.state(self.records[item.record.uid], item.phase, **item.changes)
+                    self.go(item)
         for item in plan.drained:
             self.state(self.records[item.record.uid], item.phase, **item.changes)
+
+    def go(self, item: Stop | Rescale) -> None:
+        """A victim begins to go, or to be smaller."""
+        if isinstance(item, Rescale) or item.phase == "resizing":
+            self.gave += 1
+            self.begin(item)
+        else:
+            self.state(self.records[item.record.uid], item.phase, **item.changes)
+
+    def resize(self, plan: CyclePlan) -> None:
+        """Gangs that get another size begin to go, or their objects are changed while they are there."""
+        for item in plan.resized:
+            self.begin(item)
+
+    def begin(self, item: Stop | Rescale) -> None:
+        """A resize begins."""
+        self.resized += 1
+        if isinstance(item, Rescale):
+            self.rescaled[item.resize.method] += 1
+            changes = item.changes(f"r{self.resized}", time_text(self.now))
+            self.state(self.records[item.record.uid], "rescaling", item.reason, **changes)
+        else:
+            self.state(self.records[item.record.uid], item.phase, item.reason, **item.changes)
+
+    def patch(self, record: Record) -> None:
+        """The object of a gang that is rescaling is suspended, or gets its size; its pods come and go later."""
+        spec, resize = record.spec, record.state.resize
+        index = is_about(spec)
+        live = self.items[record.uid].get(index)
+        if live is None:
+            return
+        live["metadata"].setdefault("resourceVersion", "1")
+        if resize.method == "suspend" and not is_suspended(live):
+            change = suspend_patch(live, resize.suspended_mark)
+        else:
+            change = size_patch(live, spec.objects, spec.elastic.range, resize.goal, spec.namespace, resize.sized_mark)
+        patched = merge(copy.deepcopy(live), change)
+        self.items[record.uid] = {**self.items[record.uid], index: patched}
+
+    def settle(self, record: Record) -> None:
+        """Exactly the pods of its size are there, or not quite, and the gang runs with it."""
+        state, memory = record.state, Memory()
+        sized = memory.at_size(record, state.resize.goal, self.cluster.snapshot())
+        for name in list(self.pods.get(record.uid, {})):
+            self.drop_pod(record, name)
+        nodes = [*self.cluster.nodes]
+        for podset in sized.podsets:
+            for turn in range(podset.count):
+                on = self.chance.choice(nodes) if self.chance.random() < 0.9 else None
+                self.make_pod(record, podset, f"{podset.name}-{self.resized}-{turn}", on)
+        if self.chance.random() < 0.7:
+            self.state(record, "running", **ended(state.resize, sized))
+
+    def wait_for_checkpoints(self, plan: CyclePlan) -> None:
+        """Plans are written, and trainers report something, or nothing."""
+        for item in plan.planned:
+            self.planned += 1
+            if self.trainers.random() < 0.9:
+                self.state(self.records[item.record.uid], "running", planned=item.plan)
+        for uid, record in self.records.items() if self.reports else ():
+            chance, known = self.trainers, self.progress.get(uid, Progress())
+            if record.phase != "running" or record.state is None or chance.random() < 0.7:
+                continue
+            step = (known.seen.step if known.seen is not None else 0) + chance.randint(0, 5000)
+            known = known.at_step(self.now, step, record.state.allotment or 1, chance.choice((None, 100_000)))
+            if chance.random() < 0.9:
+                known = known.at_checkpoint(self.now - chance.choice((0, 5)), step)
+            self.progress[uid] = known
 
     def make_pods(self, record: Record, choice: Choice) -> None:
         """Controllers make some of the pods, the scheduler binds some of them, not always as foreseen."""
@@ -219,7 +324,10 @@ class Course:
             nodes = (choice.verdict.placement or {}).get(podset.name, {})
             places = [name for name, count in nodes.items() for _pod in range(count)]
             for turn in range(podset.count):
-                if self.chance.random() < 0.2:
+                if not self.elastic and self.chance.random() < 0.2:
+                    continue
+                if self.elastic and turn < len(places):
+                    self.make_pod(record, podset, f"{podset.name}-{turn}", places[turn])
                     continue
                 on = places[turn] if turn < len(places) and self.chance.random() < 0.7 else None
                 on = self.chance.choice([*self.cluster.nodes]) if on and self.chance.random() < 0.1 else on
@@ -236,7 +344,7 @@ class Course:
             labels={**labels, GANG_LABEL: record.uid, PODSET_LABEL: podset_label(podset.name)},
             ownerReferences=[{"kind": "Job", "name": "j", "uid": f"{record.uid}-{max(0, podset.source_index)}"}],
         )
-        if self.chance.random() < 0.1:
+        if not self.elastic and self.chance.random() < 0.1:
             del raw["metadata"]["labels"][GANG_LABEL]
         self.show(record, raw)
 
@@ -261,7 +369,15 @@ class Course:
         record = self.chance.choice(started)
         pods = self.pods.get(record.uid, {})
         event = self.chance.choice(("bind", "bind", "run", "finish", "lose", "delete", "end", "end"))
-        if event == "end":
+        if record.phase == "resizing":
+            # Pods go one by one, then the gang is back.
+            if pods and self.chance.random() < 0.5:
+                self.drop_pod(record, self.chance.choice(list(pods)))
+            else:
+                self.come_back(record)
+        elif record.phase == "rescaling" and self.chance.random() < 0.8:
+            self.chance.choice((self.patch, self.patch, self.settle))(record)
+        elif event == "end":
             self.forget(record)
         elif event == "run" and record.phase in ("dispatching", "dispatched"):
             self.state(record, self.chance.choice(("dispatched", "running")))
@@ -290,6 +406,18 @@ class Course:
         done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 9}
         changed = None if obj is None or self.chance.random() < 0.3 else {**obj, "status": done}
         self.items[record.uid] = {**items, index: changed}
+
+    def drop_pod(self, record: Record, name: str) -> None:
+        """A pod is gone."""
+        del self.pods[record.uid][name]
+        self.gang_pods.get(record.uid, {}).pop(name, None)
+        self.cluster.pods.pop(f"{record.namespace}/{name}", None)
+
+    def come_back(self, record: Record) -> None:
+        """Nothing is left of the attempt that a gang was taken back from."""
+        self.forget(record)
+        self.records[record.uid] = record
+        self.state(record, "queued", "Undone", attempt=record.attempt + 1)
 
     def forget(self, record: Record) -> None:
         """A gang is over and not read any more; nothing is left of it."""
@@ -366,10 +494,15 @@ class Course:
         """The administrator shares the cluster in another way, or makes a mistake."""
         chance = self.chance
         trees = [draw_tree(chance, "default")] + [draw_tree(chance, "other") for _turn in range(chance.randrange(2))]
+        if self.lent:
+            trees = [lent_tree(chance)]
         if self.starved:
             trees = [dataclasses.replace(tree, queues=tuple(map(never_reclaims, tree.queues))) for tree in trees]
         broken = {"broken": "no JSON"} if chance.random() < 0.05 else {}
         self.quota = QuotaTrees(tuple(trees) if chance.random() < 0.9 else (), broken)
+        if self.lent:
+            self.quota, self.accounts = QuotaTrees(tuple(trees)), None
+            return
         self.change_budgets()
 
     def change_budgets(self) -> None:
@@ -398,17 +531,36 @@ class Course:
             quota=self.quota,
             spent=self.spent,
             averages=self.averages,
+            progress=dict(self.progress),
         )
         elsewhere = tuple(self.elsewhere.values())
         history = self.history if self.chance.random() < 0.9 else None
         return Situation(
-            world, dict(self.records), elsewhere, dict(self.promises), self.now, self.now, None, history, self.troubled
+            world,
+            dict(self.records),
+            elsewhere,
+            dict(self.promises),
+            self.now,
+            self.now,
+            None,
+            history,
+            self.troubled,
+            suspended_jobs_change=self.suspended_jobs_change,
         )
 
 
 def never_reclaims(queue: QuotaQueue) -> QuotaQueue:
     """The queue, that takes nothing back and is never stopped."""
     return dataclasses.replace(queue, reclaim="never", stop="none")
+
+
+def lent_tree(chance: random.Random) -> QuotaTree:
+    """A tree in which one queue has nothing of its own, and nobody is protected."""
+    queues: list[Object] = [{"name": "all"}, {"name": "x", "parent": "all", "nominal": {GPU: 0}, "default": True}]
+    queues += [{"name": name, "parent": "all", "nominal": {GPU: chance.randint(2, 10)}} for name in QUEUES[1:]]
+    settings: Object = {"min_run_time": 0, "nominate_timeout": chance.choice((10, 300))}
+    settings["max_evictions"] = chance.choice((1, 10))
+    return read_tree("default", {"queues": queues, "settings": settings})
 
 
 def draw_tree(chance: random.Random, name: str) -> QuotaTree:
@@ -473,6 +625,8 @@ def told(plan: CyclePlan) -> Object:
         "steps": plan.steps,
         "stops": plan.stops,
         "drained": plan.drained,
+        "resized": plan.resized,
+        "planned": plan.planned,
         "evictions": plan.evictions,
         "unjudged": [(record.uid, str(error)) for record, error in plan.unjudged],
         "unforeseen": dict(plan.unforeseen),
@@ -547,8 +701,49 @@ def test_kept_and_plain_decisions_agree(first: int, starved: bool) -> None:
                 if course.chance.random() < 0.8:
                     course.start(choice)
             course.evict(plan)
+            course.resize(plan)
+            course.wait_for_checkpoints(plan)
             course.happen()
             memory.keep_only({*course.records, *course.elsewhere})
+
+
+def test_courses_have_gangs_that_are_resized() -> None:
+    """Else nobody would notice what is said of them."""
+    resized, planned, rescaled = 0, 0, collections.Counter[str]()
+    for number in range(60):
+        course, memory = Course(f"R/{number}", elastic=True), Memory()
+        for step in range(3 * STEPS):
+            plan = compare(course, memory, f"seed {number}, step {step}")
+            for choice in plan.starts:
+                course.start(choice)
+            course.evict(plan)
+            course.resize(plan)
+            course.wait_for_checkpoints(plan)
+            course.happen()
+            memory.keep_only({*course.records, *course.elsewhere})
+        resized, planned = resized + course.resized, planned + course.planned
+        rescaled += course.rescaled
+    assert resized >= 20
+    assert planned >= 10
+    assert min(rescaled[method] for method in ("scale", "suspend")) >= 3, rescaled
+
+
+def test_courses_have_gangs_that_shrink_for_owners() -> None:
+    """Else nobody would notice what is said of them."""
+    gave = 0
+    for number in range(60):
+        course, memory = Course(f"L/{number}", elastic=True, lent=True), Memory()
+        for step in range(3 * STEPS):
+            plan = compare(course, memory, f"seed {number}, step {step}")
+            for choice in plan.starts:
+                course.start(choice)
+            course.evict(plan)
+            course.resize(plan)
+            course.wait_for_checkpoints(plan)
+            course.happen()
+            memory.keep_only({*course.records, *course.elsewhere})
+        gave += course.gave
+    assert gave >= 5
 
 
 @pytest.mark.parametrize("seed", [7, 27, 58])

@@ -15,6 +15,7 @@ from ansible_collections.muster.kube.tests.support import explorer
 from ansible_collections.muster.kube.tests.support.explorer import (
     Course,
     draw,
+    draw_elastic,
     draw_mirrored,
     draw_shared,
     explore,
@@ -238,12 +239,15 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("drawn", [draw, draw_mirrored], ids=["listed", "mirrored"])
+@pytest.mark.parametrize("drawn", [draw, draw_mirrored, draw_elastic], ids=["listed", "mirrored", "elastic"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_everything_is_in_order_after_any_course(part: int, drawn: t.Callable[[int], Course]) -> None:
-    for place, seed in enumerate(range(SEED * 100_000 + part, SEED * 100_000 + COURSES, PARTS)):
+    # Those of elastic gangs last longer.
+    number = COURSES // 2 if drawn is draw_elastic else COURSES
+    for place, seed in enumerate(range(SEED * 100_000 + part, SEED * 100_000 + number, PARTS)):
         # Every third cluster is shared by a quota tree.
-        course = draw_shared(seed, drawn) if place % 3 == 2 else drawn(seed)
+        shared = drawn is not draw_elastic and place % 3 == 2
+        course = draw_shared(seed, drawn) if shared else drawn(seed)
         broken = rules_of(explore(course))
         if broken:
             rule = min(broken)

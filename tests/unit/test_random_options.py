@@ -23,8 +23,12 @@ from ansible_collections.muster.kube.plugins.module_utils._face.face import Face
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Unreachable
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.modules import (
+    checkpoint,
     component,
     dispatch,
+    elastic_balance,
+    elastic_job,
+    elastic_job_info,
     fit_info,
     gang,
     gang_info,
@@ -43,12 +47,13 @@ from ansible_collections.muster.kube.tests.support.inspection_cases import item
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 from ansible_collections.muster.kube.tests.support.random_size import examples
 from ansible_collections.muster.kube.tests.support.random_values import damage, encodable, odd_value
-from ansible_collections.muster.kube.tests.support.report_cases import SECTION_TEMPLATES, TEMPLATE
+from ansible_collections.muster.kube.tests.support.report_cases import SECTION_TEMPLATES, TEMPLATE, scene
 
 SEED = int(os.environ.get("MUSTER_SEED", "1"))
 TASKS = examples(1_000)
 FACES = (
-    *(component, dispatch, fit_info, gang, gang_info, image_build, image_build_info),
+    *(elastic_job, elastic_job_info),
+    *(checkpoint, component, dispatch, elastic_balance, fit_info, gang, gang_info, image_build, image_build_info),
     *(inspection, inspection_info, local_cluster, local_cluster_info, quota, quota_info, report),
 )
 POD = {"containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
@@ -58,6 +63,8 @@ JOB = {
     "metadata": {"name": "j", "labels": {"a": "b"}},
     "spec": {"parallelism": 2, "completions": 2, "template": {"spec": {**POD, "nodeSelector": {"zone": "a"}}}},
 }
+GPU_POD = {"containers": [{"name": "c", "image": "i:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+GPU_JOB = {**JOB, "spec": {"template": {"spec": GPU_POD}}}
 RAY = {
     "apiVersion": "ray.io/v1",
     "kind": "RayCluster",
@@ -177,6 +184,34 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
             },
         }
     ],
+    "elastic_balance": [
+        {
+            **{
+                "policy": "max_min",
+                "worth": 2.5,
+                "near_end": 0.1,
+                "most_resizes": -1,
+                "patience": "2h",
+                "lease": LEASE,
+            },
+            **{"namespaces": ["a"], "wait": False, "wait_timeout": "1m"},
+        }
+    ],
+    "elastic_job": [
+        {
+            **{"definition": GPU_JOB, "name": "e", **SETTINGS, "lease": LEASE, "wait_for": "running", "size": "auto"},
+            **{
+                "range": {"min": 1, "max": 4, "step": 1, "resource": "nvidia.com/gpu", "podset": "j", "axis": "per_pod"}
+            },
+            **{"timing": "on_sigterm", "cooldown": "1m", "restart_cost": "2m", "checkpoint_timeout": "5m"},
+            "global_batch": {"value": 12, "per_device_env": "B", "accumulation_env": "A"},
+        },
+        {"jobs": [{"definition": GPU_JOB, "range": {"sizes": [1, 2]}, "size": 2}], "state": "suspended"},
+        {"name": "e", "state": "absent"},
+    ],
+    "elastic_job_info": [
+        {"name": "e", "namespace": "n", "queue": "q", "state": ["queued"], "label_selectors": ["a=b"], "log_lines": 3}
+    ],
     "fit_info": [
         {"definition": [JOB, RAY], "name": "g", "namespace": "default", "cumulative": True},
         {"gangs": [{"definition": WRAPPER}, {"podsets": PODSETS, "name": "p"}, {"definition": json.dumps(JOB)}]},
@@ -228,12 +263,17 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
         }
     ],
     "local_cluster_info": [{"name": "c", "cache": "/none"}],
+    "checkpoint": [
+        {"name": "g", "namespace": "n", "step": 3, "total_steps": 9, "size": 2, "saved": True, "completed": True},
+        {"name": "g", "step": 3, "time": "2026-01-01T00:00:00Z"},
+    ],
     "report": [
         {
             **{"dest": "/none/page.html", "title": "T", "template": TEMPLATE.read_text()},
             "section_templates": SECTION_TEMPLATES,
             "sections": [
                 {"type": "gang_timeline", "title": "a", "gangs": [GANG_RESULT], "as_of": "2026-01-01T00:00:09Z"},
+                scene(),
                 {
                     **{"type": "inspections", "title": "b", "inspections": [INSPECTION_RESULT]},
                     "metrics": [{"metric": "wall_seconds", "threshold": 5}],
@@ -261,7 +301,9 @@ AUTH = {"host": "https://127.0.0.1:9", "api_key": "sesame", "context": "c", "kub
 
 def declared(face: types.ModuleType) -> types.ModuleType:
     """The file that declares the face of a module."""
-    return importlib.import_module(face.__name__.replace(".modules.", ".module_utils._face.modules."))
+    found = importlib.import_module(face.FACE.work.__module__)
+    assert found.FACE is face.FACE
+    return found
 
 
 def nobody_there(*_args: t.Any, **_more: t.Any) -> t.NoReturn:

@@ -22,8 +22,12 @@ OF_ASYNC = {"started", "finished", "ansible_job_id", "results_file"}
 USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
 # Which functions put the keys of a result together; those of one dictionary literal each.
 WRITERS: dict[str, list[tuple[str, str]]] = {
+    "checkpoint": [("_flow/elastic/checkpoint.py", "as_result")],
     "component": [("_flow/component/run.py", "as_result")],
     "dispatch": [("_flow/dispatch/run.py", "as_result")],
+    "elastic_balance": [("_flow/elastic/balance.py", "as_result")],
+    "elastic_job": [("_flow/elastic/job.py", "as_result")],
+    "elastic_job_info": [("_flow/elastic/info.py", "answer_jobs")],
     "fit_info": [("_flow/fit/answer.py", "as_result"), ("_flow/quota/verdicts.py", "as_result")],
     "gang": [("_flow/gang/run.py", "as_result")],
     "gang_info": [("_flow/gang/info.py", "answer_gangs")],

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from collections.abc import Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal, unserved
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import REFUSED
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import PlannedObject
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey, describe_object
 
 Object = dict[str, t.Any]
@@ -35,7 +36,7 @@ class AddressedObject:
     ready: tuple[str, str] | None = None
 
 
-def address_objects(client: KubeClient, plan: Plan) -> tuple[AddressedObject, ...] | Refusal:
+def address_objects(client: KubeClient, plan: Iterable[PlannedObject]) -> tuple[AddressedObject, ...] | Refusal:
     """Find the address of every object; what cannot have one in a namespace of this server is refused."""
     placed: list[AddressedObject] = []
     for item in plan:

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.protocol impor
     NotBegun,
     Overtaken,
     Progress,
+    Resized,
     StartGrant,
     TicketKeeper,
 )
@@ -36,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.removal import
     owner_is_gone,
     started_keys,
 )
+from ansible_collections.muster.kube.plugins.module_utils._engine.resizing import Resizer, Unchangeable
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     ApiError,
@@ -521,6 +523,31 @@ class Embedded(TicketKeeper):
         self._doubtful &= set(alive)
         self._unwritable &= set(alive)
         self._given_back &= set(alive)
+
+    # Another size.
+
+    def resize(self, record: Record, plan: Plan, place: int) -> Resized:
+        """Take the next step with a gang that is `rescaling`; two requests at most besides the record's.
+
+        An object that was suspended has its time from when it got its size, which its record tells.
+        """
+        if not self._is_ours(_state_of(record)):
+            record = self.reclaim(record)
+        state = _state_of(record)
+        placed = address_objects(self._client, [item for item in plan if item.index == place])
+        if state.resize is None or record.spec is None or isinstance(placed, Refusal) or not placed:
+            why = placed.message if isinstance(placed, Refusal) else "nobody can tell any more which object it is about"
+            return Resized(record, Unchangeable(why, touched=True))
+        actor = self._act_as(record.namespace)
+        resizer = Resizer(self._client, actor, self._lease.write_timeout, record.spec, state)
+        step = resizer.go_on(placed[0].path, state.resize)
+        if isinstance(step, Unchangeable):
+            return Resized(record, step)
+        if step == "sized" and state.resize.method == "suspend" and state.resize.patched is None:
+            now = read_time(self._now())
+            patched = dataclasses.replace(state.resize, patched=time_text(now or 0.0))
+            record = self._put(record, record.phase, "", "", resize=patched)
+        return Resized(record)
 
     # Taking over.
 

@@ -18,6 +18,7 @@ import typing as t
 from collections.abc import Callable, Collection, Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import DryRun
+from ansible_collections.muster.kube.plugins.module_utils._engine.resizing import Unchangeable
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import Superseded
@@ -48,6 +49,14 @@ class StartGrant:
 
 class NotBegun(KubeError):
     """A start could not be written down, and nothing follows: the entry of the batch is over."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resized:
+    """A gang whose object gets another size, after one step of that; obstacle is why the object cannot be changed."""
+
+    record: Record
+    obstacle: Unchangeable | None = None
 
 
 class Overtaken(Superseded):
@@ -110,6 +119,12 @@ class Engine(t.Protocol):
 
     def finish_stop(self, record: Record, plan: Plan) -> Record | None:
         """End a stop: None while something of the gang is left, else the record in its next phase."""
+
+    def resize(self, record: Record, plan: Plan, place: int) -> Resized:
+        """Take the next step with a gang that is `rescaling`: patch the object at a place, unless it is not time yet.
+
+        Whoever goes on with what another holder began makes the record its own first.
+        """
 
     def forget(self, alive: Collection[str]) -> None:
         """Let go of what is known of all gangs but these."""

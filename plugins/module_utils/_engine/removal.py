@@ -86,7 +86,7 @@ def started_keys(removal: Removal, record: Record) -> tuple[ObjectKey, ...]:
 
     The ticket is asked only where the record says something else by now.
     """
-    state, spec = record.state, record.spec
+    state, spec = record.state, record.spec_started
     if state is None or state.phase in UNDOING:
         return () if state is None else state.left
     if spec is not None and state.digest == digest(spec):

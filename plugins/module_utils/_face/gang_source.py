@@ -35,29 +35,33 @@ def source_argument_spec() -> Spec:
     return {name: option for name, option in _SOURCE.items() if name != "name"}
 
 
-def one_or_many_gangs(settings: Spec, needed: tuple[str, ...]) -> tuple[Spec, dict[str, t.Any]]:
-    """Options and rules of a task with one gang at the top level, or a list of gangs.
+def one_or_many_gangs(
+    settings: Spec, needed: tuple[str, ...], *, listed: str = "gangs", declared: bool = True
+) -> tuple[Spec, dict[str, t.Any]]:
+    """Options and rules of a task with one gang at the top level, or a list of gangs in the option listed.
 
-    Each gang may have these settings, and must have one of the needed options.
+    Each gang may have these settings, and must have one of the needed options; declared ones may have podsets instead
+    of objects.
     """
-    one = {**_SOURCE, **settings}
+    source = {name: option for name, option in _SOURCE.items() if declared or name != "podsets"}
+    one = {**source, **settings}
     apart = [("definition", "src")]
     rules = {"mutually_exclusive": apart, "required_one_of": [needed]}
-    beside = [("gangs", name) for name in ("definition", "src", "podsets", "name")]
+    beside = [(listed, name) for name in ("definition", "src", "podsets", "name") if name in source]
     return (
-        {**one, "gangs": {"type": "list", "elements": "dict", "options": one, **rules}},
-        {"mutually_exclusive": [*apart, *beside], "required_one_of": [("gangs", *needed)]},
+        {**one, listed: {"type": "list", "elements": "dict", "options": one, **rules}},
+        {"mutually_exclusive": [*apart, *beside], "required_one_of": [(listed, *needed)]},
     )
 
 
-def gang_entries(params: Params) -> t.Sequence[Params]:
+def gang_entries(params: Params, listed: str = "gangs") -> t.Sequence[Params]:
     """The options of each gang of a task."""
-    return [params] if params["gangs"] is None else params["gangs"]
+    return [params] if params[listed] is None else params[listed]
 
 
 def gang_source(entry: Params, namespace: str | None) -> GangSource:
     """The source behind validated options; namespace is what holds for entries that name none."""
-    podsets = entry["podsets"]
+    podsets = entry.get("podsets")
     return GangSource(
         name=entry["name"],
         namespace=entry["namespace"] or namespace,

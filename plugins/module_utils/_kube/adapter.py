@@ -148,6 +148,7 @@ class Transport:
         self._connections: t.Any = self._pool if proxied else None
         self._prefix = self.base_url if proxied else urllib.parse.urlsplit(self.base_url).path
         self._credentials_lock = threading.Lock()
+        self._bearing: Transport | None = None
 
     def send(
         self, method: str, url: str, headers: t.Mapping[str, str], body: bytes | None, timeout: Timeout
@@ -169,6 +170,19 @@ class Transport:
         other._headers = _impersonation({"impersonate_user": user, "impersonate_groups": groups})
         return other
 
+    def bearing(self, token: str) -> Transport:
+        """The same server with somebody's token and nothing of ours: neither certificate nor password nor user.
+
+        Connections have our certificate, by which the server would take the bearer for us; so they are others.
+        """
+        with self._credentials_lock:
+            if self._bearing is None:
+                self._bearing = Transport(_without_credentials(self._configuration), (), _token_of_caller)
+            shared = self._bearing
+        other = copy.copy(shared)
+        other._headers = [("Authorization", f"Bearer {token}")]
+        return other
+
     def credentials_in_words(self) -> str:
         """What is sent to prove who we are, and where it comes from."""
         configuration = self._configuration
@@ -182,6 +196,8 @@ class Transport:
     def close(self) -> None:
         """Close the idle connections of the pool."""
         self._pool.clear()
+        if self._bearing is not None:
+            self._bearing.close()
 
     def _open(
         self,
@@ -225,6 +241,30 @@ class Transport:
         if self._configuration.username and self._configuration.password:
             return [("Authorization", self._configuration.get_basic_auth_token())]
         return []
+
+
+def _without_credentials(configuration: t.Any) -> t.Any:
+    """The way to the same server, without anything that tells who we are."""
+    bare = kubernetes_client.Configuration()
+    kept = (
+        "host",
+        "verify_ssl",
+        "ssl_ca_cert",
+        "ca_cert_data",
+        "proxy",
+        "no_proxy",
+        "proxy_headers",
+        "assert_hostname",
+    )
+    for attribute in (*kept, "tls_server_name"):
+        if hasattr(configuration, attribute):
+            setattr(bare, attribute, getattr(configuration, attribute))
+    return bare
+
+
+def _token_of_caller(_kind: str | None) -> str:
+    """What is said of credentials that somebody gave us."""
+    return "the token of the caller"
 
 
 def _network_errors() -> tuple[type[BaseException], ...]:

@@ -155,6 +155,12 @@ class KubeClient:
         other._transport = self._transport.acting_as(user, groups)
         return other
 
+    def bearing(self, token: str) -> KubeClient:
+        """A client that does everything with somebody's token and no credential of ours; counts stay shared."""
+        other = copy.copy(self)
+        other._transport = self._transport.bearing(token)
+        return other
+
     @property
     def server_time(self) -> datetime.datetime | None:
         """The server's clock at its last successful answer; None before the first. It may be wrong, see readings."""

@@ -89,10 +89,12 @@ class ClockReadings:
         """Take in the time in a successful answer; sent and arrived are times of the steady clock."""
         reading = _Reading(shown - arrived, max(0.0, arrived - sent), arrived)
         with self._lock:
-            if self._certain:
-                self._compare(reading)
-            else:
+            if not self._certain or self._offset is None:
                 self._vote(reading)
+            elif reading.allows(self._offset):
+                self._other = None
+            else:
+                self._doubt(reading, self._offset)
 
     def _vote(self, reading: _Reading) -> None:
         """Believe in the reading that most agree with, the earliest of those; enough of them make it certain."""
@@ -108,17 +110,14 @@ class ClockReadings:
                     self._hold_back(item.ahead + item.took, item.arrived)
             self._recent.clear()
 
-    def _compare(self, reading: _Reading) -> None:
-        """Stay with the offset while answers agree with it; several in a row that agree on another one move it."""
-        if self._offset is None or reading.allows(self._offset):
-            self._other = None
-            return
+    def _doubt(self, reading: _Reading, offset: float) -> None:
+        """Stay with the offset although an answer denies it; several in a row that agree on another one move it."""
         self._hold_back(reading.ahead + reading.took, reading.arrived)
         if self._other is None or not reading.agrees(self._other):
             self._other, self._others = reading, 0
         self._others += 1
         if self._others >= _JUMP_ANSWERS and reading.arrived - self._other.arrived >= _JUMP_SECONDS:
-            self._hold_back(self._offset, reading.arrived)
+            self._hold_back(offset, reading.arrived)
             self._offset, self._other = self._other.ahead, None
 
     def _hold_back(self, offset: float, at: float) -> None:

@@ -287,6 +287,17 @@ def get_object(client: KubeClient, path: str) -> Object | None:
         return None
 
 
+def server_version(client: KubeClient) -> tuple[int, int]:
+    """Major and minor version of the server; zeros where it does not tell."""
+    try:
+        told = client.request("GET", "/version").json()
+    except (ApiError, Unreachable):
+        return 0, 0
+    parts = [re.match(r"[0-9]+", str(told.get(name))) for name in ("major", "minor")] if isinstance(told, dict) else []
+    numbers = [int(part[0]) for part in parts if part is not None]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
+
+
 def authenticated_user(client: KubeClient) -> str | None:
     """The name under which the server knows us; None where it does not tell."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

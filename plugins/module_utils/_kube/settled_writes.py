@@ -29,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import decode
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER, MERGE_PATCH
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, describe_object
 
 Allowance = t.Callable[[], float]
@@ -144,6 +144,40 @@ def settle_replace(
         attempts.pause_after(trouble)
 
 
+def settle_patch(
+    client: KubeClient,
+    path: str,
+    change: Object,
+    is_done: t.Callable[[Object], bool],
+    *,
+    allowance: Allowance | None = None,
+    tries: int | None = 5,
+) -> Object:
+    """Change the object at path by a merge patch if it is still the one that was read; returns it as it is then.
+
+    The patch must carry uid and resourceVersion of what was read; is_done recognizes an object that has it, after an
+    answer was lost. Raises Superseded when another writer was first and ObjectGone when it was deleted.
+    """
+    uid, version = change["metadata"]["uid"], change["metadata"]["resourceVersion"]
+    target = describe_request("PATCH", path)[1]
+    attempts = _Attempts(client, "patch", target, allowance, tries)
+    while True:
+        try:
+            return attempts.write("PATCH", path, change)
+        except NotFound as error:
+            raise ObjectGone(target, uid) from error
+        except (ApiError, Unreachable) as error:
+            trouble = attempts.worth_reading_back(error)
+        found = attempts.read(path)
+        if found is None or found["metadata"]["uid"] != uid:
+            raise ObjectGone(target, uid) from trouble
+        if is_done(found):
+            return found
+        if found["metadata"]["resourceVersion"] != version:
+            raise Superseded(target, found) from trouble
+        attempts.pause_after(trouble)
+
+
 def settle_delete(
     client: KubeClient,
     path: str,
@@ -204,6 +238,7 @@ class _Attempts:
                     path,
                     query=query,
                     body=body,
+                    content_type=MERGE_PATCH if method == "PATCH" else None,
                     timeout=self._seconds(),
                     read_retries=False,
                     target=self._target,

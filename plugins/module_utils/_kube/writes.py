@@ -16,8 +16,10 @@ PatchType = t.Literal["merge", "strategic", "json", "apply"]
 
 FIELD_MANAGER = "muster.kube"
 
+MERGE_PATCH = "application/merge-patch+json"
+
 _PATCH_CONTENT: dict[str, str] = {
-    "merge": "application/merge-patch+json",
+    "merge": MERGE_PATCH,
     "strategic": "application/strategic-merge-patch+json",
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",

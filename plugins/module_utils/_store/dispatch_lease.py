@@ -127,6 +127,8 @@ class DispatchLease:
         self._lease: Object = {}
         # The batch without what is over, and the text it was made from; the next renewal writes it.
         self._tidied: tuple[str | None, str] | None = None
+        # Annotations that go along with every write.
+        self._notes: dict[str, str] = {}
         self._epoch: Epoch | None = None
         self._sent = 0.0
         self._lost: str | None = None
@@ -355,12 +357,17 @@ class DispatchLease:
         with self._lock:
             self._tidied = (before, after)
 
+    def note(self, annotation: str, text: str) -> None:
+        """Have the next write, and all that follow, tell something besides; it costs no request of its own."""
+        with self._lock:
+            self._notes[annotation] = text
+
     def _tidy_annotations(self) -> dict[str, str]:
-        """The batch as it is to be written along, if the present one is still the one that was tidied."""
+        """What is to be told, and the batch to be written along, if the present one is still what was tidied."""
         tidied, self._tidied = self._tidied, None
         if tidied is None or tidied[0] != self.batch_text():
-            return {}
-        return {BATCH_ANNOTATION: tidied[1]}
+            return {**self._notes}
+        return {**self._notes, BATCH_ANNOTATION: tidied[1]}
 
     def commit(self, annotation_text: str) -> None:
         """Write the batch: when this returns it is committed, under this epoch, on top of our own last write.
@@ -373,7 +380,7 @@ class DispatchLease:
             cause = f"the batch has {size} bytes, at most {BATCH_BYTES} are allowed"
             raise KubeError("commit to", self.terms.target, cause)
         with self._lock:
-            self._write(self._client, {BATCH_ANNOTATION: annotation_text}, "commit to")
+            self._write(self._client, {**self._notes, BATCH_ANNOTATION: annotation_text}, "commit to")
 
     def _write(self, client: KubeClient, annotations: t.Mapping[str, str], action: str) -> None:
         """Replace the Lease as we last wrote it; to be called with the lock held. Counts as a renewal."""

@@ -46,7 +46,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     state_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES, Store
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import FINISHED_LABEL, TICKET_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    FINISHED_LABEL,
+    TICKET_LABEL,
+    of_gangs,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 
@@ -274,15 +278,21 @@ def delete_record(
 
 
 def list_tickets(
-    lists: Lists, homes: Mapping[str, str], places: Sequence[str | None], *, finished: bool = False
+    lists: Lists,
+    homes: Mapping[str, str],
+    places: Sequence[str | None],
+    *,
+    finished: bool = False,
+    gang: str | None = None,
 ) -> dict[str, tuple[Object, ...]]:
     """All tickets by the uid of the record that owns them; those without an owner are nobody's business any more.
 
     homes are the namespaces of known records by their uids: nothing in another namespace than its record's can be its
     ticket, whatever it says. Tickets of gangs that are over are left out by the server where they are marked, unless
-    they are asked for.
+    they are asked for, and all but those of one gang where only that is meant.
     """
     selector = TICKET_LABEL if finished else f"{TICKET_LABEL},!{FINISHED_LABEL}"
+    selector += "" if gang is None else f",{of_gangs([gang])}"
     found: dict[str, list[Object]] = collections.defaultdict(list)
     for namespace in places:
         path = resource_path("v1", "configmaps", namespace)

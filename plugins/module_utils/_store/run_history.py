@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.history im
     read_run_times,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import work_began
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
@@ -44,7 +45,7 @@ def run_of(record: Record) -> tuple[Work, float] | None:
     state, spec = record.state, record.spec
     if state is None or spec is None or state.phase != "complete":
         return None
-    began, ended = read_time(state.started_at), ended_at(state)
+    began, ended = read_time(work_began(state)), ended_at(state)
     if began is None or ended is None or ended <= began:
         return None
     return (spec.queue, name_prefix(spec.name)), ended - began

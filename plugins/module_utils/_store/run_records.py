@@ -29,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, canonical_json, parse_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import LAST_MOMENT
 from ansible_collections.muster.kube.plugins.module_utils._store.object_store import ObjectStore
 
 Object = dict[str, t.Any]
@@ -53,8 +54,6 @@ _GZIP = 31
 _GZIP_LEVEL = 6
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
-# The year 9999, the last that can be written as a time.
-_MOST_SECONDS = 253_402_300_799
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -431,7 +430,7 @@ def _number(text: t.Any, where: str) -> float | None:
         number = float(text)
     except ValueError as error:
         raise BadInput("read", where, f"{text!r} is no number") from error
-    if not 0 <= number <= _MOST_SECONDS:
+    if not 0 <= number <= LAST_MOMENT:
         raise BadInput("read", where, f"{text!r} is no number of seconds")
     return number
 

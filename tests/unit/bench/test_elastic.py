@@ -24,10 +24,11 @@ def run(name: str, workload: list[bench.Training], gpus: int, restart: float = 0
     return bench.Simulation(ROWS[name], workload, gpus, restart).run()
 
 
-def test_the_workload_is_the_seeds_and_carries_the_wanted_load():
-    works = bench.build_workload(3, 2000, 64, 0.9)
-    assert works == bench.build_workload(3, 2000, 64, 0.9)
-    assert works != bench.build_workload(4, 2000, 64, 0.9)
+@pytest.mark.parametrize("work", sorted(bench.WORKS))
+def test_the_workload_is_the_seeds_and_carries_the_wanted_load(work):
+    works = bench.build_workload(3, 2000, 64, 0.9, work)
+    assert works == bench.build_workload(3, 2000, 64, 0.9, work)
+    assert works != bench.build_workload(4, 2000, 64, 0.9, work)
     work = sum(item.steps / item.speeds[item.range.min] * item.range.min for item in works)
     assert work / (64 * works[-1].arrival) == pytest.approx(0.9, rel=0.1)
 
@@ -87,7 +88,7 @@ def test_a_start_costs_its_seconds():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_every_training_ends_and_gpus_are_not_given_twice(name, monkeypatch):
-    workload = bench.build_workload(5, 25, 12, 1.5)
+    workload = bench.build_workload(5, 25, 12, 1.5, "tail")
     simulation = bench.Simulation(ROWS[name], workload, 12, 60.0)
     decide = simulation.decide
 
@@ -100,7 +101,7 @@ def test_every_training_ends_and_gpus_are_not_given_twice(name, monkeypatch):
     outcome = simulation.run()
     assert len(outcome.times) == len(outcome.waits) == 25
     assert 0 < outcome.utilization <= 1
-    assert bench.simulate(ROWS[name], 5, 25, 12, 1.5, 60.0) == outcome
+    assert bench.simulate(ROWS[name], 5, 25, 12, 1.5, 60.0, "tail") == outcome
     if "rigid" in name or name == "fit at start":
         assert outcome.resizes == 0
     if ROWS[name].timing != "now":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objects of the roles dispatcher, inspection and quota_tree, without a cluster."""
+"""The objects of the roles dispatcher, inspection, quota_tree and elastic_training, without a cluster."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.option
     ComponentOptions,
     read_definitions,
 )
+from ansible_collections.muster.kube.plugins.module_utils._store.gang_progress import progress_name
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
@@ -34,6 +35,11 @@ VARIABLES = {
     "inspection_registry_namespace": "0x10",
     "inspection_registry_image": "5000",
     "inspection_registry_storage_class": "1.5",
+    "elastic_training_namespace": "0x12",
+    "elastic_training_text": "1e3",
+    "elastic_training_configmap": "no",
+    # An account without gangs may nothing: a rule without names would be one for all names.
+    "elastic_training_accounts": [{"name": "off", "gangs": ["1e3", "g" * 250]}, {"name": "idle", "gangs": []}],
     "quota_tree_namespace": "0x11",
     "quota_tree_trees": [{"queues": []}],
     "quota_tree_admins": [{"kind": "User", "name": "1e3"}],
@@ -70,7 +76,7 @@ TREES = {
 def texts(tmp_path_factory):
     """The templates of the roles, filled in."""
     tasks = {}
-    for role in ("dispatcher", "inspection", "quota_tree"):
+    for role in ("dispatcher", "inspection", "quota_tree", "elastic_training"):
         tasks[f"{role}_defaults"] = {"ansible.builtin.include_vars": {"file": str(ROLES / role / "defaults/main.yml")}}
         tasks[f"{role}_settings"] = {"ansible.builtin.set_fact": VARIABLES}
         name = "rights" if role == "quota_tree" else "objects"
@@ -88,11 +94,25 @@ def filled_in(role, name):
 
 @pytest.mark.parametrize(
     ("role", "places"),
-    [("dispatcher", {"007", "123", "on"}), ("inspection", {"0x10", "123", "on"}), ("quota_tree", {"0x11"})],
+    [
+        ("dispatcher", {"007", "123", "on"}),
+        ("inspection", {"0x10", "123", "on"}),
+        ("quota_tree", {"0x11"}),
+        ("elastic_training", {"0x12"}),
+    ],
 )
 def test_names_are_texts_whatever_they_look_like(texts, role, places):
     objects = read_definitions(ComponentOptions(role, "present", texts[role]["msg"]))
     assert {obj["metadata"]["namespace"] for obj in objects if "namespace" in obj["metadata"]} == places
+
+
+def test_accounts_may_report_for_their_gangs_only(texts):
+    objects = read_definitions(ComponentOptions("elastic-training", "present", texts["elastic_training"]["msg"]))
+    assert [obj["kind"] for obj in objects] == ["ConfigMap", "Role", "RoleBinding"]
+    assert objects[0]["data"] == {"muster_trainer.py": "1e3"}
+    (rule,) = objects[1]["rules"]
+    assert rule["resourceNames"] == [progress_name("1e3"), progress_name("g" * 250)]
+    assert rule["verbs"] == ["get", "patch"]
 
 
 def policies(texts, name):

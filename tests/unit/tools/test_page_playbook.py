@@ -36,7 +36,7 @@ def test_plays_that_bring_a_cluster_can_be_left_out():
     assert yaml.safe_load(page_playbook.plays_of(text, own_cluster=True)) == [{"name": "x", "hosts": "all"}]
 
 
-@pytest.mark.parametrize("page", ["docs/first_gang.md", "docs/share.md", "docs/inspect.md"])
+@pytest.mark.parametrize("page", ["docs/first_gang.md", "docs/share.md", "docs/elastic.md", "docs/inspect.md"])
 def test_the_guides_work_without_their_own_cluster_too(page):
     """Who leaves the first play out has no variable cluster; the connection then comes from the environment."""
     plays = yaml.safe_load(page_playbook.plays_of((REPOSITORY / page).read_text(), own_cluster=True))
@@ -45,7 +45,9 @@ def test_the_guides_work_without_their_own_cluster_too(page):
     }
 
 
-@pytest.mark.parametrize(("page", "plays"), [("README.md", 1), ("docs/first_gang.md", 5), ("docs/share.md", 5)])
+@pytest.mark.parametrize(
+    ("page", "plays"), [("README.md", 1), ("docs/first_gang.md", 5), ("docs/share.md", 5), ("docs/elastic.md", 5)]
+)
 def test_the_pages_hold_what_they_should(page, plays):
     found = yaml.safe_load(page_playbook.plays_of((REPOSITORY / page).read_text()))
     assert len(found) == plays

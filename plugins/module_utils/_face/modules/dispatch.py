@@ -13,6 +13,7 @@ from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth
 from ansible_collections.muster.kube.plugins.module_utils._face.face import Call, Face, Params, Result
 from ansible_collections.muster.kube.plugins.module_utils._face.lease import lease_argument_spec, lease_from_params
 from ansible_collections.muster.kube.plugins.module_utils._face.libraries import check_libraries
+from ansible_collections.muster.kube.plugins.module_utils._face.namespaces import listed_namespaces
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.preview import preview_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import run_dispatch
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
@@ -34,7 +35,7 @@ def _options(params: Params, _check_mode: bool) -> DispatchOptions:
         hold=params["hold"],
         lease=lease_from_params(params),
         lease_wait=parse_duration(params["lease_timeout"], "lease_timeout"),
-        namespaces=_namespaces(params["namespaces"]),
+        namespaces=listed_namespaces(params["namespaces"]),
         max_starts=starts,
         bind_timeout=parse_duration(params["bind_timeout"], "bind_timeout"),
         start_timeout=parse_duration(params["start_timeout"], "start_timeout"),
@@ -65,15 +66,6 @@ def _interval(text: str) -> float:
     if seconds < 1:
         raise BadInput("read", "accrue_seconds", f"at least one second is needed, not {text}")
     return seconds
-
-
-def _namespaces(names: t.Sequence[str] | None) -> tuple[str, ...] | None:
-    """The namespaces named, each once; an empty list is most likely a mistake and would mean all of them to some."""
-    if names is None:
-        return None
-    if not names:
-        raise BadInput("read", "namespaces", "the list is empty; leave the option out to mean all namespaces")
-    return tuple(dict.fromkeys(names))
 
 
 def _work(options: DispatchOptions, call: Call) -> Result:

@@ -30,6 +30,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.h
     save_due,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.meters import keep_meters
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.progress import (
+    keep_progress,
+    with_progress,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.publish import (
     project_status,
     publish_events,
@@ -40,6 +44,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.r
     recover,
     unknown_until,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.rescaling import begin_rescaling
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import find_ticketless
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.waiting import publish_waiting
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
@@ -50,10 +55,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.p
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import batch_text
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_size
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    PROMISED_PHASES,
     REFUSED,
     STARTED_PHASES,
-    STARTING_PHASES,
     Changes,
+    Phase,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import has_live_ticket
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import verdict_text
@@ -69,9 +75,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.health import Advance
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     NEW_LEASE,
+    RESIZE_UNSEEN,
     Evidence,
     began,
     promised_elsewhere,
+    resizes_unseen,
     unknown_words,
     usual_patience,
 )
@@ -90,59 +98,79 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refus
     foreign_message,
     foreign_writers,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.rescaling import Rescale
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import (
     Places,
     Tickets,
     World,
     scopes,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import not_resized
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
     label_keys,
 )
+from ansible_collections.muster.kube.plugins.module_utils._store.size_settings import (
+    DECIDED_ANNOTATION,
+    SizesDecided,
+    decided_text,
+)
 from ansible_collections.muster.kube.plugins.module_utils._store.state_writer import Tolerance
 
 Demand = tuple[dict[str, t.Any], ...]
+# What a cycle decides about one gang.
+Decided: t.TypeAlias = "Choice | Stop | Rescale"
+# What taking a gang back is called, where it is not just stopped.
+STOP_ACTIONS: Mapping[Phase, t.Literal["evict", "resize"]] = {"evicting": "evict", "resizing": "resize"}
 
 
 def run_cycle(cycle: Cycle) -> None:
     """One whole cycle; LostLeadership means that nothing more may be written."""
     session = cycle.session
+    began = session.clock.now()
     with cycle.timed("read"):
         world = _read(cycle)
     with cycle.timed("look_after"):
         _recover(cycle, world)
         _leave_foreign(cycle)
+        world = _with_present_sizes(cycle, world)
         ticketless = find_ticketless(cycle, world)
     batch = session.batch().batch
     evidence = evidence_of(cycle, world)
     situation = _situation(cycle, world, evidence, ticketless)
     with cycle.timed("decide"), without_gc():
         plan = plan_cycle(situation, session.options, session.memory)
+    if world.sizes.version is not None and session.options.only is None:
+        decided = SizesDecided(began, world.sizes.version, session.options.namespaces)
+        session.lease.note(DECIDED_ANNOTATION, decided_text(decided))
     for moment in (plan.next_check, evidence.next_look(batch)):
         if moment is not None:
             cycle.check_again(moment)
     with cycle.timed("look_after"):
         _follow_up(cycle, plan)
     choices, starts = _try_choices(cycle, list(plan.choices))
-    stops, evictions = (*plan.stops, *plan.drained), plan.evictions
-    if starts.postponed:
-        # A gang that the server would refuse now does not use the room it was given; others may.
+    if starts.postponed or _keeps_more(cycle, plan.steps):
+        # A gang that the server would refuse now does not use the room it was given; others may. What one whose record
+        # could not be written was to give up nobody else gets.
         with cycle.timed("decide"), without_gc():
             present = dataclasses.replace(situation, troubled=session.pauses.resting())
             stopped = {item.record.uid for item in plan.stops}
             again = walk_queue(present, session.options, session.memory, cycle.records, stopped)
         _report_unforeseen(cycle, again.unforeseen, plan.stops)
         choices, starts = _try_choices(cycle, list(again.choices))
-        stops, evictions = (*plan.stops, *again.drained), again.evictions
+        plan = plan.walked_again(again)
+    cycle.plan, cycle.rules, evictions = plan, world.sizes, plan.evictions
     with cycle.timed("carry_out"):
         if evictions:
             choices, evictions = _try_askers(cycle, choices, evictions)
+        stops = (*plan.stops, *plan.drained, *(_not_in_vain(cycle, choices, plan.resized) if plan.resized else ()))
         # Without entries that ended in this cycle.
         carried = evidence_of(cycle, world).open_batch(batch)
         _commit(cycle, world, carried, starts.ready, stops, evictions)
     with cycle.timed("tell"):
         _save_states(cycle, plan)
+        if plan.planned or _has_elastic(cycle):
+            keep_progress(cycle, plan.planned)
         publish_waiting(cycle, choices, {choice.record.uid for choice in starts.ready})
         project_status(cycle, world)
     with cycle.timed("tidy"):
@@ -152,6 +180,17 @@ def run_cycle(cycle: Cycle) -> None:
         if world.quota.trees:
             keep_meters(cycle, world)
             tell_amounts(cycle, world)
+
+
+def _with_present_sizes(cycle: Cycle, world: World) -> World:
+    """The world with the sizes that other holders chose for elastic gangs; their starts were gone on with since."""
+    memory, changed = cycle.session.memory, {}
+    for uid, record in cycle.records.items():
+        if record.spec is not None and record.spec.elastic is not None and uid in world.gangs:
+            gang, _problem = memory.size(record, world.snapshot)
+            if gang is not None and gang is not world.gangs[uid]:
+                changed[uid] = gang
+    return dataclasses.replace(world, gangs={**world.gangs, **changed}) if changed else world
 
 
 def _read(cycle: Cycle) -> World:
@@ -167,12 +206,31 @@ def _read(cycle: Cycle) -> World:
     cycle.elsewhere = {uid: as_begun(record, tickets.get(uid, ())) for uid, record in cycle.elsewhere.items()}
     records = [*cycle.records.values(), *cycle.elsewhere.values()]
     world = read_world(
-        session.client, records, session.options, session.memory, tickets, places=places, source=session.source
+        session.client,
+        records,
+        session.options,
+        session.memory,
+        tickets,
+        places=places,
+        source=session.source,
+        lease=session.lease.terms,
     )
+    if world.sizes.problem is not None:
+        session.journal.warn(not_resized(world.sizes.problem))
     _report_unforeseen(cycle, world.unforeseen)
+    if _has_elastic(cycle):
+        world = with_progress(cycle, world, places)
     if not world.quota.trees:
         return world
     return session.meters.told(world, session.clock.now())
+
+
+def _has_elastic(cycle: Cycle) -> bool:
+    """Whether an elastic gang runs; without one nobody asks for progress."""
+    for record in cycle.records.values():
+        if record.phase == "running" and record.spec is not None and record.spec.elastic is not None:
+            return True
+    return False
 
 
 def _recover(cycle: Cycle, world: World) -> None:
@@ -202,6 +260,8 @@ def _situation(cycle: Cycle, world: World, evidence: Evidence, ticketless: set[s
         unwritable=session.pauses.unwritable() if world.quota.trees else (),
         lost=dict(cycle.lost),
         ticketless=ticketless,
+        suspended_jobs_change=any(item.resizable for item in records.values() if item.phase == "running")
+        and session.suspended_jobs_change,
     )
 
 
@@ -227,7 +287,7 @@ def _follow_up(cycle: Cycle, plan: CyclePlan) -> None:
 
 def _comes_to_run(item: HealthStep) -> bool:
     """Whether all that a step tells is that a gang runs: it uses what it used, and nobody gets anything by it."""
-    return isinstance(item.step, Advance) and item.step.phase == "running"
+    return isinstance(item.step, Advance) and item.step.phase == "running" and not item.step.more
 
 
 def _save_states(cycle: Cycle, plan: CyclePlan) -> None:
@@ -239,6 +299,12 @@ def _save_states(cycle: Cycle, plan: CyclePlan) -> None:
     if steps:
         apply_steps(cycle, [item for item in steps if cycle.records.get(item.record.uid) is item.record])
     save_due(cycle)
+
+
+def _keeps_more(cycle: Cycle, steps: Iterable[HealthStep]) -> bool:
+    """Whether a resize of which this cycle decided that it has ended still counts with the larger of its sizes."""
+    ended = (item.record.uid for item in steps if isinstance(item.step, Advance) and item.step.more)
+    return any(record.phase == "rescaling" for uid in ended if (record := cycle.records.get(uid)) is not None)
 
 
 class _DryRuns(t.NamedTuple):
@@ -254,6 +320,8 @@ def _try_choices(cycle: Cycle, choices: list[Choice]) -> tuple[list[Choice], _Dr
     able = [_about(item, now) for item, now in there if now is not None and _still_waits(now)]
     if unknown_until(cycle) is not None:
         return [item.postponed(*NEW_LEASE) if item.chosen else item for item in able], _DryRuns([], [])
+    if cycle.sight.blind is not None and _resizes_unseen(cycle):
+        return [item.postponed(*RESIZE_UNSEEN) if item.chosen else item for item in able], _DryRuns([], [])
     with cycle.timed("carry_out"):
         return able, _tried(cycle, [item for item in able if item.chosen])
 
@@ -383,7 +451,10 @@ def _rehearsed(cycle: Cycle, choices: Sequence[Choice]) -> Iterator[tuple[Choice
 def _try_askers(
     cycle: Cycle, choices: list[Choice], evictions: Sequence[EvictionGroup]
 ) -> tuple[list[Choice], tuple[EvictionGroup, ...]]:
-    """The evictions whose askers the server would accept: nobody is evicted in vain; the others have to wait."""
+    """The evictions whose askers the server would accept: nobody is evicted in vain; the others wait as before.
+
+    Not every dispatcher may evict anybody for a gang: each says the same of it.
+    """
     askers = {item.asker.uid for item in evictions}
     asking = [item for item in choices if item.record.uid in askers and cycle.at_rest(item.record)]
     refused: dict[str, Choice] = {}
@@ -392,9 +463,23 @@ def _try_askers(
         if rehearsal.reason is None:
             able.add(item.record.uid)
         else:
-            refused[item.record.uid] = item.postponed(rehearsal.reason, rehearsal.message)
+            refused[item.record.uid] = item.not_claimed()
     told = [refused.get(item.record.uid, item) for item in choices]
     return told, tuple(item for item in evictions if item.asker.uid in able)
+
+
+def _resizes_unseen(cycle: Cycle) -> bool:
+    """Whether a gang that this run does not see is getting another size."""
+    session, seen = cycle.session, {*cycle.records, *cycle.elsewhere}
+    return resizes_unseen(session.batch().batch, seen, session.clock.sure(), session.options)
+
+
+def _not_in_vain(cycle: Cycle, choices: Sequence[Choice], resized: Sequence[Stop | Rescale]) -> list[Stop | Rescale]:
+    """The resizes without those for gangs that the server would not accept now: nobody shrinks in vain."""
+    askers = {item.asker for item in resized if item.asker is not None}
+    asking = [item for item in choices if item.record.uid in askers and cycle.at_rest(item.record)]
+    able = {item.record.uid for item, rehearsal in _rehearsed(cycle, asking) if rehearsal.reason is None}
+    return [item for item in resized if item.asker is None or item.asker in able]
 
 
 def _needs_rehearsal(cycle: Cycle, choice: Choice) -> bool:
@@ -451,7 +536,7 @@ def _commit(
     world: World,
     carried: Batch | None,
     starts: Sequence[Choice],
-    stops: Sequence[Stop],
+    stops: Sequence[Stop | Rescale],
     evictions: Sequence[EvictionGroup],
 ) -> None:
     """Write starts, stops and evictions into the Lease in one piece, beside what is open, then carry them out."""
@@ -483,7 +568,7 @@ class _Packed(t.NamedTuple):
     """A batch to be committed, what it decides by record, and the evictions in it."""
 
     batch: Batch
-    items: Mapping[str, Choice | Stop]
+    items: Mapping[str, Decided]
     groups: Sequence[EvictionGroup]
 
 
@@ -491,7 +576,7 @@ def _pack_whole(
     cycle: Cycle,
     world: World,
     carried: Batch | None,
-    items: Sequence[Choice | Stop],
+    items: Sequence[Decided],
     groups: Sequence[EvictionGroup],
 ) -> _Packed | None:
     """The batch with as much as it has room for, the victims of an asker all or none; None when nothing is new."""
@@ -581,7 +666,7 @@ def _unlisted(
     for record in [*cycle.records.values(), *others]:
         gang = world.gangs.get(record.uid)
         known = record.uid in listed or record.uid in chosen
-        if record.phase not in STARTING_PHASES or known or gang is None:
+        if record.phase not in PROMISED_PHASES or known or gang is None:
             continue
         found.append((record, gang))
     return found
@@ -602,10 +687,13 @@ def _entry(cycle: Cycle, record: Record, op: Op) -> Entry:
     )
 
 
-def _entry_and_demand(cycle: Cycle, item: Choice | Stop, keys: LabelKeys) -> tuple[Entry, Demand]:
+def _entry_and_demand(cycle: Cycle, item: Decided, keys: LabelKeys) -> tuple[Entry, Demand]:
     """The line for one gang and what it keeps reserved while it is open; what is stopped gets nothing more."""
+    if isinstance(item, Rescale):
+        charged = item.record.state.charged if item.record.state is not None else ()
+        return _entry(cycle, item.record, "resize"), promise_of(item.gang, {}, keys, charged)
     if isinstance(item, Stop):
-        entry = _entry(cycle, item.record, "evict" if item.phase == "evicting" else "stop")
+        entry = _entry(cycle, item.record, STOP_ACTIONS.get(item.phase, "stop"))
         return dataclasses.replace(entry, queue=item.queue or entry.queue), ()
     entry = _entry(cycle, item.record, "start")
     # What a start is charged to, whatever its record says when others read of it.
@@ -631,9 +719,11 @@ def _grant(choice: Choice, batch: str) -> StartGrant:
     return StartGrant(batch, reserved_of(choice.gang), _steering(choice), choice.told, choice.charged)
 
 
-def _carry_out(cycle: Cycle, world: World, batch: str, item: Choice | Stop) -> None:
-    """Start or stop one gang of the batch."""
-    if isinstance(item, Stop):
+def _carry_out(cycle: Cycle, world: World, batch: str, item: Decided) -> None:
+    """Start, stop or resize one gang of the batch."""
+    if isinstance(item, Rescale):
+        begin_rescaling(cycle, world, batch, item)
+    elif isinstance(item, Stop):
         _stop(cycle, world, batch, item)
     else:
         _start(cycle, batch, item)
@@ -645,7 +735,7 @@ def _stop(cycle: Cycle, world: World, batch: str, item: Stop) -> None:
     engine, message = cycle.session.engine, message_of(cycle, world, item)
     stopped = cycle.carry_out(item.record, lambda old: engine.stop(old, item.reason, message, item.phase, **changes))
     if stopped is not None:
-        cycle.decide(stopped, "evict" if item.phase == "evicting" else "stop", item.reason, message)
+        cycle.decide(stopped, STOP_ACTIONS.get(item.phase, "stop"), item.reason, message)
 
 
 def _start(cycle: Cycle, batch: str, item: Choice) -> None:

@@ -38,6 +38,8 @@ class Pauses:
         """No record pauses yet."""
         self._clock = clock
         self._pauses: dict[str, Pause] = {}
+        # Records that were left alone since next_end was asked: what changed meanwhile was not looked at.
+        self._passed: set[str] = set()
         self._lock = threading.Lock()
 
     def trouble(self, uid: str, why: str) -> None:
@@ -78,8 +80,13 @@ class Pauses:
 
     def pausing(self, uid: str) -> bool:
         """Whether a record is to be left alone for now."""
-        pause = self._pauses.get(uid)
-        return pause is not None and pause.until > self._clock()
+        with self._lock:
+            pause = self._pauses.get(uid)
+            if pause is None or pause.until <= self._clock():
+                self._passed.discard(uid)
+                return False
+            self._passed.add(uid)
+            return True
 
     def in_trouble(self, uid: str) -> bool:
         """Whether a record is left alone for now because a write about it failed."""
@@ -102,10 +109,18 @@ class Pauses:
         """Records that are left alone for now, and why; empty where another writer only changed them."""
         with self._lock:
             now = self._clock()
-            return {uid: item.why for uid, item in self._pauses.items() if item.until > now}
+            found = {uid: item.why for uid, item in self._pauses.items() if item.until > now}
+            self._passed.update(found)
+            return found
 
     def next_end(self) -> float | None:
-        """Seconds until the next pause ends; None when no record pauses."""
+        """Seconds until the next pause ends, 0 if one ended after its record was passed over; None when none pauses.
+
+        Such a record is told of once: whatever its change rang for was over before it could be looked at.
+        """
         with self._lock:
-            now = self._clock()
+            now, passed = self._clock(), self._passed
+            self._passed = set()
+            if any(uid in self._pauses and self._pauses[uid].until <= now for uid in passed):
+                return 0.0
             return min((pause.until - now for pause in self._pauses.values() if pause.until > now), default=None)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._engine.addresses import address_objects
@@ -24,10 +25,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading
     read_world,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run import DispatchResult, identity_of
-from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import NEWER_VERSION
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import (
+    JOBS_CHANGE_SINCE,
+    NEWER_VERSION,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.edits import is_edited, read_edited
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.meters import MeterKeeper
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.progress import with_told_progress
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import (
     foreseen,
     why_removed,
@@ -36,6 +41,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.w
 from ansible_collections.muster.kube.plugins.module_utils._host.jmespath_search import search
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, KubeError, ServerFault
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import server_version
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Entry
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import require_headroom
@@ -53,46 +59,61 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.healt
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import (
     NEW_LEASE,
+    RESIZE_UNSEEN,
     Evidence,
     Standing,
     promised_elsewhere,
+    resizes_unseen,
     standing_of,
     unknown_until,
     unknown_words,
     unlisted_since,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import (
     CyclePlan,
     Situation,
     foresee_queue,
     plan_cycle,
+    plan_words,
     walk_queue,
     without_failed,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.foresight import Foresight
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import (
     FOREIGN_CONTROLLER,
     foreign_message,
     foreign_writers,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.rescaling import Rescale
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import (
     Places,
     misses_its_ticket,
     scopes,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import (
+    SizeRules,
+    SizeSettings,
+    not_resized,
 )
 from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 from ansible_collections.muster.kube.plugins.module_utils._store.run_history import History
 from ansible_collections.muster.kube.plugins.module_utils._store.under_way import batch_of_lease, read_lease
 
+# A plan that is not carried out.
+_NOTHING: t.Mapping[str, t.Any] = dict.fromkeys(("stops", "drained", "evictions", "resized", "planned"), ())
+
 
 class _Preview:
     """One reading of the cluster and the plan that follows from it."""
 
-    def __init__(self, client: KubeClient, options: DispatchOptions) -> None:
-        """Read everything, as a cycle does, but for the Lease's holder; finished gangs too, which cycles see apart."""
+    def __init__(self, client: KubeClient, options: DispatchOptions, coming: Sequence[Record] = ()) -> None:
+        """Read everything, as a cycle does, but for the Lease's holder; finished gangs too, which cycles see apart.
+
+        coming are records that a task would write: new ones, and others as they would be.
+        """
         self._client = client
         self._options = options
         self._memory = Memory()
@@ -103,8 +124,10 @@ class _Preview:
         self.failed: dict[str, str] = {}
         # Gangs that a cycle would leave alone, since the server does not tell whether their tickets exist.
         self._doubtful: set[str] = set()
-        self.sight = read_records(
-            Records(client, every_wrapper=wrapper_problem(client) is None), options, finished=True
+        sight = read_records(Records(client, every_wrapper=wrapper_problem(client) is None), options, finished=True)
+        replaced = {record.uid for record in coming}
+        self.sight = dataclasses.replace(
+            sight, mine=(*(record for record in sight.mine if record.uid not in replaced), *coming)
         )
         self.now = ServerClock(client).now()
         ours = {record.uid: record for record in self.sight.mine}
@@ -121,6 +144,7 @@ class _Preview:
         self.records = {**ours, **{uid: dataclasses.replace(ours[uid], spec=edited[uid].spec) for uid in edited}}
         records = [*self.records.values(), *self._elsewhere.values()]
         world = read_world(client, records, options, self._memory, tickets, places=places)
+        world = with_told_progress(client, world, places, list(ours.values()), self.now)
         self.troubles: list[str] = []
         meters = MeterKeeper(client, options.lease.namespace, None, self.troubles.append)
         self.world = meters.told(world, self.now)
@@ -146,34 +170,46 @@ class _Preview:
         since = unlisted_since(batch_of_lease(self._lease), created, self.now)
         return unknown_until(since, self.now, self._options)
 
+    def _resizes_unseen(self) -> bool:
+        """Whether a gang that this run does not see is getting another size."""
+        if self.sight.blind is None or self._lease is None:
+            return False
+        seen = {*self.records, *(record.uid for record in self._elsewhere.values())}
+        return resizes_unseen(batch_of_lease(self._lease).batch, seen, self.now, self._options)
+
     def plan(self) -> CyclePlan:
         """What a cycle would decide, and what it would come to after the server's dry runs."""
         situation = self._situation()
         plan = plan_cycle(situation, self._options, self._memory)
         if self.newer is not None:
-            return dataclasses.replace(plan, stops=(), drained=(), evictions=(), choices=plan.waiting)
+            return dataclasses.replace(plan, **_NOTHING, choices=plan.waiting)
         if self.unknown_until() is not None:
             held = tuple(item.postponed(*NEW_LEASE) if item.chosen else item for item in plan.choices)
-            return dataclasses.replace(plan, stops=(), drained=(), evictions=(), choices=held)
+            return dataclasses.replace(plan, **_NOTHING, choices=held)
+        if self._resizes_unseen():
+            held = tuple(item.postponed(*RESIZE_UNSEEN) if item.chosen else item for item in plan.choices)
+            return dataclasses.replace(plan, choices=held)
         choices, delayed = self._tried(plan.choices)
         if delayed:
             records = without_failed(plan, self.failed, self.now)
             stopped = {item.record.uid for item in plan.stops}
             again = walk_queue(situation, self._options, self._memory, records, stopped)
-            plan = dataclasses.replace(plan, drained=again.drained, evictions=again.evictions)
+            plan = plan.walked_again(again)
             choices, _delayed = self._tried(again.choices)
         return self._with_askers_tried(plan, choices)
 
     def _with_askers_tried(self, plan: CyclePlan, choices: Sequence[Choice]) -> CyclePlan:
-        """The plan without evictions for gangs that the server would refuse all the same."""
-        askers = {item.asker.uid for item in plan.evictions}
+        """The plan without evictions and resizes for gangs that the server would refuse all the same."""
+        shrunk_for = {item.asker for item in plan.resized if item.asker is not None}
+        askers = {*shrunk_for, *(item.asker.uid for item in plan.evictions)}
         asking = [item for item in choices if item.record.uid in askers]
         tried, _delayed = self._tried([dataclasses.replace(item, chosen=True) for item in asking])
-        told = {item.record.uid: item for item in tried if not item.chosen}
+        told = {item.record.uid: item for item in tried if not item.chosen and item.record.uid not in shrunk_for}
         able = {item.record.uid for item in tried if item.chosen}
         left = [told.get(item.record.uid, item) for item in choices if item.record.uid not in self.failed]
         evictions = tuple(item for item in plan.evictions if item.asker.uid in able)
-        return dataclasses.replace(plan, choices=tuple(left), evictions=evictions)
+        resized = tuple(item for item in plan.resized if item.asker is None or item.asker in able)
+        return dataclasses.replace(plan, choices=tuple(left), evictions=evictions, resized=resized)
 
     def _tried(self, choices: Sequence[Choice]) -> tuple[tuple[Choice, ...], bool]:
         """The choices after dry runs of those that are chosen, and whether one of these has to wait after all."""
@@ -244,7 +280,13 @@ class _Preview:
             resting=self._doubtful,
             lost=self._lost,
             ticketless=ticketless,
+            suspended_jobs_change=self._suspended_jobs_change(),
         )
+
+    def _suspended_jobs_change(self) -> bool:
+        """Whether suspended Jobs take other resources; nobody asks unless a gang could be resized."""
+        asked = any(record.resizable for record in self.records.values())
+        return asked and server_version(self._client) >= JOBS_CHANGE_SINCE
 
     def _lost_its_ticket(self, record: Record) -> bool:
         """Whether the ticket that a started gang names was not read, and the server knows none either."""
@@ -276,6 +318,108 @@ def foresee_under(
     return foresee_queue(present, options, preview._memory), quota.hidden
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizesForeseen:
+    """What one decision about sizes would be, its records after other steps, and what to warn of."""
+
+    plan: CyclePlan
+    records: Mapping[str, Record]
+    rules: SizeRules
+    now: float
+    warnings: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def preview_sizes(client: KubeClient, options: DispatchOptions, settings: SizeSettings | None = None) -> SizesForeseen:
+    """The decision about sizes that one cycle would make, by other settings than the stored ones if they are given."""
+    preview = _Preview(client, options)
+    if settings is not None:
+        preview.world = dataclasses.replace(preview.world, sizes=SizeRules(settings, ""))
+    plan, rules, unknown = preview.plan(), preview.world.sizes, preview.unknown_until()
+    warnings = [*preview.troubles]
+    if rules.problem is not None:
+        warnings.append(not_resized(rules.problem))
+    if preview.newer is not None:
+        warnings.append(f"nothing is started or stopped: {preview.newer}")
+    if unknown is not None:
+        warnings.append(unknown_words(options.lease.target, unknown))
+    records = {**preview._elsewhere, **preview.records, **plan.after}
+    return SizesForeseen(plan, records, rules, preview.now, tuple(warnings), tuple(preview.sight.unseen()))
+
+
+class Shrink(t.NamedTuple):
+    """A gang that becomes smaller, now or after its next checkpoint."""
+
+    record: Record
+    size: int
+    to: int
+
+
+class ForeseenStart(t.NamedTuple):
+    """What a gang comes to that is not queued yet.
+
+    size is the one it starts with, now or when others have become smaller for it; None for one that waits for more than
+    that. shrunk are those others.
+    """
+
+    size: int | None
+    shrunk: tuple[Shrink, ...]
+
+
+def foresee_starts(
+    client: KubeClient, options: DispatchOptions, coming: Sequence[Record]
+) -> tuple[dict[str, ForeseenStart], list[str]]:
+    """What the next cycle would come to for gangs that a task would queue together, by the uids of their records.
+
+    Who becomes smaller is told of the first gang for which that happens; what would happen without any of them is not
+    told. Also told is what this account could not see. Nothing is written, and no object is tried out on the server.
+    BadInput where such a dispatcher starts nothing.
+    """
+    preview = _Preview(client, options, coming)
+    for namespace in sorted({record.namespace for record in coming}):
+        if preview.world.accounts is not None and namespace not in preview.world.accounts:
+            raise BadInput("dispatch to", f"the namespace {namespace}", f"it has no ServiceAccount {ACCOUNT}")
+    situation = preview._situation()
+    plan = _planned(preview, situation, ())
+    sizes = {
+        **plan.sizing.starting,
+        **{item.record.uid: item.record.spec.size for item in plan.starts if item.record.spec},
+    }
+    shrunk = _shrinks(plan)
+    told: set[str] = set()
+    if shrunk:
+        told = _alike(shrunk, _shrinks(_planned(preview, situation, coming)))
+    found = {}
+    for place, record in enumerate(coming, 1):
+        fresh: set[str] = set()
+        if told != shrunk.keys():
+            fresh = _alike(shrunk, _shrinks(_planned(preview, situation, coming[place:]))) - told
+        told |= fresh
+        found[record.uid] = ForeseenStart(sizes.get(record.uid), tuple(shrunk[uid] for uid in sorted(fresh)))
+    return found, preview.sight.unseen()
+
+
+def _alike(shrunk: Mapping[str, Shrink], others: Mapping[str, Shrink]) -> set[str]:
+    """Those that become as small in another plan."""
+    return {uid for uid, item in shrunk.items() if uid in others and others[uid].to == item.to}
+
+
+def _planned(preview: _Preview, situation: Situation, without: Sequence[Record]) -> CyclePlan:
+    """The plan as if these records were not there, or not changed."""
+    gone = {record.uid for record in without}
+    records = {uid: record for uid, record in situation.records.items() if uid not in gone}
+    return plan_cycle(dataclasses.replace(situation, records=records), preview._options, preview._memory, walker=Queue)
+
+
+def _shrinks(plan: CyclePlan) -> dict[str, Shrink]:
+    """The gangs that become smaller, by uid."""
+    found = [Shrink(item.record, item.resize.size, item.resize.to) for item in plan.sizing.changes]
+    for item in plan.sizing.planned:
+        if item.plan is not None and item.plan.waits:
+            found.append(Shrink(item.record, item.plan.size, item.plan.to))
+    return {item.record.uid: item for item in found if item.to < item.size}
+
+
 def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchResult:
     """The decisions of one cycle; later ones follow from what these bring about. Dry runs are the only writes sent."""
     began, before = time.monotonic(), dict(client.requests)
@@ -290,6 +434,8 @@ def preview_dispatch(client: KubeClient, options: DispatchOptions) -> DispatchRe
     unknown = preview.unknown_until()
     if unknown is not None:
         result.warn(unknown_words(options.lease.target, unknown))
+    if preview.world.sizes.problem is not None:
+        result.warn(not_resized(preview.world.sizes.problem))
     for uid, text in {**preview.world.unforeseen, **plan.unforeseen}.items():
         result.warn(f"{preview.records[uid].key}: {text}" if uid in preview.records else text)
     for record, problem in plan.unjudged:
@@ -321,12 +467,17 @@ def _decisions(preview: _Preview, plan: CyclePlan, options: DispatchOptions) -> 
         yield _decision(preview.records[uid], "fail", REFUSED, message, now)
     for stop in plan.stops:
         yield _decision(stop.record, "stop", stop.reason, stop.message, now)
-    for stop in (*plan.drained, *(item for group in plan.evictions for item in group.victims)):
-        yield _decision(stop.record, "evict", stop.reason, stop.message, now)
+    for going in (*plan.drained, *(item for group in plan.evictions for item in group.victims)):
+        resizes = isinstance(going, Rescale) or going.phase == "resizing"
+        yield _decision(going.record, "resize" if resizes else "evict", going.reason, going.message, now)
+    for change in plan.resized:
+        yield _decision(change.record, "resize", change.reason, change.message, now)
+    for waiting in plan.planned:
+        yield _decision(waiting.record, "plan", *plan_words(waiting), now)
     yield from (_of_choice(choice, now) for choice in plan.choices)
-    going = set(foreseen(preview.records.values(), options, now))
+    over = set(foreseen(preview.records.values(), options, now))
     yield from (
-        _decision(item, "expire", *why_removed(item), now) for uid, item in preview.records.items() if uid in going
+        _decision(item, "expire", *why_removed(item), now) for uid, item in preview.records.items() if uid in over
     )
 
 

@@ -339,7 +339,8 @@ class _Run:
 
     def _take_lease(self) -> DispatchLease | None:
         """Become the holder, in the cluster's Lease or, where this account may not, in the namespace's own."""
-        patience = self.options.lease_wait if self.end is None else max(0.0, self.end - time.monotonic())
+        waits_long = self.end is not None and not self.options.sizes_only
+        patience = max(0.0, self.end - time.monotonic()) if waits_long and self.end else self.options.lease_wait
         identity = f"{socket.gethostname()}_{os.getpid()}"
         wanted = self.options.lease
         while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import math
 import re
@@ -24,10 +25,12 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.pauses 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import ListedSource, Source
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.world import read_records
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.meters import MeterKeeper
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.progress import ProgressKeeper
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.retention import Retention
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.workers import Task, Workers
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import KubeError
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import server_version
 from ansible_collections.muster.kube.plugins.module_utils._kube.server_clock import ServerClock
 from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes import ObjectGone, Superseded
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import Batch, BatchRead
@@ -51,7 +54,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.decis
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.open_entries import unlisted_since
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.plan import CyclePlan
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Sight
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import DEFAULT_RULES
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import DispatchLease, LostLeadership
 from ansible_collections.muster.kube.plugins.module_utils._store.events import NewsBudget
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
@@ -67,6 +72,8 @@ NEWER_VERSION = "newer_version"
 SAVE_AFTER = 2.0
 # What a dry run showed is asked again when it is older.
 REHEARSAL_SECONDS = 60.0
+# The server on which suspended Jobs take other resources unless that was switched off.
+JOBS_CHANGE_SINCE = (1, 36)
 # Names of objects that could as well be values in JSON.
 _BARE = re.compile(r"[-+.0-9e]+|true|false|null")
 
@@ -169,7 +176,7 @@ class Session:
         self.engine: Engine = ENGINES[options.engine](client, lease, identity_of, self.now_text)
         self.memory = Memory()
         self.history = History(client, lease.terms.namespace)
-        self.retention = Retention()
+        self.retention, self.progress = Retention(), ProgressKeeper(client, lease.write_timeout)
         # Records that are over although their tickets could not be marked.
         self.unmarked: set[str] = set()
         # When the status of AppWrappers was last written.
@@ -201,6 +208,11 @@ class Session:
         self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
         self._damaged_at: float | None = None
+
+    @functools.cached_property
+    def suspended_jobs_change(self) -> bool:
+        """Whether suspended Jobs take other resources on this server; it is asked once for its version."""
+        return server_version(self.client) >= JOBS_CHANGE_SINCE
 
     def batch(self) -> BatchRead:
         """The batch in the Lease; a text that did not change is not read again."""
@@ -329,6 +341,9 @@ class Cycle:
         self.finished: dict[str, Phase] = {}
         self.saw_finished = False
         self.next_check: float | None = None
+        # What it decided, None until it has, and by what about sizes.
+        self.plan: CyclePlan | None = None
+        self.rules = DEFAULT_RULES
         self.seconds: dict[str, float] = {}
         self._lock = threading.Lock()
         # Those this run is for; those of other namespaces, which count but are not touched; those left alone.

@@ -18,10 +18,15 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.past_sizes import PastSize, with_size
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import FINISHED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    FINISHED_PHASES,
+    STARTED_PHASES,
+    told_resize,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import STORES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict, texts
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
@@ -49,19 +54,31 @@ class GangInfoOptions:
     lease: LeaseOptions = dataclasses.field(default_factory=LeaseOptions)
 
 
-def answer_gangs(client: KubeClient, question: GangInfoOptions) -> Data:
-    """Everything there is to know about the gangs in question; reads only."""
+def answer_gangs(
+    client: KubeClient,
+    question: GangInfoOptions,
+    *,
+    meant: t.Callable[[Record], bool] = lambda _record: True,
+    tell: t.Callable[[Data, Record], Data] = lambda told, _record: told,
+) -> Data:
+    """Everything there is to know about the gangs in question; reads only.
+
+    meant says which of them count, and tell what is made of the entry of one.
+    """
     queue = read_queue(client, [question.namespace] if question.namespace else [], finished=True)
     places = queue.positions()
-    chosen = [record for record in queue.records if _asked_for(record, question)]
+    chosen = [record for record in queue.records if _asked_for(record, question) and meant(record)]
     if question.labels is not None and chosen:
         matching = _labelled(client, question, sorted({record.store for record in chosen}))
         chosen = [record for record in chosen if record.uid in matching]
     reading = read_pods(client, chosen)
     untold = untold_standings(client, question.lease, chosen)
     gangs = [
-        _gang(client, record, reading, places.get(record.uid), queue.now, question.log_lines)
-        | {"quota": untold.get(record.uid)}
+        tell(
+            _gang(client, record, reading, places.get(record.uid), queue.now, question.log_lines)
+            | {"quota": untold.get(record.uid)},
+            record,
+        )
         for record in chosen
     ]
     capacity, notes = read_capacity(client) if question.capacity else (None, ())
@@ -127,6 +144,8 @@ def _gang(
         "position": position,
         "attempt": record.attempt,
         "allotment": state.allotment if state else None,
+        "resize": told_resize(state),
+        "sizes": told_sizes(record),
         "requeues": state.requeues if state else 0,
         "lost_races": state.lost_races if state else 0,
         "not_before": state.not_before if state else None,
@@ -181,6 +200,29 @@ def _object_name(item: Data) -> str:
 def _without_end(wait: Data | None) -> Data | None:
     """What a wait was for, without the moment that the timeline tells anyway."""
     return None if wait is None else {key: value for key, value in wait.items() if key != "until"}
+
+
+def told_sizes(record: Record) -> list[Data]:
+    """Which sizes an elastic gang held, and since when, as far as its record remembers; the GPUs with them.
+
+    A size that it has and that nobody noted, as versions before this one do not, it has had since its last transition.
+    """
+    state, terms = record.state, record.spec.elastic if record.spec else None
+    if state is None or terms is None:
+        return []
+    past = state.sizes
+    if state.allotment is not None and record.phase in STARTED_PHASES and state.transitions:
+        past = with_size(past, PastSize(state.transitions[-1].at, state.allotment))
+    return [
+        {
+            "at": item.at,
+            "size": item.size,
+            "gpus": terms.range.gpus(item.size) if item.size else 0,
+            "running": item.running,
+            "resize": None if item.resize is None else item.resize.as_data(),
+        }
+        for item in past
+    ]
 
 
 def timeline(record: Record, now: float) -> list[Data]:

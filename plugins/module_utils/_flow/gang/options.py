@@ -14,7 +14,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.request impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec, spec_data
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import DISPATCHED_PHASES, FINISHED_PHASES
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    DISPATCHED_PHASES,
+    FINISHED_PHASES,
+    told_resize,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import plan_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import text_of_verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -113,6 +117,7 @@ class GangOutcome:
             "phase": record.phase if record else None,
             "attempt": record.attempt if record else None,
             "allotment": state.allotment if state else None,
+            "resize": told_resize(state),
             "position": None,
             "verdict": verdict,
             "verdict_text": text_of_verdict(verdict),

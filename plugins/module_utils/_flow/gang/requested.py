@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangAsk, GangOptions
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import with_carried_sizes
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.components import (
     gang_of_components,
     is_component_wrapper,
@@ -112,6 +113,8 @@ def _one(ask: GangAsk, index: int, suspended: bool, runtimes: Runtimes | None) -
     else:
         wrapper["metadata"] = {**wrapper["metadata"], "name": request.name, "namespace": request.namespace}
         base = spec_data(spec_of_wrapper(wrapper))
+    if options.get("elastic"):
+        options["elastic"] = with_carried_sizes(options["elastic"], base["objects"], request.namespace)
     named = {"name": request.name, "namespace": request.namespace, "suspended": suspended}
     spec = read_spec({**base, **options, **named}, where)
     # Of the two stores this one allows more; the rest is checked when the store is known.

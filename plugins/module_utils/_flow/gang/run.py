@@ -32,6 +32,8 @@ from ansible_collections.muster.kube.plugins.module_utils._store.gang_records im
 
 Connect = t.Callable[[], KubeClient]
 Phases = t.Mapping[str, str]
+# Looks at what is wanted and at what is there, and raises what keeps the task from doing anything.
+Demand = t.Callable[[t.Sequence[RequestedGang], t.Sequence[Found]], None]
 
 _NO_DISPATCHER = "no dispatcher has looked at it: run muster.kube.dispatch, or set dispatch: true in this task"
 
@@ -98,13 +100,19 @@ class GangAnswer:
         return result
 
 
-def run_gangs(connect_again: Connect, options: GangOptions, report: Report) -> GangAnswer:
-    """Do what the task asks; connect_again opens one more connection to the same cluster each time."""
+def run_gangs(
+    connect_again: Connect, options: GangOptions, report: Report, demand: Demand = lambda _wanted, _found: None
+) -> GangAnswer:
+    """Do what the task asks; connect_again opens one more connection to the same cluster each time.
+
+    What a task demands of its gangs is asked for before anything is written.
+    """
     wanted = read_wanted(options, Runtimes(connect_again))
     client = connect_again()
     stores = Stores(client, options.store)
     end = client.clock() + options.wait_timeout
     found = parallel([functools.partial(find_gang, client, stores, item) for item in wanted])
+    demand(wanted, found)
     if options.state == "absent":
         return GangAnswer(tuple(_remove_all(client, options, wanted, found, end, report)))
     waiter = _Waiter(client, connect_again, options, end, report)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a change of a tree would come to: who would start, who would wait and what for, who would be evicted."""
+"""What a change of a tree would come to: who would start or wait and what for, who would be evicted or shrink."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def foresee_change(client: KubeClient, options: QuotaOptions, after: QuotaTree |
         "start": [choice.record.key for choice in found.starts],
         "wait": [_waiting(choice) for choice in found.waiting],
         "reclaim": [record.key for record in found.evicted],
+        "shrink": [{"gang": item.record.key, "from": item.resize.size, "to": item.resize.to} for item in found.shrunk],
     }, []
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import Unit, clock_text, day_text
 
@@ -31,6 +31,8 @@ _ZERO_SHARE = 0.35
 _NARROWEST = 0.02
 # Beyond this there is nothing left to reckon with: a span of two such numbers would have no end.
 _LARGEST = 1e300
+# The width of the axis from which on texts are shown in bars, and of a letter and the space around a text, in pixels.
+_AXIS_WIDTH, _LETTER_WIDTH, _TEXT_MARGIN = 760, 6.6, 12
 # A tick that only the last digits of a division put outside is inside.
 _SLACK = 1e-9
 
@@ -93,6 +95,12 @@ def number_axis(least: float, most: float, unit: Unit) -> Axis:
     step = round_step(end - start, (power * times for times in (1, 2, 2.5, 5, 10)), MOST_NUMBERS)
     places = _decimals(step)
     return _lay(start, end, step, lambda number: f"{number:.{places}f}", unit.factor)
+
+
+def fitting(texts: Sequence[str], width: float) -> str:
+    """The first text for which a bar of so many percent of the axis has room, empty if none."""
+    room = width / 100 * _AXIS_WIDTH - _TEXT_MARGIN
+    return next((text for text in texts if len(text) * _LETTER_WIDTH <= room), "")
 
 
 def time_step(span: float) -> float:

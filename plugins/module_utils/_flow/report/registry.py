@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.allocation.drawing import ALLOCATION
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.gang_timeline.drawing import GANG_TIMELINE
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.inspections.drawing import INSPECTIONS
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.quota_tree.drawing import QUOTA_TREE
@@ -18,4 +19,5 @@ SECTIONS: dict[str, Section[t.Any]] = {
     "gang_timeline": GANG_TIMELINE,
     "inspections": INSPECTIONS,
     "quota_tree": QUOTA_TREE,
+    "allocation": ALLOCATION,
 }

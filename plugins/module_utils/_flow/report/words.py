@@ -12,14 +12,13 @@ import datetime
 import math
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import LAST_MOMENT
 
 # What is shown where nothing is known.
 NOTHING = "–"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-# The end of the year 9999: there are no dates after it.
-_LAST_MOMENT = 253_402_300_799
 _TIMES = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -143,4 +142,4 @@ def amount_text(resource: str, amount: int) -> str:
 
 def _moment(moment: float) -> datetime.datetime:
     """A moment cut to whole seconds, in UTC."""
-    return _START + datetime.timedelta(seconds=min(math.floor(moment), _LAST_MOMENT))
+    return _START + datetime.timedelta(seconds=min(math.floor(moment), int(LAST_MOMENT)))

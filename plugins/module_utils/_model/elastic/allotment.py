@@ -15,16 +15,18 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range i
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import (
     GpuContainer,
     ResizeTarget,
-    find_at,
     resize_targets,
+    variables_at,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import (
     Method,
     Object,
     Path,
     ResizeTerms,
+    path_text,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 
 def allotted(
@@ -34,7 +36,7 @@ def allotted(
     if size not in range_.sizes:
         raise BadInput("give", f"size {size}", f"allowed are {', '.join(map(str, range_.sizes))}")
     sized: list[dict[str, t.Any]] = [copy.deepcopy(dict(item)) for item in objects]
-    target = _target(objects, range_, namespace)
+    target = find_target(objects, range_, namespace)
     obj = sized[target.index]
     if range_.axis == "pods":
         for path in target.counts:
@@ -48,22 +50,27 @@ def allotted(
 
 
 def resize_method(
-    objects: Sequence[Object], range_: Range, *, suspended_jobs_change: bool, namespace: str = "default"
+    objects: Sequence[Object],
+    range_: Range,
+    *,
+    suspended_jobs_change: bool,
+    namespace: str = "default",
+    shrinks: bool = False,
 ) -> Method:
-    """How the size of a gang's job is changed on such a server.
+    """How the size of a gang's job is changed on such a server; when it shrinks that may be another way.
 
     Whatever is beside the resized object goes on meanwhile, unless the object cannot be changed while it is there.
     """
-    target = _target(objects, range_, namespace)
+    target = find_target(objects, range_, namespace)
     if target.at:
         return "recreate"
     containers = target.containers(range_.resource)
     told = any(_told_size(target.obj, place) for place in containers) and range_.axis == "per_pod"
-    terms = ResizeTerms(told or range_.batch is not None, suspended_jobs_change)
+    terms = ResizeTerms(told or range_.batch is not None, suspended_jobs_change, shrinks)
     return target.resizing.method(target.obj, range_.axis, terms)
 
 
-def _target(objects: Sequence[Object], range_: Range, namespace: str) -> ResizeTarget:
+def find_target(objects: Sequence[Object], range_: Range, namespace: str) -> ResizeTarget:
     """The podset that the range is about."""
     for target in resize_targets(objects, namespace):
         if target.podset.name == range_.podset:
@@ -78,8 +85,8 @@ def _set_variables(obj: dict[str, t.Any], container: GpuContainer, range_: Range
         told |= range_.batch.environment(range_.gpus(size))
     if not told:
         return
-    there = list(find_at(obj, container.environment) or ())
-    kept = [_valued(item, told.pop(item["name"])) if item.get("name") in told else item for item in there]
+    there = variables_at(obj, container.environment)
+    kept = [_valued(item, told.pop(item["name"])) if item["name"] in told else item for item in there]
     _put(obj, container.environment, [*kept, *({"name": name, "value": value} for name, value in told.items())])
 
 
@@ -90,14 +97,16 @@ def _valued(item: Mapping[str, t.Any], value: str) -> dict[str, t.Any]:
 
 def _told_size(obj: Object, container: GpuContainer) -> bool:
     """Whether a container has the variable of the size."""
-    return any(item.get("name") == NGPU for item in find_at(obj, container.environment) or ())
+    return any(item["name"] == NGPU for item in variables_at(obj, container.environment))
 
 
 def _put(obj: dict[str, t.Any], path: Path, value: t.Any) -> None:
     """Set a value at a path; mappings that are missing on the way are made."""
     here: t.Any = obj
-    for part in path[:-1]:
+    for place, part in enumerate(path[:-1], 1):
         if isinstance(part, str) and here.get(part) is None:
             here[part] = {}
         here = here[part]
+        if isinstance(path[place], str) and not isinstance(here, dict):
+            raise BadInput("resize", f"{describe_object(obj)}: {path_text(path[:place])}", "a mapping is needed")
     here[path[-1]] = value

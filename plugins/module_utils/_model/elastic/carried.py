@@ -22,7 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target 
     field_text,
     find_at,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Axis, Object
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Axis, Object, read_number
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
@@ -30,6 +30,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.problems
 PREFIX = "muster.kube/"
 _KEYS = ("min", "max", "step", "sizes")
 _NO_DATA: Mapping[str, t.Any] = {}
+# So much of a text that is no number is told.
+_SHOWN = 40
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,9 +102,9 @@ def _read_texts(where: str, given: Mapping[str, t.Any], prefix: str) -> dict[str
 def _number(where: str, key: str, text: t.Any) -> t.Any:
     """A whole number, or a list of them with commas between."""
     parts = str(text).split(",")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise BadRange([Problem(where, "", f"{key}: a whole number is needed, not {text!r}")])
-    numbers = [int(part) for part in parts]
+    numbers = [number for part in parts if (number := read_number(part)) is not None]
+    if len(numbers) < len(parts):
+        raise BadRange([Problem(where, "", f"{key}: a whole number is needed, not {str(text)[:_SHOWN]!r}")])
     return numbers if key.endswith("sizes") else numbers[0] if len(numbers) == 1 else text
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import allotted
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.carried import CarriedRange, carried_ranges
@@ -19,17 +20,21 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range i
     Range,
     dividing,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import BadRange
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import MOST, BadRange
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import (
     ResizeTarget,
-    find_at,
     resize_targets,
+    variables_at,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Axis, Object
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Axis, Object, read_number
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets, total_demand
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import without_none
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import Problem
 
 _DECLARED = "range"
+# So many objects are named in a message about all of them.
+_NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,26 +69,58 @@ def range_of(
         raise BadRange(problems)
     if declared is None and not carried:
         return None
-    resource = _resource(targets, declared)
+    resource = _resource(objects, targets, declared)
     aims = [_carried_aim(item, targets, resource) for item in carried if _meant(item, targets, declared)]
     own = None if declared is None else _declared_aim(declared, targets, resource, aims)
     _agree(own, aims)
     return _bound(objects, own or aims[0], resource, declared.batch if declared is not None else None, namespace)
 
 
-def _resource(targets: Sequence[ResizeTarget], declared: DeclaredRange | None) -> str:
+def with_carried_sizes(elastic: Mapping[str, t.Any], objects: Sequence[Object], namespace: str) -> Mapping[str, t.Any]:
+    """The terms as a user wrote them, where a range without sizes of its own has those that the objects carry.
+
+    So a podset or a global batch can be named beside sizes that are read from the objects.
+    """
+    written = elastic.get("range")
+    if not isinstance(written, Mapping) or any(written.get(key) is not None for key in ("min", "max", "sizes")):
+        return elastic
+    targets = resize_targets(objects, namespace)
+    carried, problems = carried_ranges(objects, targets)
+    named = DeclaredRange(1, 1, podset=written.get("podset"))
+    meant = [item for item in carried if _meant(item, targets, named)]
+    if not meant and not problems:
+        problems = [Problem(_DECLARED, "min", "neither this nor an object of the gang names the sizes it may have")]
+    if problems:
+        raise BadRange(problems)
+    first = meant[0]
+    sizes: dict[str, t.Any] = {"min": first.min, "max": first.max}
+    if written.get("step") is None:
+        sizes |= {"step": first.step, "sizes": first.sizes and list(first.sizes)}
+    return {**elastic, "range": {**written, **without_none(sizes)}}
+
+
+def _resource(objects: Sequence[Object], targets: Sequence[ResizeTarget], declared: DeclaredRange | None) -> str:
     """The one GPU resource of the gang."""
+    them = _some(objects)
     if not targets:
-        raise BadRange([Problem("objects", "", "none of them makes pods")])
+        raise BadRange([Problem("objects", "", f"none of them makes pods ({them})")])
     found = sorted(set().union(*(target.gpu_resources() for target in targets)))
     if len(found) > 1:
-        raise BadRange([Problem("objects", "", f"their pods ask for different GPUs: {', '.join(found)}")])
+        raise BadRange([Problem("objects", "", f"their pods ask for different GPUs: {', '.join(found)} ({them})")])
     named = declared.resource if declared is not None else None
     if named is not None and any(target.containers(named) for target in targets):
         return named
     if not found or named is not None:
-        raise BadRange([Problem("objects", "", f"no container asks for {named or 'GPUs, such as nvidia.com/gpu'}")])
+        cause = f"no container asks for {named or 'GPUs, such as nvidia.com/gpu'} ({them})"
+        raise BadRange([Problem("objects", "", cause)])
     return found[0]
+
+
+def _some(objects: Sequence[Object]) -> str:
+    """The objects for messages, of many the first."""
+    names = [describe_object(obj) for obj in objects[:_NAMED]]
+    left = len(objects) - len(names)
+    return ", ".join(names) + (f" and {left} more" if left > 0 else "")
 
 
 def _meant(item: CarriedRange, targets: Sequence[ResizeTarget], declared: DeclaredRange | None) -> bool:
@@ -158,6 +195,8 @@ def _agree(own: _Aim | None, aims: Sequence[_Aim]) -> None:
 def _bound(objects: Sequence[Object], aim: _Aim, resource: str, batch: GlobalBatch | None, namespace: str) -> Range:
     """The range with what a size brings in GPUs, which is tried out on the objects."""
     found = aim.range
+    if found.max > MOST:
+        raise BadRange([Problem(aim.where, "max", f"{found.max} is more than any range may have, {MOST}")])
     written = DeclaredRange(found.min, found.max, found.step, found.sizes).written_sizes
     plain = Range(written, resource, aim.target.podset.name, aim.axis)
     low, high = (_gpus(objects, plain, size, namespace) for size in (plain.min, plain.max))
@@ -185,9 +224,10 @@ def _shared(range_: Range, batch: GlobalBatch | None, listed: bool, aim: _Aim) -
 def _written_batches(range_: Range, batch: GlobalBatch, aim: _Aim) -> Iterator[int]:
     """What the containers' variable says in the specification: a GPU takes so many samples at once."""
     for container in aim.target.containers(range_.resource):
-        for item in find_at(aim.target.obj, container.environment[len(aim.target.at) :]) or ():
-            if item.get("name") == batch.per_device_env and str(item.get("value")).isdecimal() and int(item["value"]):
-                yield int(item["value"])
+        for item in variables_at(aim.target.obj, container.environment[len(aim.target.at) :]):
+            number = read_number(item.get("value")) if item["name"] == batch.per_device_env else None
+            if number:
+                yield number
 
 
 def _gpus(objects: Sequence[Object], range_: Range, size: int, namespace: str) -> int:

@@ -13,19 +13,29 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import statistics
 import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields, without_none
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import LAST_MOMENT
 
 PROGRESS_FORMAT = 1
 # So many intervals between reports are kept for each size, and so many checkpoints.
 KEPT_PACES = 20
 KEPT_CHECKPOINTS = 8
+# Of so many sizes at most: who reports may make them up.
+KEPT_SIZES = 64
 # An interval whose steps took so many times the usual had a gap in it.
 _GAP = 1.5
 _MOST = 2**53
+# Steps of an epoch, and what a step is at most a part of.
+MOST_EACH = 1e12
+# Whoever reports may make numbers up, and nobody reckons with these.
+_SHORTEST = 1e-3
+_FASTEST = 1e9
+_SIZE = re.compile("[1-9][0-9]{0,8}")
 
 
 class StepSeen(t.NamedTuple):
@@ -47,6 +57,11 @@ class StepPace(t.NamedTuple):
         """Seconds of one step."""
         return self.seconds / self.steps
 
+    @property
+    def plausible(self) -> bool:
+        """Whether any training could have taken it."""
+        return self.steps >= 1 and self.seconds >= _SHORTEST and 1 / _FASTEST <= self.steps / self.seconds <= _FASTEST
+
 
 class Checkpoint(t.NamedTuple):
     """A step that is safely stored, and since when."""
@@ -57,12 +72,16 @@ class Checkpoint(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """What is known of a training's progress; each report makes a new one of it."""
+    """What is known of a training's progress; each report makes a new one of it.
+
+    epoch_steps is how many steps an epoch has, for trainings that tell epochs; None where nobody told any.
+    """
 
     seen: StepSeen | None = None
     total: int | None = None
     paces: Mapping[int, tuple[StepPace, ...]] = dataclasses.field(default_factory=dict)
     checkpoints: tuple[Checkpoint, ...] = ()
+    epoch_steps: float | None = None
 
     def at_step(self, time: float, step: int, size: int, total: int | None = None) -> Progress:
         """After a report of a step. One that is no later than the last, or tells the same again, changes nothing.
@@ -75,15 +94,25 @@ class Progress:
         told = dataclasses.replace(self, seen=StepSeen(time, step, size), total=self.total if total is None else total)
         if last is None or size != last.size or step <= last.step:
             return told
-        kept = (*self.paces.get(size, ()), StepPace(step - last.step, time - last.time))[-KEPT_PACES:]
-        return dataclasses.replace(told, paces={**self.paces, size: kept})
+        pace = StepPace(step - last.step, time - last.time)
+        if not pace.plausible:
+            return told
+        kept = (*self.paces.get(size, ()), pace)[-KEPT_PACES:]
+        others = {other: paces for other, paces in self.paces.items() if other != size}
+        return dataclasses.replace(told, paces={**dict(sorted(others.items())[: KEPT_SIZES - 1]), size: kept})
 
-    def at_checkpoint(self, time: float, step: int) -> Progress:
-        """After a checkpoint was safely stored; older ones change nothing."""
+    def at_checkpoint(self, time: float, step: int, *, answers: bool = False) -> Progress:
+        """After a checkpoint was safely stored; older ones change nothing. One that answers a question has its time."""
         last = self.checkpoint
+        if answers and last is not None and step == last.step and time > last.time:
+            return dataclasses.replace(self, checkpoints=(*self.checkpoints[:-1], Checkpoint(time, step)))
         if last is not None and (time <= last.time or step <= last.step):
             return self
         return dataclasses.replace(self, checkpoints=(*self.checkpoints, Checkpoint(time, step))[-KEPT_CHECKPOINTS:])
+
+    def at_end(self) -> Progress:
+        """After the training has said that it is done: the step it was seen at is the last one."""
+        return self if self.seen is None else dataclasses.replace(self, total=self.seen.step)
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -134,8 +163,8 @@ class Progress:
         paces = {str(size): [list(pace) for pace in kept] for size, kept in sorted(self.paces.items())}
         stored = [list(item) for item in self.checkpoints]
         seen = None if self.seen is None else self.seen._asdict()
-        told = without_none({"seen": seen, "total": self.total, "paces": paces or None, "checkpoints": stored or None})
-        return {"format": PROGRESS_FORMAT, **told}
+        told = {"seen": seen, "total": self.total, "paces": paces or None, "checkpoints": stored or None}
+        return {"format": PROGRESS_FORMAT, **without_none({**told, "epoch_steps": self.epoch_steps})}
 
 
 def read_progress(data: t.Any, where: str) -> Progress:
@@ -144,21 +173,51 @@ def read_progress(data: t.Any, where: str) -> Progress:
     fields.require_format(PROGRESS_FORMAT)
     seen = Fields(fields.mapping("seen"), f"{where}: seen") if fields.get("seen") is not None else None
     return Progress(
-        seen=None if seen is None else StepSeen(seen.number("time"), seen.whole("step", 0, _MOST), _size(seen)),
+        seen=None if seen is None else StepSeen(_time(seen, "time"), seen.whole("step", 0, _MOST), _size(seen)),
         total=None if fields.get("total") is None else fields.whole("total", 0, _MOST),
-        paces={int(size): _paces(fields, size) for size in fields.mapping("paces") if str(size).isdecimal()},
-        checkpoints=tuple(Checkpoint(time, int(step)) for time, step in _pairs(fields, "checkpoints")),
+        paces={int(size): _paces(fields, size) for size in _sizes(fields)[:KEPT_SIZES]},
+        checkpoints=_checkpoints(fields)[-KEPT_CHECKPOINTS:],
+        epoch_steps=_each(fields),
     )
+
+
+def _time(fields: Fields, key: str) -> float:
+    """A moment in seconds since 1970, before the year 10000: later ones cannot be told."""
+    time = fields.number(key)
+    if time > LAST_MOMENT:
+        raise fields.fail(key, f"{time:g} is no time in seconds since 1970")
+    return time
+
+
+def _checkpoints(fields: Fields) -> tuple[Checkpoint, ...]:
+    """The checkpoints that were told."""
+    pairs = _pairs(fields, "checkpoints")
+    times = [_time(Fields({"time": time}, f"{fields.where}: checkpoints"), "time") for time, _step in pairs]
+    return tuple(Checkpoint(time, int(step)) for time, (_same, step) in zip(times, pairs, strict=True))
+
+
+def _each(fields: Fields) -> float | None:
+    """How many steps an epoch has."""
+    each = fields.number("epoch_steps")
+    if each and not 1 / MOST_EACH <= each <= MOST_EACH:
+        raise fields.fail("epoch_steps", f"an epoch of {each:g} steps makes no sense")
+    return each or None
 
 
 def _size(fields: Fields) -> int:
     return fields.whole("size", 1, _MOST, required=True)
 
 
+def _sizes(fields: Fields) -> list[str]:
+    """The sizes of which intervals are told."""
+    return [size for size in fields.mapping("paces") if _SIZE.fullmatch(str(size))]
+
+
 def _paces(fields: Fields, size: str) -> tuple[StepPace, ...]:
     """The intervals of one size; without steps or time they would say nothing."""
     entry = Fields(fields.mapping("paces"), f"{fields.where}: paces")
-    return tuple(StepPace(int(steps), seconds) for steps, seconds in _pairs(entry, size) if steps >= 1 and seconds > 0)
+    told = [StepPace(int(steps), seconds) for steps, seconds in _pairs(entry, size)]
+    return tuple(pace for pace in told if pace.plausible)[-KEPT_PACES:]
 
 
 def _pairs(fields: Fields, key: str) -> list[tuple[float, float]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Axis
@@ -40,7 +41,12 @@ class GlobalBatch:
 
 def largest_divisor(number: int, most: int) -> int:
     """The largest divisor of a number that is at most so large."""
-    return next(each for each in range(min(number, max(1, most)), 0, -1) if number % each == 0)
+    most = max(1, most)
+    if number <= most:
+        return number
+    # Divisors come in pairs, of which one is at most the root: numbers go up to billions.
+    pairs = ((each, number // each) for each in range(1, math.isqrt(number) + 1) if number % each == 0)
+    return max(each for pair in pairs for each in pair if each <= most)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +113,10 @@ class Range:
         """The largest allowed size that is at most so large; None when even the smallest is larger."""
         place = bisect.bisect_right(self.sizes, most)
         return self.sizes[place - 1] if place else None
+
+    def up_to(self, most: int) -> Range:
+        """The same with no larger sizes than this one; the smallest stays."""
+        return dataclasses.replace(self, sizes=tuple(size for size in self.sizes if size <= max(most, self.min)))
 
     def larger(self, size: int) -> int | None:
         """The next larger allowed size; None at the maximum."""

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet, infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 _GPU_GROUPS = ("gpu.intel.com/", "habana.ai/", "nvidia.com/mig-")
@@ -117,6 +118,17 @@ def find_at(obj: t.Any, path: Path) -> t.Any:
         else:
             obj = obj.get(part) if isinstance(obj, Mapping) else None
     return obj
+
+
+def variables_at(obj: Object, path: Path) -> list[Mapping[str, t.Any]]:
+    """The environment of a container; what nobody can read as one is refused."""
+    found = find_at(obj, path)
+    entries: list[t.Any] = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+    if found is None:
+        return []
+    if not all(isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in entries):
+        raise BadInput("read", f"{describe_object(obj)}: {path_text(path)}", "a list of variables with names is needed")
+    return entries
 
 
 def field_text(target: ResizeTarget, path: Path) -> str:

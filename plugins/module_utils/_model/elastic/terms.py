@@ -16,14 +16,19 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range i
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import MOST, read_range
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields, without_none
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 
 # At once, when the trainer has saved, or at once with time to save after SIGTERM.
 Timing = t.Literal["now", "at_checkpoint", "on_sigterm"]
 
+# What becomes of a resize for which no checkpoint came: another gang takes its place, or it is carried out anyway.
+OnTimeout = t.Literal["give_up", "now"]
+
 TIMINGS: tuple[Timing, ...] = t.get_args(Timing)
-TERM_KEYS = ("range", "size", "timing", "checkpoint_timeout", "cooldown")
-CHECKPOINT_TIMEOUT = 600.0
+ON_TIMEOUT: tuple[OnTimeout, ...] = t.get_args(OnTimeout)
+TERM_KEYS = ("range", "size", "timing", "checkpoint_timeout", "on_timeout", "cooldown", "restart_cost", "deadline")
 COOLDOWN = 60.0
+RESTART_COST = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,15 +36,25 @@ class ElasticTerms:
     """What a gang's record says of its elasticity.
 
     range is what follows from declared and the objects; declared is None where the objects alone name it. size is one
-    that the user wants, whatever a policy would choose.
+    that the user wants, whatever a policy would choose. checkpoint_timeout is how long a planned resize waits for a
+    checkpoint, None for twice the usual time between two. restart_cost are the seconds that a resize costs it: to
+    save, stop, start and load. deadline is when it should be done, as a time in text.
     """
 
     range: Range
     declared: DeclaredRange | None = None
     size: int | None = None
     timing: Timing = "at_checkpoint"
-    checkpoint_timeout: float = CHECKPOINT_TIMEOUT
+    checkpoint_timeout: float | None = None
+    on_timeout: OnTimeout = "give_up"
     cooldown: float = COOLDOWN
+    restart_cost: float = RESTART_COST
+    deadline: str | None = None
+
+    @property
+    def due(self) -> float | None:
+        """The deadline in seconds since 1970; None without one."""
+        return read_time(self.deadline)
 
     @property
     def wanted(self) -> Range:
@@ -49,6 +64,8 @@ class ElasticTerms:
     def as_data(self) -> Data:
         """Plain values from which read_terms makes the same terms again."""
         own = {key: getattr(self, key) for key in TERM_KEYS if key != "range"}
+        if self.on_timeout == "give_up":
+            del own["on_timeout"]
         return without_none({"range": None if self.declared is None else self.declared.as_data(), **own})
 
     def as_result(self) -> Data:
@@ -73,9 +90,20 @@ def read_terms(fields: Fields, objects: Sequence[Object], namespace: str, *, sto
         declared=declared,
         size=_size(fields, found),
         timing=fields.choice("timing", TIMINGS, "at_checkpoint"),
-        checkpoint_timeout=fields.duration("checkpoint_timeout", CHECKPOINT_TIMEOUT),
+        checkpoint_timeout=fields.duration("checkpoint_timeout", None),
+        on_timeout=fields.choice("on_timeout", ON_TIMEOUT, "give_up"),
         cooldown=fields.duration("cooldown", COOLDOWN),
+        restart_cost=fields.duration("restart_cost", RESTART_COST),
+        deadline=_deadline(fields),
     )
+
+
+def _deadline(fields: Fields) -> str | None:
+    """The time at which the work should be done."""
+    text = fields.text("deadline")
+    if text is not None and read_time(text) is None:
+        raise fields.fail("deadline", f"a time such as 2026-01-31T18:00:00Z is needed, not {text!r}")
+    return text
 
 
 def _size(fields: Fields, range_: Range) -> int | None:

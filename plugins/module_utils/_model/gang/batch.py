@@ -53,6 +53,11 @@ class Entry:
     patience: int = 0
     unknown: Data = dataclasses.field(default_factory=dict)
 
+    @property
+    def resizes_in_place(self) -> bool:
+        """Whether an object gets another size while it is there, for which room is promised."""
+        return self.op == "resize" and bool(self.podsets)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:

@@ -22,7 +22,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import QUEUE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, parse_json
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, read_time
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import (
+    LAST_MOMENT,
+    micro_time_text,
+    read_time,
+)
 
 RECORD_LABEL = "muster.kube/record"
 SUBMITTED_ANNOTATION = "muster.kube/submitted"
@@ -47,8 +51,6 @@ ANNOTATION_BYTES = 256 * 1024
 _USER_LENGTH = 253
 _FINGERPRINT = 16
 
-# The last moment that can be written; a ttl may be longer.
-_END_OF_TIME = 253_402_300_799.0
 # Server and annotation may round differently, and creating takes a moment.
 _ROUNDING = 2.0
 
@@ -87,7 +89,7 @@ def expiry(state: GangState, ttl: float | None) -> str | None:
     ended = ended_at(state)
     if ended is None or ttl is None:
         return None
-    return micro_time_text(int(min(ended + ttl, _END_OF_TIME) * 1_000_000))
+    return micro_time_text(int(min(ended + ttl, LAST_MOMENT) * 1_000_000))
 
 
 def spec_of_record(configmap: Mapping[str, t.Any]) -> GangSpec:

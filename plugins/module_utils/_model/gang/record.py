@@ -32,7 +32,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     state_problem,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.stores import Store
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import (
+    BadInput,
+    NewerVersion,
+    unforeseen,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
 
 Object = dict[str, t.Any]
@@ -77,6 +81,17 @@ class Record:
             state = self.state
             size = self.chosen if state is None or phase in WAITING_PHASES else state.allotment
             object.__setattr__(self, "spec", self.spec.with_allotment(size))
+
+    @property
+    def spec_started(self) -> GangSpec | None:
+        """The specification with the size that the present attempt was started with, to which its ticket belongs."""
+        size = self.state.started_size if self.state is not None else None
+        return self.spec if self.spec is None or size is None else self.spec.with_allotment(size)
+
+    @property
+    def resizable(self) -> bool:
+        """Whether the gang is elastic and runs."""
+        return self.phase == "running" and self.spec is not None and self.spec.elastic is not None
 
     @property
     def key(self) -> str:
@@ -160,6 +175,8 @@ def record_from_api(raw: Object) -> Record:
         newer = str(error)
     except BadInput as error:
         problem = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever stands in it harms no other gang
+        problem = unforeseen(error)
     return record_of_spec(store, raw, spec, problem, newer)
 
 

@@ -131,9 +131,14 @@ class GangSpec(GangRequest):
         return {self.allotment: self}
 
     def with_allotment(self, size: int | None) -> GangSpec:
-        """The same specification planned with this size; itself where it is not elastic."""
+        """The same specification planned with this size; itself where it is not elastic.
+
+        A size that the range does not have counts as none: the range was edited since, or somebody wrote a state.
+        """
         if self.elastic is None or size == self.allotment:
             return self
+        if size not in self.elastic.range.sizes and size is not None:
+            return self.with_allotment(None)
         if size not in self._sizes:
             other = dataclasses.replace(self, allotment=size)
             other.__dict__["_sizes"] = self._sizes

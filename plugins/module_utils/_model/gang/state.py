@@ -20,6 +20,18 @@ import typing as t
 import zlib
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.past_sizes import (
+    PastSize,
+    begun,
+    read_past_sizes,
+    with_size,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.planned import ResizePlan, read_plan
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.resize import (
+    Resize,
+    ResizeStep,
+    read_resize,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.past_waits import past_wait, read_waits
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import ItemOutcome
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import (
@@ -30,7 +42,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge im
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, parse_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import ObjectKey
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_micros
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_micros, read_time
 
 Phase = t.Literal[
     "queued",
@@ -39,6 +51,8 @@ Phase = t.Literal[
     "running",
     "undoing",
     "evicting",
+    "resizing",
+    "rescaling",
     "suspended",
     "complete",
     "failed",
@@ -49,16 +63,20 @@ PHASES: tuple[Phase, ...] = t.get_args(Phase)
 OUTCOMES: tuple[ItemOutcome, ...] = t.get_args(ItemOutcome)
 
 # Groups of phases; no other file makes one.
-UNDOING: tuple[Phase, ...] = ("undoing", "evicting")
+UNDOING: tuple[Phase, ...] = ("undoing", "evicting", "resizing")
 # Nothing of the gang exists, and it may be started.
 WAITING_PHASES: tuple[Phase, ...] = ("queued", "suspended")
 FINISHED_PHASES: tuple[Phase, ...] = ("complete", "failed")
 # Room is promised for pods that may not have a node yet.
 STARTING_PHASES: tuple[Phase, ...] = ("dispatching", "dispatched")
-# All objects were created, and none is taken back.
-DISPATCHED_PHASES: tuple[Phase, ...] = ("dispatched", "running")
+# Room is promised for pods that may not have a node yet, those of other sizes included.
+PROMISED_PHASES: tuple[Phase, ...] = (*STARTING_PHASES, "rescaling")
+# On the way from one size to another: taken back to be started with it, or given it while it is there.
+RESIZING_PHASES: tuple[Phase, ...] = ("resizing", "rescaling")
+# All objects were created, and none is taken back. One of a gang that is rescaling gets another size while it is there.
+DISPATCHED_PHASES: tuple[Phase, ...] = ("dispatched", "running", "rescaling")
 # Objects may exist, and none is taken back.
-ACTIVE_PHASES: tuple[Phase, ...] = (*STARTING_PHASES, "running")
+ACTIVE_PHASES: tuple[Phase, ...] = ("dispatching", *DISPATCHED_PHASES)
 # A start or an undo is under way.
 HALFWAY_PHASES: tuple[Phase, ...] = ("dispatching", *UNDOING)
 # Objects may exist.
@@ -68,7 +86,7 @@ SETTLED_PHASES: tuple[Phase, ...] = ("running", "suspended", *FINISHED_PHASES)
 # What an undo may lead to.
 UNDO_ENDS: tuple[Phase, ...] = (*WAITING_PHASES, *FINISHED_PHASES)
 # An Event about one of these is a warning.
-TROUBLE_PHASES: tuple[Phase, ...] = ("failed", *UNDOING)
+TROUBLE_PHASES: tuple[Phase, ...] = ("failed", "undoing", "evicting")
 # Where a wait for a phase ends: a gang that went further has been there.
 REACHED: dict[str, tuple[Phase, ...]] = {
     "dispatched": (*DISPATCHED_PHASES, "complete"),
@@ -93,6 +111,8 @@ NAME_TAKEN = "NameTaken"
 REFUSED = "Refused"
 TAKEN_OVER = "TakenOver"
 EVICTED = "Evicted"
+RESIZED = "Resized"
+RESIZE_FAILED = "ResizeFailed"
 SUSPENDED = "Suspended"
 RESUMED = "Resumed"
 REQUEUED = "Requeued"
@@ -135,6 +155,11 @@ _KEYS = (
     "nominations",
     "evictions",
     "allotment",
+    "started_size",
+    "resize",
+    "attained",
+    "planned",
+    "sizes",
     "packed",
 )
 # What grows with the number of podsets, and the key that holds all of it together where it is too long as it is.
@@ -170,8 +195,10 @@ class GangState:
     of them had been created when the start had to wait: those that end by themselves are never created again. charged
     names the queues that what is reserved counts for. nominated tells of a waiting gang until when room that others
     were evicted for is held for it, nominations how often that was without a start; evictions counts how often it was
-    evicted itself. allotment is the size that this attempt of an elastic gang was given. waits tells for people what it
-    waited for each time before it left the queue. unknown holds keys of a later version, written back as they are.
+    evicted itself. allotment is the size that this attempt of an elastic gang was given, resize the last change of it,
+    planned one that waits for a checkpoint of this attempt. attained are the sizes of its earlier runs, each times its
+    seconds. waits tells for people what it waited for each time before it left the queue, sizes which sizes it held,
+    and since when. unknown holds keys of a later version, written back as they are.
     """
 
     phase: Phase
@@ -199,7 +226,12 @@ class GangState:
     nominations: int = 0
     evictions: int = 0
     allotment: int | None = None
+    started_size: int | None = None
+    resize: Resize | None = None
+    attained: int = 0
+    planned: ResizePlan | None = None
     waits: tuple[Data, ...] = ()
+    sizes: tuple[PastSize, ...] = ()
     unknown: Data = dataclasses.field(default_factory=dict)
 
 
@@ -228,6 +260,10 @@ class Changes(t.TypedDict, total=False):
     nominations: int
     evictions: int
     allotment: int | None
+    started_size: int | None
+    resize: Resize | None
+    attained: int
+    planned: ResizePlan | None
 
 
 def new_state(at: str, write_id: str, phase: Phase = "queued") -> GangState:
@@ -241,24 +277,136 @@ def advance(
 ) -> GangState:
     """The next state; a transition is noted only when the phase changes, and only the last ones are kept.
 
-    Outcomes belong to an attempt, as its size and what it has made do: another one begins without any.
+    Outcomes belong to an attempt, as its size, what it has made and what is planned for it do: another one begins
+    without any.
     """
     if changes.get("attempt", state.attempt) != state.attempt:
         changes.setdefault("outcomes", {})
         changes.setdefault("made", 0)
         changes.setdefault("allotment", None)
-    transitions, waits = state.transitions, state.waits
+        changes.setdefault("planned", None)
+        changes.setdefault("started_size", None)
+    transitions, waits, sizes = state.transitions, state.waits, state.sizes
     if phase != state.phase:
+        if state.allotment is not None and state.phase in DISPATCHED_PHASES and _ends_stint(state.phase, phase):
+            changes.setdefault("attained", round(size_seconds(state, read_time(at))))
         wait = past_wait(state.verdict, at) if state.phase == "queued" else None
         waits = waits if wait is None else (*waits, wait)[-MOST_TRANSITIONS:]
         short = message if len(message) <= _MESSAGE_LENGTH else message[: _MESSAGE_LENGTH - 1] + "…"
-        transitions = (*transitions, Transition(phase, at, reason, short))[-MOST_TRANSITIONS:]
-    return dataclasses.replace(state, phase=phase, transitions=transitions, waits=waits, write_id=write_id, **changes)
+        transitions = (*transitions, Transition(phase, at, reason, short))
+        if len(transitions) > MOST_TRANSITIONS:
+            transitions = _latest(transitions)
+        if sizes or state.allotment or changes.get("allotment"):
+            sizes = with_size(sizes, _size_from(state, phase, at, changes))
+    after = dataclasses.replace(state, phase=phase, transitions=transitions, write_id=write_id, **changes)
+    return dataclasses.replace(after, waits=waits, sizes=sizes)
+
+
+def _size_from(state: GangState, phase: Phase, at: str, changes: Changes) -> PastSize:
+    """Which size a gang holds from a transition on: a started one that of its attempt, all others none."""
+    held = changes.get("allotment", state.allotment) if phase in STARTED_PHASES else None
+    resize = changes.get("resize") if phase in RESIZING_PHASES and state.phase not in RESIZING_PHASES else None
+    running = phase == "running" and held is not None
+    return PastSize(at, held or 0, running, None if resize is None else begun(resize))
+
+
+def _latest(transitions: tuple[Transition, ...]) -> tuple[Transition, ...]:
+    """The last transitions, and the one that began the present attempt: it tells which pods are of it."""
+    kept = transitions[-MOST_TRANSITIONS:]
+    if any(item.phase in ("dispatching", *WAITING_PHASES) for item in kept):
+        return kept
+    began = next((item for item in reversed(transitions) if item.phase == "dispatching"), None)
+    return kept if began is None else (began, *kept[1:])
 
 
 def why_undone(state: GangState) -> Transition | None:
     """The transition that began the last undo; None when there was none, or it is too long ago."""
     return next((item for item in reversed(state.transitions) if item.phase in UNDOING), None)
+
+
+def size_seconds(state: GangState, now: float | None) -> float:
+    """The sizes that an elastic gang has had so far, each times the seconds that it had it; now tells how late it is.
+
+    A gang has its size from when its objects are there until they are taken back, or get another one.
+    """
+    if state.allotment is None or state.phase not in DISPATCHED_PHASES or now is None:
+        return state.attained
+    began, later = now, state.phase
+    for item in reversed(state.transitions):
+        if item.phase not in DISPATCHED_PHASES or (later != item.phase and _ends_stint(item.phase, later)):
+            break
+        began, later = min(began, read_time(item.at) or now), item.phase
+    return state.attained + state.allotment * max(0.0, now - began)
+
+
+def _ends_stint(before: Phase, after: Phase) -> bool:
+    """Whether a started gang may have another size after a transition."""
+    return after not in DISPATCHED_PHASES or "rescaling" in (before, after)
+
+
+def work_began(state: GangState) -> str | None:
+    """When the present attempt was dispatched, or the first one of those that resizes led to one after the other.
+
+    A limit of time is one for the work, which a resize does not begin anew.
+    """
+    undone, resize = why_undone(state), state.resize
+    if resize is None or undone is None or undone.reason != RESIZED or state.started_at is None:
+        return state.started_at
+    first = [(moment, text) for text in (resize.began, state.started_at) if (moment := read_micros(text or ""))]
+    return min(first, default=(0, state.started_at))[1]
+
+
+def resize_step(state: GangState) -> ResizeStep | None:
+    """How far the last resize of a gang has come, planned ones too; None when there was none.
+
+    What is left of it is seen by where the gang stands, so nobody has to write it.
+    """
+    if state.planned is not None and state.phase == "running":
+        return "planned" if state.planned.waits else "missed"
+    return carried_step(state)
+
+
+def carried_step(state: GangState) -> ResizeStep | None:
+    """How far the last resize has come that was begun; None when there was none."""
+    if state.resize is None:
+        return None
+    if state.phase == "resizing":
+        return "draining"
+    if state.phase == "rescaling":
+        return "draining" if _drains(state.resize) else "starting"
+    if state.phase == "dispatched" and state.allotment is not None:
+        return "starting"
+    if state.phase in ("running", *FINISHED_PHASES) and state.allotment is not None:
+        return "verified" if state.allotment == state.resize.to else "rolled_back"
+    undone = why_undone(state)
+    goes_on = returned_at(state) is not None or state.phase == "dispatching"
+    return "starting" if goes_on and undone is not None and undone.reason == RESIZED else "parked"
+
+
+def returned_at(state: GangState) -> str | None:
+    """When a gang came back to the queue from a resize, if nothing else has become of it since."""
+    if state.phase != "queued" or len(state.transitions) < 2 or state.transitions[-1].phase != "queued":
+        return None
+    return state.transitions[-1].at if state.transitions[-2].phase == "resizing" else None
+
+
+def _drains(resize: Resize) -> bool:
+    """Whether pods have to go: all of an object that is suspended first, or those that are too many."""
+    if resize.method == "suspend":
+        return resize.patched is None
+    return resize.goal < resize.larger
+
+
+def told_resize(state: GangState | None) -> Data | None:
+    """The last resize as results tell it, one that is only planned too; None when there was none."""
+    step = None if state is None else resize_step(state)
+    if state is None or step is None:
+        return None
+    told = state.planned if step in ("planned", "missed") else state.resize
+    if told is None:
+        return None
+    # For whom is not told: not everybody may know of that gang.
+    return {**{key: value for key, value in told.as_data().items() if key != "for"}, "step": step}
 
 
 def gone_unseen(what: str) -> str:
@@ -269,7 +417,7 @@ def gone_unseen(what: str) -> str:
 def state_text(state: GangState) -> str:
     """The annotation's text, reduced to what an annotation may hold.
 
-    First the verdict loses its podsets, then it goes, then past waits, what an undo has to remove, the oldest
+    First the verdict loses its podsets, then it goes, then past waits and sizes, what an undo has to remove, the oldest
     transitions, then the outcomes: an object that goes after that counts as one whose outcome is unknown. Everything
     that decides what is running stays. Of gangs with very many podsets it is packed, so that equal ones cost next to
     nothing. Keys that this version does not know go last: they must not keep a gang from going on. If even that is too
@@ -319,6 +467,9 @@ def _shrunk(state: GangState) -> Iterator[GangState]:
     if state.waits:
         state = dataclasses.replace(state, waits=())
         yield state
+    if state.sizes:
+        state = dataclasses.replace(state, sizes=())
+        yield state
     if state.left:
         state = dataclasses.replace(state, left=())
         yield state
@@ -365,6 +516,11 @@ def _state_data(state: GangState) -> Data:
         **({"nominations": state.nominations} if state.nominations else {}),
         **({"evictions": state.evictions} if state.evictions else {}),
         **({} if state.allotment is None else {"allotment": state.allotment}),
+        **({} if state.started_size is None else {"started_size": state.started_size}),
+        **({} if state.resize is None else {"resize": state.resize.as_data()}),
+        **({"attained": state.attained} if state.attained else {}),
+        **({} if state.planned is None else {"planned": state.planned.as_data()}),
+        **({"sizes": [item.as_data() for item in state.sizes]} if state.sizes else {}),
     }
 
 
@@ -440,7 +596,12 @@ def _state_from(value: t.Any) -> GangState:
         nominations=fields.whole("nominations", 0, INT32 - 1) if "nominations" in fields.data else 0,
         evictions=fields.whole("evictions", 0, INT32 - 1) if "evictions" in fields.data else 0,
         allotment=fields.whole("allotment", 1, INT32 - 1) if "allotment" in fields.data else None,
+        started_size=fields.whole("started_size", 1, INT32 - 1) if "started_size" in fields.data else None,
+        resize=read_resize(fields.get("resize"), f"{fields.where}: resize") if "resize" in fields.data else None,
+        attained=fields.whole("attained", 0, 2**53) if "attained" in fields.data else 0,
+        planned=read_plan(fields.get("planned"), f"{fields.where}: planned") if "planned" in fields.data else None,
         waits=read_waits(fields.get("waits"), MOST_TRANSITIONS),
+        sizes=read_past_sizes(fields.get("sizes")) if "sizes" in fields.data else (),
         unknown=fields.unknown(_KEYS),
     )
 
@@ -503,6 +664,8 @@ def _size(fields: Fields, place: str, item: t.Any) -> Data:
             raise entry.fail(f"requests.{name}", f"an amount is needed, not {amount!r}")
     entry.required_text("name")
     entry.whole("count", 0, INT32 - 1, required=True)
+    if entry.get("requests") is None:
+        raise entry.fail("requests", "it is missing")
     return dict(entry.data)
 
 

@@ -16,11 +16,9 @@ from collections.abc import Callable, Mapping
 from ansible_collections.muster.kube.plugins.module_utils._model.inspection.frame import Frame
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import plain_value
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import LAST_MOMENT
 
 Check = Callable[[t.Any], bool]
-
-# The year 9999, the last that can be written as a time.
-_LAST_MOMENT = 253_402_300_799
 
 
 def _is_text(value: t.Any) -> bool:
@@ -44,7 +42,7 @@ def _is_amount(value: t.Any) -> bool:
 
 
 def _is_moment(value: t.Any) -> bool:
-    return _is_number(value) and 0 <= value <= _LAST_MOMENT
+    return _is_number(value) and 0 <= value <= LAST_MOMENT
 
 
 def _is_scalar(value: t.Any) -> bool:

@@ -268,7 +268,10 @@ def _default_container(container: Spec, path: str, host_network: bool) -> dict[s
     limits = _resources(container, path).get("limits")
     if limits:
         read_amounts(limits, f"{path}.resources.limits")
-        requests = {**limits, **(_resources(container, path).get("requests") or {})}
+        given = _resources(container, path).get("requests") or {}
+        if not isinstance(given, Mapping):
+            read_amounts(given, f"{path}.resources.requests")
+        requests = {**limits, **given}
         defaulted["resources"] = {**_resources(container, path), "requests": requests}
     if host_network and container.get("ports"):
         defaulted["ports"] = [

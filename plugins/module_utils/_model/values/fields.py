@@ -72,7 +72,7 @@ class Fields:
 
     def require_format(self, newest: int) -> None:
         """Refuse what a newer version stored; without a number the format is the first."""
-        value = self.get("format")
+        value = self.data.get("format")
         if isinstance(value, int) and not isinstance(value, bool) and value > newest:
             raise NewerVersion("read", self.where, f"it has format {value}, this version knows up to {newest}")
 
@@ -82,7 +82,7 @@ class Fields:
 
     def text(self, key: str) -> str | None:
         """A text that is not empty, or None."""
-        value = self.get(key)
+        value = self.data.get(key)
         if value is not None and (not isinstance(value, str) or not value):
             raise self.fail(key, f"a text is needed, not {value!r}")
         return value
@@ -103,7 +103,7 @@ class Fields:
 
     def whole(self, key: str, low: int, high: int, *, required: bool = False) -> int:
         """A whole number between bounds, 0 when missing."""
-        value = self.get(key)
+        value = self.data.get(key)
         if value is None and not required:
             return 0
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -113,14 +113,14 @@ class Fields:
 
     def number(self, key: str) -> float:
         """A number that is not negative, 0 when missing."""
-        value = 0.0 if self.get(key) is None else self.get(key)
+        value = 0.0 if self.data.get(key) is None else self.data.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e18:
             raise self.fail(key, f"a number that is not negative is needed, not {value!r}")
         return float(value)
 
     def duration(self, key: str, default: _Maybe) -> float | _Maybe:
         """Seconds, from a number or a text as 1h30m."""
-        value = self.get(key)
+        value = self.data.get(key)
         if value is None:
             return default
         seconds = parse_duration(value, f"{self.where}: {key}") if isinstance(value, str) else self.number(key)
@@ -130,14 +130,14 @@ class Fields:
 
     def flag(self, key: str) -> bool:
         """True or false, false when missing."""
-        value = self.get(key)
+        value = self.data.get(key)
         if value is not None and not isinstance(value, bool):
             raise self.fail(key, f"true or false is needed, not {value!r}")
         return bool(value)
 
     def choice(self, key: str, known: Sequence[_Choice], default: _Choice | None) -> _Choice:
         """One of some words."""
-        value = default if self.get(key) is None else self.get(key)
+        value = default if self.data.get(key) is None else self.data.get(key)
         for word in known:
             if value == word:
                 return word
@@ -145,14 +145,14 @@ class Fields:
 
     def sequence(self, key: str) -> list[t.Any]:
         """A list, empty when missing."""
-        value = self.get(key)
+        value = self.data.get(key)
         if value is not None and not isinstance(value, list):
             raise self.fail(key, f"a list is needed, this is a {type(value).__name__}")
         return value or []
 
     def mapping(self, key: str) -> Mapping[str, t.Any]:
         """A mapping, empty when missing."""
-        value = self.get(key)
+        value = self.data.get(key)
         if value is not None and not isinstance(value, Mapping):
             raise self.fail(key, f"a mapping is needed, this is a {type(value).__name__}")
         return value or {}

@@ -15,6 +15,8 @@ import typing as t
 _FORM = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[-+]\d\d:\d\d)")
 # The longest text of this form; what others wrote is not remembered in any length.
 _LONGEST = len("2026-01-01T00:00:00.000000000+00:00")
+# The end of the year 9999, in seconds since 1970: later moments cannot be written.
+LAST_MOMENT = 253_402_300_799.0
 _START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICRO = datetime.timedelta(microseconds=1)
 

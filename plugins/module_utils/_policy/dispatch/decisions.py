@@ -11,7 +11,20 @@ import dataclasses
 import typing as t
 
 Action = t.Literal[
-    "start", "wait", "stop", "evict", "running", "complete", "fail", "queue", "suspend", "expire", "recover", "refuse"
+    "start",
+    "wait",
+    "stop",
+    "evict",
+    "resize",
+    "plan",
+    "running",
+    "complete",
+    "fail",
+    "queue",
+    "suspend",
+    "expire",
+    "recover",
+    "refuse",
 ]
 
 

@@ -67,10 +67,26 @@ def demand_of(record: Record, gang: Gang) -> Gang:
     """The gang no smaller than earlier attempts turned out to be, without the objects that they left behind."""
     observed = record.state.observed if record.state is not None else ()
     if observed:
-        gang = dataclasses.replace(gang, podsets=raised(gang.podsets, observed))
+        gang = dataclasses.replace(gang, podsets=raised(gang.podsets, _beside_size(record, observed)))
     if record.attempt > 1 and (gang.made.kept or gang.made.claims):
         gang = dataclasses.replace(gang, made=gang.made.once_more())
     return gang
+
+
+def _beside_size(record: Record, observed: Collection[Data]) -> Iterable[Data]:
+    """What was seen of a gang, without what the size of an elastic one made of it: another attempt has another one."""
+    terms = record.spec.elastic if record.spec is not None else None
+    if terms is None:
+        return observed
+    range_ = terms.range
+    mine = (
+        {**item, "count": 0}
+        if range_.axis == "pods"
+        else {**item, "requests": {name: value for name, value in item["requests"].items() if name != range_.resource}}
+        for item in observed
+        if item["name"] == range_.podset
+    )
+    return [*(item for item in observed if item["name"] != range_.podset), *mine]
 
 
 def reserved_of(gang: Gang) -> tuple[Data, ...]:

@@ -16,6 +16,7 @@ import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang import state as words
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import (
     GangPod,
     Items,
@@ -48,6 +49,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.completion import Endings, Search
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import back_off
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.rescaling import (
+    Rescaling,
+    ended,
+    turned_back,
+)
 
 CountsAs = t.Literal["lost_race", "requeue"]
 
@@ -74,7 +80,8 @@ class Subject:
 
     state is None for a gang nobody has looked at yet. podsets are those of the start, pods those of this attempt only.
     nodes maps node names to host name labels, None when nodes cannot be read. search evaluates jmespath. terminating
-    tells that the record is being deleted and only waits for others to let it go.
+    tells that the record is being deleted and only waits for others to let it go. gang_at is the gang with another
+    size, None where that cannot be told.
     """
 
     spec: GangSpec
@@ -85,6 +92,7 @@ class Subject:
     nodes: Mapping[str, str] | None = None
     search: Search | None = None
     terminating: bool = False
+    gang_at: Callable[[int], Gang | None] = lambda _size: None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,10 +120,12 @@ class Advance:
     message: str
     lost_races: int | None = None
     outcomes: dict[int, ItemOutcome] | None = None
+    # What else changes, of a gang that is rescaling.
+    more: Changes = dataclasses.field(default_factory=Changes)
 
     def changes(self) -> Changes:
         """What changes in the state besides its phase."""
-        changed: Changes = {"holding": False, **_noting(self.outcomes)}
+        changed: Changes = {"holding": False, **self.more, **_noting(self.outcomes)}
         if self.lost_races is not None:
             changed["lost_races"] = self.lost_races
         if self.phase == "running":
@@ -261,6 +271,8 @@ class _Exam:
         """The rules of the phase; before all objects exist nothing can be said of those that are missing."""
         if self.state.phase == "dispatching":
             return (self._suspended, self._failure, self._half_started)
+        if self.state.phase == "rescaling":
+            return (self._time_limit, self._suspended, self._failure, self._rescaling)
         last = self._starting if self.state.phase == "dispatched" else self._below_minimum
         return (self._time_limit, self._suspended, self._failure, self._lost_node, last)
 
@@ -300,7 +312,8 @@ class _Exam:
     def _time_limit(self) -> Undo | None:
         """The gang ran for as long as it may."""
         limit = self.spec.max_run_time
-        if limit is None or self._is_before(self.started + limit):
+        began = read_time(words.work_began(self.state)) if limit is not None else None
+        if limit is None or self._is_before((self.started if began is None else began) + limit):
             return None
         return self._undo(words.TIME_LIMIT, f"the gang ran for {limit:g} seconds, as long as it may", "failed")
 
@@ -400,6 +413,25 @@ class _Exam:
             return None
         return self._lose(f"{missing} after {self.terms.start_timeout:g} seconds")
 
+    def _rescaling(self) -> Advance | Undo | None:
+        """A gang whose object gets another size: it runs with that, or gets the old one again, or is taken back."""
+        resize = self.state.resize
+        goal = self.subject.gang_at(resize.goal) if resize is not None else None
+        if resize is None or goal is None:
+            return self._undo(words.RESIZE_FAILED, "nobody can tell any more which size it is to have", "queued")
+        rescaling = Rescaling(self.spec, resize, goal, self.subject.podsets, self.pods, self.wanted, self.subject.items)
+        found = rescaling.judge(self._is_before, self.terms.bind_timeout, self.terms.start_timeout)
+        if found is None:
+            return None
+        if found.end == "settled":
+            message = resize.back or f"exactly the pods of size {resize.goal} are bound"
+            reason = words.RESIZE_FAILED if resize.back else words.RESIZED
+            return Advance("running", reason, message, more=ended(resize, goal))
+        if found.end == "parked":
+            return self._undo(words.RESIZE_FAILED, f"{resize.back}; {found.why}", "queued")
+        back = turned_back(self.spec, resize, found.why, time_text(self.now))
+        return Advance("rescaling", words.RESIZE_FAILED, found.why, more={"resize": back})
+
     def _lose(self, message: str) -> Undo:
         """Somebody else was faster: back to the queue, and a pause that grows."""
         pause = back_off(RACE_PAUSE, "exponential", self.state.lost_races + 1, LONGEST_RACE_PAUSE)
@@ -491,7 +523,12 @@ class _Exam:
         return max([_last_change(self.state) or self.started, *signs])
 
     def _observed(self) -> tuple[Data, ...]:
-        """The podsets that were ever seen larger than declared, by their pods' requests or their number."""
+        """The podsets that were ever seen larger than declared, by their pods' requests or their number.
+
+        While a gang is rescaling its pods are of two sizes.
+        """
+        if self.state.phase == "rescaling":
+            return self.state.observed
         seen: list[Data] = []
         before = raised(self.subject.podsets, self.state.observed)
         for podset, known in zip(self.subject.podsets, before, strict=True):

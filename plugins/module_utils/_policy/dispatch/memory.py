@@ -97,6 +97,10 @@ class Memory:
             known.marks = marks
         return known.gang, known.problem
 
+    def at_size(self, record: Record, size: int, snapshot: Snapshot) -> Gang | None:
+        """An elastic gang with a size, whatever it has now; None where that cannot be told."""
+        return self.size(dataclasses.replace(record, state=None, chosen=size), snapshot)[0]
+
     def unforeseen(self, record: Record) -> str | None:
         """The error of ours that a gang's size came to; nobody can tell then what is wrong with it, or whether."""
         known = self._of(record)
@@ -142,8 +146,9 @@ class Memory:
         return watched
 
     def digest(self, record: Record) -> str | None:
-        """The fingerprint of what would be started; None when the record cannot be read."""
-        return digest(record.spec) if record.spec is not None else None
+        """The fingerprint of what would be started, or was; None when the record cannot be read."""
+        spec = record.spec_started
+        return digest(spec) if spec is not None else None
 
     def is_permitted(self, record: Record) -> bool:
         """Whether a gang was found to be one that may be started."""

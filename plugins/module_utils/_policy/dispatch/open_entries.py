@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     ACTIVE_PHASES,
+    PROMISED_PHASES,
     STARTED_PHASES,
     STARTING_PHASES,
     GangState,
@@ -38,6 +39,8 @@ Standing = t.Literal["not_begun", "open", "over"]
 UNSEEN_PATIENCE = 2.0
 # What gangs are told that wait because of it.
 NEW_LEASE = ("new_lease", "a run that sees all namespaces ends the wait, or time does")
+# And what those are told that wait for a resize elsewhere.
+RESIZE_UNSEEN = ("after_others", "until a gang of another namespace has its new size, or time ends the wait")
 START_TIMEOUT = DispatchOptions().start_timeout
 
 
@@ -59,7 +62,9 @@ def standing_of(entry: Entry, state: GangState | None, tickets: Iterable[Mapping
     if entry.op == "start":
         if state.phase == "queued":
             return "over" if carried else "not_begun"
-        return "open" if state.phase in STARTING_PHASES else "over"
+        return "open" if state.phase in PROMISED_PHASES else "over"
+    if carried and entry.op == "resize" and state.phase == "rescaling":
+        return "open"
     return "over" if carried or state.phase not in ACTIVE_PHASES else "not_begun"
 
 
@@ -91,6 +96,23 @@ def unknown_until(since: float | None, certain: float | None, options: DispatchO
         return None
     end = since + UNSEEN_PATIENCE * usual_patience(options)
     return end if certain is None or certain < end else None
+
+
+def resizes_unseen(batch: Batch | None, seen: Collection[str], certain: float | None, options: DispatchOptions) -> bool:
+    """Whether an object of a gang that a run does not see gets another size while it is there.
+
+    Nobody can tell then how much of that room its pods have already. seen are the uids of the records that were read.
+    """
+    for entry in batch.entries if batch is not None else ():
+        unseen = entry.resizes_in_place and entry.uid not in seen and not entry.abandoned
+        if unseen and (certain is None or certain <= _counts_until(entry.at, entry.patience, options)):
+            return True
+    return False
+
+
+def _counts_until(since: float, patience: float, options: DispatchOptions) -> float:
+    """Until when what somebody began counts; patience is theirs, the usual one where nobody knows it."""
+    return since + UNSEEN_PATIENCE * (patience or usual_patience(options))
 
 
 def unknown_words(lease: str, until: float) -> str:
@@ -164,7 +186,8 @@ class Evidence:
         if uid not in self.mine and self._is_forgotten(entry.at, entry.patience):
             return False
         if record is None:
-            return not self._is_bound(entry, batch)
+            # The pods of a resize may be those of the old size.
+            return entry.resizes_in_place or not self._is_bound(entry, batch)
         standing = standing_of(entry, record.state, self.world.tickets.get(uid, ()))
         # Whoever committed it for a namespace that is not ours has lost the Lease since: it cannot begin any more.
         return standing == "open" or (standing == "not_begun" and uid in self.mine)
@@ -181,7 +204,7 @@ class Evidence:
 
     def _end(self, since: float, patience: float) -> float:
         """Until when a start counts; patience is that of whoever began it, the usual one where nobody knows it."""
-        return since + UNSEEN_PATIENCE * (patience or usual_patience(self.options))
+        return _counts_until(since, patience, self.options)
 
 
 def promised_elsewhere(batch: Batch | None, records: Mapping[str, Record], world: World) -> dict[str, Outstanding]:
@@ -192,7 +215,10 @@ def promised_elsewhere(batch: Batch | None, records: Mapping[str, Record], world
     promised: dict[str, Outstanding] = {}
     for entry in batch.entries if batch is not None else ():
         record = records.get(entry.uid)
-        if entry.op != "start" or (record is not None and record.phase in STARTED_PHASES and entry.uid in world.gangs):
+        # What is stopped gets nothing more; of a resize it tells what the gang gets.
+        promises = entry.op == "start" or entry.resizes_in_place
+        told = record is not None and record.phase in STARTED_PHASES and entry.uid in world.gangs
+        if not promises or told:
             continue
         podsets, flavors = (_podsets(batch, entry, world), _flavors(batch, entry)) if batch is not None else ((), {})
         promised[entry.uid] = _outstanding(entry, podsets, world, flavors)

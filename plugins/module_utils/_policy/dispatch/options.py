@@ -27,6 +27,8 @@ class DispatchOptions:
     with the caller's own rights. only names the records that may be started or stopped; others keep what is reserved
     for them, and no more. Of finished gangs without a ttl so many are kept for so long; None is no limit. engine names
     the one that starts the gangs (_engine/registry.py). What gangs use of quota trees is counted every accrue_seconds.
+    A run for sizes_only resizes running gangs and starts those again that are between two sizes; it starts, evicts and
+    drains nobody else, tells why each GPU is idle, and waits for the Lease no longer than lease_wait.
     """
 
     policy: Policy = "reserve"
@@ -46,6 +48,7 @@ class DispatchOptions:
     keep_finished_for: float | None = 7 * 86_400.0
     engine: str = "embedded"
     accrue_seconds: float = 300.0
+    sizes_only: bool = False
 
     def is_for(self, record: Record) -> bool:
         """Whether a record is one that this run may start or stop."""

@@ -13,6 +13,11 @@ import typing as t
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.planned import (
+    NO_CHECKPOINT,
+    PLAN_DROPPED,
+    PLANNED,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
@@ -20,11 +25,13 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     EVICTED,
     OUTCOME_UNKNOWN,
     REFUSED,
+    RESIZED,
     WAITING_PHASES,
     Changes,
     Phase,
     advance,
     new_state,
+    resize_step,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text, time_text
@@ -44,15 +51,22 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memor
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.foresight import (
     Foresight,
+    Smaller,
     Walk,
     foresee,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept import Kept
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept_walk import KeptQueue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import back_off
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Eviction, EvictionTerms
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.resizes import (
+    NOT_ASKED,
+    PlanChange,
+    SizeChange,
+    Sizing,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import Choice, Queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.refusals import why_never
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.rescaling import Rescale
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of
 
 # After an eviction: this long, then twice as long each time, up to the most.
@@ -89,6 +103,8 @@ class Situation:
     # Objects of edited gangs that are gone, and gangs whose ticket does not exist, whatever their records say.
     lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ticketless: Collection[str] = frozenset()
+    # Whether suspended Jobs take other resources on this server.
+    suspended_jobs_change: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,14 +119,16 @@ class Stop:
     phase: Phase = "undoing"
     # The queue that it is evicted for.
     queue: str | None = None
+    # The gang that it shrinks for.
+    asker: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvictionGroup:
-    """Gangs that are evicted for one that waits, all or none."""
+    """Gangs that are evicted for one that waits, or shrink for it, all or none."""
 
     asker: Record
-    victims: tuple[Stop, ...]
+    victims: tuple[Stop | Rescale, ...]
     # Until when what they free is held for the asker, as states carry it.
     until: str
 
@@ -141,8 +159,12 @@ class CyclePlan:
     # Gangs of queues that are drained.
     drained: tuple[Stop, ...]
     choices: tuple[Choice, ...]
-    # Who is evicted for whom.
+    # Who is evicted for whom, or shrinks.
     evictions: tuple[EvictionGroup, ...]
+    # Running gangs that get another size: taken back for that, or while their objects are there.
+    resized: tuple[Stop | Rescale, ...]
+    # Running gangs whose trainers are asked to save for another size, or no longer.
+    planned: tuple[PlanChange, ...]
     # Gangs whose health could not be judged, and why.
     unjudged: tuple[tuple[Record, BadInput], ...]
     # Errors of ours that gangs provoked in the queue, by record.
@@ -151,6 +173,21 @@ class CyclePlan:
     next_check: float | None
     # The records as they are when steps and refusals are carried out; without those that provoked errors of ours.
     after: Mapping[str, Record]
+    # What is behind the resizes, and gangs that a run which only resizes leaves to others to start.
+    sizing: Sizing = NOT_ASKED
+    left: tuple[Choice, ...] = ()
+
+    def walked_again(self, walked: Walked) -> CyclePlan:
+        """The plan with what another walk down the queue came to, but for its choices."""
+        return dataclasses.replace(
+            self,
+            drained=walked.drained,
+            evictions=walked.evictions,
+            resized=walked.resized,
+            planned=walked.planned,
+            sizing=walked.sizing,
+            left=walked.left,
+        )
 
     @property
     def starts(self) -> tuple[Choice, ...]:
@@ -187,10 +224,14 @@ def plan_cycle(
         walked.drained,
         walked.choices,
         walked.evictions,
+        walked.resized,
+        walked.planned,
         tuple(health.unjudged),
         {**troubles, **walked.unforeseen},
-        health.next_check if walked.next_check is None else _earlier(health.next_check, walked.next_check),
+        _earliest(health.next_check, walked.next_check),
         known,
+        walked.sizing,
+        walked.left,
     )
 
 
@@ -223,18 +264,69 @@ def walk_queue(
         now=situation.now,
         history=situation.history,
         evicting=EvictionTerms(stopped, situation.resting, situation.unwritable, situation.certain),
+        suspended_jobs_change=situation.suspended_jobs_change,
     )
     choices, reclaim, now = tuple(queue.decide()), queue.reclaim, situation.now
     if reclaim is None:
-        return Walked(choices, queue.unforeseen)
+        sizing = queue.resizes({*stopped, *situation.resting})
+        walked = Walked(choices, queue.unforeseen, (), (), sizing.next_check, _resized(sizing, now), sizing)
+        return _sizes_only(walked) if options.sizes_only else walked
     drained = tuple(_evicted(record, f"queue {name} is drained", None, now) for record, name in reclaim.drained)
-    groups = tuple(_group(item, now) for item in reclaim.evictions)
-    return Walked(choices, queue.unforeseen, drained, groups, reclaim.next_check)
+    evicted = (record.uid for item in reclaim.evictions if not item.sizes for record in item.victims)
+    sizing = queue.resizes({*stopped, *situation.resting, *(item.record.uid for item in drained), *evicted})
+    resized = {item.record.uid: item for item in _resized(sizing, now)}
+    groups = tuple(group for item in reclaim.evictions if (group := _group(item, resized, now)) is not None)
+    left = tuple(item for uid, item in resized.items() if all(uid not in one.sizes for one in reclaim.evictions))
+    again = _earliest(reclaim.next_check, sizing.next_check)
+    walked = Walked(choices, queue.unforeseen, drained, groups, again, left, sizing)
+    return _sizes_only(walked) if options.sizes_only else walked
 
 
-def _earlier(one: float | None, other: float | None) -> float | None:
-    """The earlier of two moments that may be unknown."""
-    return other if one is None else one if other is None else min(one, other)
+def _sizes_only(walked: Walked) -> Walked:
+    """The walk of a run that only resizes: others have the room that they would get, but somebody else starts them."""
+    left = tuple(item for item in walked.choices if item.chosen and not _is_between_sizes(item.record))
+    kept = tuple(item for item in walked.choices if not item.chosen or _is_between_sizes(item.record))
+    return walked._replace(choices=kept, drained=(), evictions=(), left=left)
+
+
+def _is_between_sizes(record: Record) -> bool:
+    """Whether a gang was taken back to be started with another size."""
+    return record.state is not None and resize_step(record.state) == "starting"
+
+
+def _resized(sizing: Sizing, now: float) -> tuple[Stop | Rescale, ...]:
+    """The gangs that get another size: those that are started again for that keep their place."""
+    return tuple(
+        _resizing(change, now)
+        if change.larger is None
+        else Rescale(change.record, change.resize, change.larger, asker=change.asker)
+        for change in sizing.changes
+    )
+
+
+def _resizing(change: SizeChange, now: float) -> Stop:
+    """The stop of a gang that is resized."""
+    resize = change.resize
+    message = f"from size {resize.size} to {resize.to}: {resize.why}"
+    since = dataclasses.replace(resize, since=time_text(now))
+    changes: Changes = {"holding": False, "resize": since, "planned": None}
+    return Stop(change.record, RESIZED, message, "queued", changes, "resizing", asker=change.asker)
+
+
+def plan_words(change: PlanChange) -> tuple[str, str]:
+    """What becomes of a plan, in one word and in a sentence."""
+    plan = change.plan
+    if plan is None:
+        return PLAN_DROPPED, "its size need not change any more"
+    sizes = f"from size {plan.size} to {plan.to}"
+    if not plan.waits:
+        return NO_CHECKPOINT, f"{sizes}: no checkpoint came in time"
+    return PLANNED, f"{sizes} after the next checkpoint: {plan.why}"
+
+
+def _earliest(*moments: float | None) -> float | None:
+    """The first of these moments; None when there is none."""
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 class Walked(t.NamedTuple):
@@ -245,13 +337,25 @@ class Walked(t.NamedTuple):
     drained: tuple[Stop, ...] = ()
     evictions: tuple[EvictionGroup, ...] = ()
     next_check: float | None = None
+    resized: tuple[Stop | Rescale, ...] = ()
+    sizing: Sizing = NOT_ASKED
+    left: tuple[Choice, ...] = ()
+
+    @property
+    def planned(self) -> tuple[PlanChange, ...]:
+        """The plans that change: resizes for which a trainer is asked to save first."""
+        return self.sizing.planned
 
 
-def _group(eviction: Eviction, now: float) -> EvictionGroup:
-    """An eviction as the stops of its victims."""
-    message = f"queue {eviction.queue} takes its own back"
-    victims = tuple(_evicted(record, message, eviction.queue, now) for record in eviction.victims)
-    return EvictionGroup(eviction.asker, victims, time_text(eviction.until))
+def _group(eviction: Eviction, resized: Mapping[str, Stop | Rescale], now: float) -> EvictionGroup | None:
+    """An eviction as the stops of its victims, or as their resizes; None if one of them is not resized after all."""
+    message, victims = f"queue {eviction.queue} takes its own back", tuple[Stop | Rescale, ...]()
+    if eviction.sizes:
+        victims = tuple(resized[record.uid] for record in eviction.victims if record.uid in resized)
+    else:
+        victims = tuple(_evicted(record, message, eviction.queue, now) for record in eviction.victims)
+    whole = len(victims) == len(eviction.victims)
+    return EvictionGroup(eviction.asker, victims, time_text(eviction.until)) if whole else None
 
 
 def _evicted(record: Record, message: str, queue: str | None, now: float) -> Stop:
@@ -273,9 +377,21 @@ def foresee_queue(situation: Situation, options: DispatchOptions, memory: Memory
         """One walk in another world."""
         present = dataclasses.replace(situation, world=world)
         walked = walk_queue(present, options, memory, records, stopped, walker=Queue)
-        victims = (item.record for group in walked.evictions for item in group.victims)
-        evicted = (*(item.record for item in walked.drained), *victims)
-        return Walk(walked.choices, evicted, {group.asker.uid: group.until for group in walked.evictions})
+        groups = walked.evictions
+        sizes = {change.record.uid: change.resize for change in walked.sizing.changes}
+        victims = [item.record for group in groups for item in group.victims]
+        evicted = (
+            *walked.drained,
+            *(item for group in groups for item in group.victims if item.record.uid not in sizes),
+        )
+        smaller = ((record, sizes[record.uid]) for record in victims if record.uid in sizes)
+        shrunk = ((record, one, memory.at_size(record, one.to, world.snapshot)) for record, one in smaller)
+        return Walk(
+            walked.choices,
+            tuple(item.record for item in evicted),
+            tuple(Smaller(record, resize, gang) for record, resize, gang in shrunk if gang is not None),
+            {group.asker.uid: group.until for group in groups},
+        )
 
     return foresee(situation.world, plan.after, situation.now, walk)
 
@@ -323,7 +439,7 @@ class _Health:
         """Look at a gang again in time, and note how its items ended."""
         if step.next_check is not None:
             moment = step.next_check + self._late
-            self.next_check = _earlier(self.next_check, moment)
+            self.next_check = _earliest(self.next_check, moment)
         if record.state is not None and (step.holding != record.state.holding or step.outcomes is not None):
             self.steps.append(HealthStep(record, step))
 
@@ -335,8 +451,8 @@ def judge_gangs(
 
     With a memory gangs are judged anew only when something of them changed, or time may have a word.
     """
-    kept = memory.kept if memory is not None else Kept()
-    judging = _Judging(situation, HealthOptions(options.bind_timeout, options.start_timeout), now, kept)
+    memory = memory or Memory()
+    judging = _Judging(situation, HealthOptions(options.bind_timeout, options.start_timeout), now, memory)
     for record in situation.records.values():
         if record.state is None and record.spec is not None and not record.spec.suspended:
             continue
@@ -358,9 +474,10 @@ def judge_gangs(
 class _Judging:
     """Judges the health of one gang after the other at one moment, with what is known of them."""
 
-    def __init__(self, situation: Situation, rules: HealthOptions, now: float, kept: Kept) -> None:
+    def __init__(self, situation: Situation, rules: HealthOptions, now: float, memory: Memory) -> None:
         """Rules are those of the run; they do not change while something is kept."""
-        self._situation, self._rules, self._now, self._kept = situation, rules, now, kept
+        self._situation, self._rules, self._now, self._memory = situation, rules, now, memory
+        kept = self._kept = memory.kept
         snapshot = situation.world.snapshot
         self._hosts = kept.hosts(snapshot) if snapshot.nodes_visible else None
 
@@ -393,7 +510,8 @@ class _Judging:
         world = self._situation.world
         items, pods = world.items.get(record.uid, {}), pods_of(record, world)
         search = self._situation.search
-        return Subject(spec, record.state, gang.podsets, pods, items, self._hosts, search, record.terminating)
+        gang_at = partial(self._memory.at_size, record, snapshot=world.snapshot)
+        return Subject(spec, record.state, gang.podsets, pods, items, self._hosts, search, record.terminating, gang_at)
 
 
 def _refuse(

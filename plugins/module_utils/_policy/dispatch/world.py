@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -24,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accou
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import demand_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import DEFAULT_RULES, SizeRules
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands, started_demands
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import Averages
@@ -61,6 +63,10 @@ class World:
     spent: SpentBudgets = dataclasses.field(default_factory=dict)
     # What leaves used on average, by tree, where queues are compared by that and it is known.
     averages: t.Mapping[str, Averages] = dataclasses.field(default_factory=dict)
+    # By what sizes of elastic gangs are decided; where there are none the settings are not read.
+    sizes: SizeRules = DEFAULT_RULES
+    # What the trainers of elastic gangs told, by the uid of their records.
+    progress: t.Mapping[str, Progress] = dataclasses.field(default_factory=dict)
 
 
 def without_tickets(world: World, gone: t.Collection[str]) -> World:

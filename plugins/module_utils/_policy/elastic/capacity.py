@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
 
@@ -20,8 +20,17 @@ class Capacity(t.Protocol):
     def resized(self, job: ElasticJob, size: int) -> Capacity | None:
         """With this job at a size, whatever it had before (0: nothing); None when that does not fit."""
 
+    def without(self, jobs: Iterable[ElasticJob]) -> Capacity:
+        """With nothing for these jobs."""
+
     def stays(self, job: ElasticJob, size: int) -> bool:
         """Whether the job can have this size on the nodes it has."""
+
+    def has_gpus(self, job: ElasticJob, size: int, others: Sequence[tuple[ElasticJob, int]] = ()) -> bool:
+        """Whether there could be GPUs for a job at a size if others had these sizes; a no is certain.
+
+        This takes far less time than to look for places.
+        """
 
     @property
     def idle(self) -> Mapping[str, int]:
@@ -40,6 +49,16 @@ class GpuPool:
         gpus = job.range.gpus(size) if size else 0
         free = self.free + self.held.get(job.uid, 0) - gpus
         return GpuPool(free, {**self.held, job.uid: gpus}) if free >= 0 else None
+
+    def without(self, jobs: Iterable[ElasticJob]) -> GpuPool:
+        """With nothing for these jobs."""
+        none = {job.uid: 0 for job in jobs}
+        return GpuPool(self.free + sum(self.held.get(uid, 0) for uid in none), {**self.held, **none})
+
+    def has_gpus(self, job: ElasticJob, size: int, others: Sequence[tuple[ElasticJob, int]] = ()) -> bool:
+        """Whether there are as many."""
+        given = sum(self.held.get(other.uid, 0) - other.range.gpus(its) for other, its in others)
+        return job.range.gpus(size) <= self.free + self.held.get(job.uid, 0) + given
 
     def stays(self, _job: ElasticJob, _size: int) -> bool:
         """There are no nodes to leave."""

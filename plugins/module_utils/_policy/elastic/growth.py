@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import growth_guard, untouchable
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
@@ -26,6 +26,8 @@ class Growing:
         self._sizes = sizes
         self.policy = policy
         self._queued = False
+        self._at_home: dict[tuple[str, int], bool] = {}
+        self._asked = {job.uid: job.planned or 0 for job in sizes.jobs if job.leaning > 0}
 
     def grow(self) -> None:
         """Give what is free away; those first that need not leave their nodes.
@@ -35,24 +37,51 @@ class Growing:
         sizes = self._sizes
         self._queued = any(not sizes.hopeless(job) for job in sizes.waiting)
         near, far = self._ranked(sizes.jobs), _Ranked()
-        while near or far:
+        # Where nobody has GPUs enough for his step, there is nothing to choose.
+        able = self._able(near)
+        self._at_home.clear()
+        while able:
+            if near and not any(self._stays(item.step) for item in near.values()):
+                far, near = {**far, **near}, {}
             at_home = bool(near)
-            item = self.policy.choose(list((near or far).values()))
+            item = self._choose(list((near or far).values()))
             job, size = item.step.job, item.step.to
             del (near or far)[job.uid]
-            if at_home and not sizes.capacity.stays(job, size):
+            if at_home and not self._stays(item.step):
                 far[job.uid] = item
                 continue
             room = sizes.capacity.resized(job, size)
             if room is None:
+                able.discard(job.uid)
                 continue
             resized_before = sizes.resizes_left
             sizes.set(job, size, room)
+            self._at_home.clear()
             again = [job] if at_home and (sizes.resizes_left >= 1 or resized_before < 1) else sizes.jobs
             if again is sizes.jobs:
                 far.clear()
                 near.clear()
             near |= self._ranked(again)
+            able = self._able({**near, **far})
+
+    def _stays(self, step: SizeStep) -> bool:
+        """Whether a job takes its step on the nodes it has, as the room is now."""
+        key = step.job.uid, step.to
+        if key not in self._at_home:
+            self._at_home[key] = self._sizes.capacity.stays(step.job, step.to)
+        return self._at_home[key]
+
+    def _able(self, ranked: _Ranked) -> set[str]:
+        """Those for whose steps there could be GPUs."""
+        capacity = self._sizes.capacity
+        return {uid for uid, item in ranked.items() if capacity.has_gpus(item.step.job, item.step.to)}
+
+    def _choose(self, steps: Sequence[RankedStep]) -> RankedStep:
+        """Whose step is taken: one for which a trainer was asked to save comes before those that nobody was told of."""
+        if not self._asked:
+            return self.policy.choose(steps)
+        asked = [item for item in steps if item.step.to <= self._asked.get(item.step.job.uid, 0)]
+        return self.policy.choose(asked or steps)
 
     def following(self, job: ElasticJob) -> SizeStep | SizeReason:
         """The next larger size of a job, or why it gets none."""
@@ -91,7 +120,8 @@ class Growing:
         reason: SizeReason | None = None
         for to in job.range.sizes:
             if to > size:
-                guard = growth_guard(SizeStep(job, job.size, to), self._sizes.terms)
+                allowed = job.most is None or to <= job.most
+                guard = growth_guard(SizeStep(job, job.size, to), self._sizes.terms) if allowed else "quota"
                 if guard is None and job.curve.at(to) > job.curve.at(size):
                     return SizeStep(job, size, to)
                 reason = reason or guard or "no_gain"

@@ -23,6 +23,7 @@ Guard = t.Literal[
     "queued_work",
     "too_many",
     "no_gain",
+    "quota",
 ]
 
 

@@ -22,10 +22,11 @@ class ElasticJob:
     """What is known of one job at the moment of a decision; a gang of fixed size has a range of one size.
 
     Times are seconds since some common moment. size is 0 while it waits; target is the size that a resize under way
-    leads to. remaining and total are steps, None when nobody told. gained is what waiting added to its priority. ran is
-    how long it has run. missed is when a resize was given up since no checkpoint came for it. restart is what a resize
-    costs it: to save, stop, start and load, and what would be lost. busy is any other reason not to touch it. Others
-    have shrunk, or are about to, for a gang that is nominated.
+    leads to, planned one that waits for a checkpoint. remaining and total are steps, None when nobody told. gained is
+    what waiting added to its priority. ran is how long it has run. missed is when a resize was given up since no
+    checkpoint came for it. restart is what a resize costs it: to save, stop, start and load, and what would be lost.
+    busy is any other reason not to touch it. Others have shrunk, or are about to, for a gang that is nominated. most is
+    the largest size that more than nodes lets it have; None where nobody has asked.
     """
 
     uid: str
@@ -39,6 +40,7 @@ class ElasticJob:
     submitted: float = 0.0
     resized: float | None = None
     ran: float = 0.0
+    most: int | None = None
     checkpointed: float | None = None
     missed: float | None = None
     timing: Timing = "at_checkpoint"
@@ -47,6 +49,7 @@ class ElasticJob:
     restart: float = 60.0
     cooldown: float = 60.0
     target: int | None = None
+    planned: int | None = None
     busy: str | None = None
     nominated: bool = False
 
@@ -64,6 +67,11 @@ class ElasticJob:
     def heading(self) -> int:
         """The size it has, or that it gets by a resize under way."""
         return self.size if self.target is None else self.target
+
+    @property
+    def leaning(self) -> int:
+        """In which direction its trainer was asked to save for: 1 to grow, -1 to shrink, 0 for neither."""
+        return 0 if self.planned is None else (self.planned > self.size) - (self.planned < self.size)
 
     @property
     def share(self) -> float | None:

@@ -31,6 +31,7 @@ _TOLD: tuple[SizeReason, ...] = (
     "not_measured",
     "not_worth",
     "near_end",
+    "quota",
     "no_gain",
     "at_max",
 )
@@ -75,7 +76,7 @@ class SizePlan:
 
     decisions: Mapping[str, SizeDecision]
     idle: tuple[IdleGpus, ...]
-    capacity: Capacity
+    capacity: Capacity = dataclasses.field(compare=False)
 
     @property
     def sizes(self) -> dict[str, int]:

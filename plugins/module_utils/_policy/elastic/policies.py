@@ -18,6 +18,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job im
 
 # The larger, the earlier; compared part by part.
 Score = tuple[float, ...]
+# What a shrink does to a job; of different jobs never the same.
+Harm = tuple[float, float, float, str]
 Scored = Callable[[SizeStep, float], Score]
 PolicyName = t.Literal[
     "latest_checkpoint",
@@ -142,13 +144,11 @@ POLICIES: Mapping[PolicyName, SizePolicy] = {
 }
 
 
-def least_harm(steps: Sequence[SizeStep]) -> SizeStep:
-    """The shrink that slows its job down least for each GPU, then the one whose work is safest, then the newest job."""
-    return min(steps, key=_harm)
+def harm(step: SizeStep) -> Harm:
+    """What a shrink does to its job, the smaller the better.
 
-
-def _harm(step: SizeStep) -> tuple[float, float, float, str]:
-    """What a shrink does to its job, the smaller the better."""
+    First by how much it slows the job down for each GPU, then how safe its work is, then how new it is.
+    """
     job: ElasticJob = step.job
     saved = -math.inf if job.checkpointed is None else job.checkpointed
     return -step.speedup, -saved, -job.submitted, job.uid

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import (
     MayTake,
@@ -50,19 +52,31 @@ class Starting:
         """One walk down the queue."""
         self._blocker = None
         nominated = [job for job in self._sizes.waiting if job.nominated]
-        started, left = sum(map(self._as_it_is, nominated)) > 0, []
+        started, left = sum(map(self._as_it_is, nominated)) > 0, list[ElasticJob]()
         for job in self._sizes.waiting:
             impatient = self._sizes.now - job.submitted > self._sizes.terms.patience
-            if self._as_it_is(job) or (impatient and self._by_shrinks(job)):
+            if self._as_it_is(job):
                 started = True
+            elif impatient and self._by_shrinks(job):
+                started, left = True, self._left_over(left)
             elif impatient and not self._sizes.hopeless(job):
                 self._blocker = job
                 break
             elif not impatient:
                 left.append(job)
+        passed: list[ElasticJob] = []
         for job in left:
-            started = self._as_it_is(job) or self._by_shrinks(job) or started
+            if self._as_it_is(job):
+                started = True
+            elif self._by_shrinks(job):
+                started, passed = True, self._left_over(passed)
+            else:
+                passed.append(job)
         return started
+
+    def _left_over(self, passed: Sequence[ElasticJob]) -> list[ElasticJob]:
+        """Those that still wait once what somebody's shrink leaves over was offered to all before the one it is for."""
+        return [job for job in passed if not self._as_it_is(job)]
 
     def _as_it_is(self, job: ElasticJob) -> bool:
         """Start a gang that fits."""

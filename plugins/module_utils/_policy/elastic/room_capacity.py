@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
@@ -24,35 +26,102 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import find_packing
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class RoomCapacity:
     """A room with the pods of jobs in it.
 
     held are the pods of each job, the same objects that the room has. gang_at is a job's gang at a size. resource is
-    what idle counts. A job stays on its nodes if they can have it, else it fits for certain wherever that is.
+    what idle counts. counted says how many nodes have so much of it free, where that is known. A job stays on its nodes
+    if they can have it, else it fits for certain wherever that is.
     """
 
     room: Room
     held: Mapping[str, tuple[Pod, ...]]
     gang_at: Callable[[ElasticJob, int], Gang]
     resource: str
+    counted: Mapping[int, int] | None = dataclasses.field(default=None, compare=False)
 
     def resized(self, job: ElasticJob, size: int) -> RoomCapacity | None:
         """With the job at a size, on its own nodes if they have room for all of it."""
-        room = self.room.without(self.held.get(job.uid, ()))
         if not size:
-            return dataclasses.replace(self, room=room, held={**self.held, job.uid: ()})
+            return self.without([job])
+        if not self.has_gpus(job, size):
+            return None
+        room = self.room.without(self.held.get(job.uid, ()))
         pods = self._at_home(room, job, size) or self._anywhere(room, job, size)
         if pods is None:
             return None
         for pod in pods:
             room.add(pod)
-        return dataclasses.replace(self, room=room, held={**self.held, job.uid: pods})
+        return self._changed(room, {job.uid: pods})
+
+    def without(self, jobs: Iterable[ElasticJob]) -> RoomCapacity:
+        """With nothing for these jobs."""
+        gone = {job.uid: () for job in jobs}
+        return self._changed(self.room.without(pod for uid in gone for pod in self.held.get(uid, ())), gone)
+
+    def _changed(self, room: Room, held: Mapping[str, tuple[Pod, ...]]) -> RoomCapacity:
+        """With another room, made of this one, in which some jobs have other pods."""
+        counts = dict(self._counts)
+        for node in {*room.touched}:
+            before, after = self._free(node), room.free[node].get(self.resource, 0)
+            counts[before] -= 1
+            counts[after] = counts.get(after, 0) + 1
+        return dataclasses.replace(self, room=room, held={**self.held, **held}, counted=counts)
+
+    def has_gpus(self, job: ElasticJob, size: int, others: Sequence[tuple[ElasticJob, int]] = ()) -> bool:
+        """Whether GPUs could be enough for each podset by itself, and for all of them together."""
+        asked = self._asked(job, size)
+        gone = [pod for uid in (job.uid, *(other.uid for other, _its in others)) for pod in self.held.get(uid, ())]
+        left = sum(each * count for other, its in others for each, count in self._asked(other, its))
+        total = sum(free * nodes for free, nodes in self._counts.items() if free > 0)
+        total += sum(pod.requests.get(self.resource, 0) for pod in gone) - left
+        if sum(each * count for each, count in asked) > total:
+            return False
+        freed = self._by_node(gone)
+        return all(self._slots(each) + self._more_slots(each, freed) >= count for each, count in asked)
+
+    @functools.cached_property
+    def _counts(self) -> Mapping[int, int]:
+        """How many nodes have so many free GPUs."""
+        if self.counted is not None:
+            return self.counted
+        return collections.Counter(free.get(self.resource, 0) for free in self.room.free)
+
+    def _free(self, node: int) -> int:
+        return self.room.free[node].get(self.resource, 0)
+
+    def _asked(self, job: ElasticJob, size: int) -> list[tuple[int, int]]:
+        """The GPUs of a pod and the number of pods, for each podset that has any."""
+        found = ((podset.requests.get(self.resource, 0), podset.count) for podset in self.gang_at(job, size).podsets)
+        return [(each, count) for each, count in found if each]
+
+    def _by_node(self, pods: Iterable[Pod]) -> dict[int, int]:
+        """The GPUs of pods by node."""
+        found: dict[int, int] = {}
+        for pod in pods:
+            node = self.room.index.get(pod.node or "")
+            if node is not None:
+                found[node] = found.get(node, 0) + pod.requests.get(self.resource, 0)
+        return found
+
+    def _slots(self, each: int) -> int:
+        """How many pods with so many GPUs nodes take as they are."""
+        return sum(free // each * nodes for free, nodes in self._counts.items() if free > 0)
+
+    def _more_slots(self, each: int, freed: Mapping[int, int]) -> int:
+        """How many more they take once so much of them is free."""
+        pairs = ((self._free(node), gpus) for node, gpus in freed.items())
+        return sum(max(0, free + gpus) // each - max(0, free) // each for free, gpus in pairs)
 
     def stays(self, job: ElasticJob, size: int) -> bool:
         """Whether its own nodes have room for that size; a job without nodes leaves none."""
         if not self.held.get(job.uid):
             return True
+        own = self._by_node(self.held[job.uid])
+        here = [max(0, self._free(node) + gpus) for node, gpus in own.items()]
+        if any(sum(free // each for free in here) < count for each, count in self._asked(job, size)):
+            return False
         return self._at_home(self.room.without(self.held[job.uid]), job, size) is not None
 
     @property
@@ -61,13 +130,18 @@ class RoomCapacity:
         free = zip(self.room.nodes, self.room.free, strict=True)
         return {node.name: left for node, amounts in free if (left := max(0, amounts.get(self.resource, 0)))}
 
+    def _homes(self, job: ElasticJob) -> frozenset[int]:
+        """The nodes that a job has."""
+        index = self.room.index
+        return frozenset(index[pod.node] for pod in self.held.get(job.uid, ()) if pod.node in index)
+
     def _at_home(self, room: Room, job: ElasticJob, size: int) -> tuple[Pod, ...] | None:
         """Pods of the job on the nodes it has; None if they have no room."""
-        homes = frozenset(room.index[pod.node] for pod in self.held.get(job.uid, ()) if pod.node in room.index)
+        homes = self._homes(job)
         if not homes:
             return None
-        case = open_case(self.gang_at(job, size), room)
-        placement = find_packing(case.state.narrow(dict.fromkeys(range(len(case.pairs)), homes)))
+        case = open_case(self.gang_at(job, size), room, nodes=homes)
+        placement = find_packing(case.state)
         return None if placement is None else _pods(case, placement, job)
 
     def _anywhere(self, room: Room, job: ElasticJob, size: int) -> tuple[Pod, ...] | None:

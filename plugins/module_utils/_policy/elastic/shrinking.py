@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import heapq
+import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import Capacity
@@ -16,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards
     untouchable,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import least_harm
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import Harm, harm
 
 # Whether a gang that waits may take from a running job.
 MayTake = Callable[[ElasticJob, ElasticJob], bool]
@@ -42,37 +44,74 @@ def make_room(
 
     One victim is better than several: each is a restart. None when all of them together do not help.
     """
-    if not victims or _given(capacity, asker, victims, {job.uid: job.range.min for job in victims}) is None:
+    if not victims or not capacity.has_gpus(asker, asker.range.min, [(job, job.range.min) for job in victims]):
         return None
-    alone = [step for job in victims if (step := _alone(capacity, asker, job)) is not None]
-    if alone:
-        step = least_harm(alone)
+    step = _least_harm(capacity, asker, [job for job in victims if job.leaning < 0])
+    step = step or _least_harm(capacity, asker, [job for job in victims if job.leaning >= 0])
+    if step is not None:
         return _given(capacity, asker, victims, {step.job.uid: step.to})
+    if _given(capacity, asker, victims, {job.uid: job.range.min for job in victims}) is None:
+        return None
     return _together(capacity, asker, victims)
 
 
-def _alone(capacity: Capacity, asker: ElasticJob, victim: ElasticJob) -> SizeStep | None:
-    """The smallest shrink of one job by which the asker fits."""
-    smaller = [size for size in reversed(victim.range.sizes) if size < victim.size]
-    steps = (SizeStep(victim, victim.size, size) for size in smaller)
-    return next((step for step in steps if _given(capacity, asker, [victim], {victim.uid: step.to}) is not None), None)
+def _least_harm(capacity: Capacity, asker: ElasticJob, victims: Iterable[ElasticJob]) -> SizeStep | None:
+    """The shrink of one job that harms it least, of those by which the asker fits.
+
+    Of each job that is its smallest one. Looked at first are those whose shrinks could harm least: to look for places
+    takes far longer than to compare.
+    """
+    heap = [found for job in victims if (found := _tries(capacity, asker, job))]
+    heapq.heapify(heap)
+    while heap:
+        _harm, steps = heapq.heappop(heap)
+        if len(steps) == 1 and steps[0].fits:
+            return steps[0].step
+        first = steps[0].step
+        if _given(capacity, asker, [first.job], {first.job.uid: first.to}) is not None:
+            heapq.heappush(heap, (harm(first), (_Try(first, fits=True),)))
+        elif len(steps) > 1:
+            heapq.heappush(heap, (_least(steps[1:]), steps[1:]))
+    return None
+
+
+class _Try(t.NamedTuple):
+    """A shrink of a job, and whether it is known that the asker fits then."""
+
+    step: SizeStep
+    fits: bool = False
+
+
+def _least(steps: Sequence[_Try]) -> Harm:
+    """The least that any of them harms."""
+    return min(harm(item.step) for item in steps)
+
+
+def _tries(capacity: Capacity, asker: ElasticJob, job: ElasticJob) -> tuple[Harm, tuple[_Try, ...]] | None:
+    """The shrinks of a job that could be enough, the smallest first, and the least that one of them harms it."""
+    least = asker.range.min
+    sizes = [size for size in reversed(job.range.sizes) if size < job.size]
+    able = (size for size in sizes if capacity.has_gpus(asker, least, [(job, size)]))
+    steps = tuple(_Try(SizeStep(job, job.size, size)) for size in able)
+    return (_least(steps), steps) if steps else None
 
 
 def _together(
     capacity: Capacity, asker: ElasticJob, victims: Iterable[ElasticJob]
 ) -> tuple[Capacity, dict[str, int]] | None:
     """One after the other to its minimum, whom it harms least first, until the asker fits; then back up as may be."""
-    left = list(victims)
+    steps = (SizeStep(job, job.size, job.range.min) for job in victims)
+    left = [step.job for step in sorted(steps, key=lambda step: (step.job.leaning >= 0, harm(step)))]
     taken: list[ElasticJob] = []
     sizes: dict[str, int] = {}
     given = None
     while given is None:
         if not left:
             return None
-        taken.append(least_harm([SizeStep(job, job.size, job.range.min) for job in left]).job)
-        left.remove(taken[-1])
+        taken.append(left.pop(0))
         sizes[taken[-1].uid] = taken[-1].range.min
-        given = _given(capacity, asker, taken, sizes)
+        if capacity.has_gpus(asker, asker.range.min, [(job, job.range.min) for job in taken]):
+            given = _given(capacity, asker, taken, sizes)
     for job in reversed(taken):
         for size in (size for size in reversed(job.range.sizes) if size <= job.size):
             back = _given(capacity, asker, taken, {**sizes, job.uid: size})

@@ -58,8 +58,5 @@ class SizesSoFar:
     def hopeless(self, job: ElasticJob) -> bool:
         """Whether a gang would not even fit if all jobs ended."""
         if self._empty is None:
-            self._empty = self.capacity
-            for other in self.jobs:
-                if self.of[other.uid]:
-                    self._empty = self._empty.resized(other, 0) or self._empty
+            self._empty = self.capacity.without(other for other in self.jobs if self.of[other.uid])
         return self._empty.resized(job, job.range.min) is None

@@ -18,6 +18,8 @@ Moment = t.Literal["go", "wait", "give_up"]
 LATE = 2.0
 # The same in seconds, as long as nobody knows the interval.
 LONGEST_WAIT = 3600.0
+# Servers' clocks differ by less: what is told of a moment further ahead was not written by us.
+CLOCKS_DIFFER = 60.0
 
 
 def resize_moment(
@@ -32,7 +34,8 @@ def resize_moment(
 ) -> Moment:
     """Whether a resize that was planned at a time is carried out now; while it waits the trainer is asked to save.
 
-    timeout is how long a checkpoint is waited for, by default twice its usual interval. settle is how long ago it has
+    timeout is how long a checkpoint is waited for, by default twice its usual interval, but at most an hour.
+    settle is how long ago it has
     to be reported to be safe. otherwise is what happens when none came; whoever gives up takes another job.
     """
     if timing != "at_checkpoint":
@@ -40,11 +43,16 @@ def resize_moment(
     times = [item.time for item in progress.checkpoints]
     if any(planned < time <= now - settle for time in times):
         return "go"
-    interval = progress.checkpoint_interval
-    longest = timeout if timeout is not None else LONGEST_WAIT if interval is None else LATE * interval
+    longest = longest_wait(progress) if timeout is None else timeout
     # One that is only settling is there.
     waits = now - planned <= longest or any(planned < time <= now for time in times)
     return "wait" if waits else otherwise
+
+
+def longest_wait(progress: Progress) -> float:
+    """How long a checkpoint is waited for where nobody says it."""
+    interval = progress.checkpoint_interval
+    return LONGEST_WAIT if interval is None else min(LONGEST_WAIT, LATE * interval)
 
 
 def lost_seconds(timing: Timing, checkpointed: float | None, ran: float, now: float) -> float:

@@ -31,18 +31,20 @@ class Filtered:
     dropped: t.Mapping[str, int]
 
 
-def filter_nodes(room: Room, wish: Constraints) -> Filtered:
-    """Apply the filters in order."""
+def filter_nodes(room: Room, wish: Constraints, nodes: t.Collection[int] | None = None) -> Filtered:
+    """Apply the filters in order, to all nodes or to some."""
+    looked = range(len(room.nodes)) if nodes is None else sorted(nodes)
     taint_check = _TaintCheck(wish)
     volumes = _volumes(room, wish)
     blocked = _blocked_by_anti_affinity(room, wish)
     if not (
         wish.node_name or wish.node_selector or wish.node_terms is not None or volumes or blocked or wish.host_ports
     ):
-        return _only_taints(room, taint_check)
+        return _only_taints(room, taint_check, looked)
     allowed: list[int] = []
     dropped: collections.Counter[str] = collections.Counter()
-    for i, node in enumerate(room.nodes):
+    for i in looked:
+        node = room.nodes[i]
         reason = taint_check.reason(node)
         reason = reason or _selection_reason(node, wish) or _volume_reason(room, i, node, volumes)
         if reason is None and blocked and _is_blocked(room, i, blocked):
@@ -67,11 +69,11 @@ def could_stand(room: Room, wish: Constraints, requests: t.Mapping[str, int]) ->
     )
 
 
-def _only_taints(room: Room, check: _TaintCheck) -> Filtered:
+def _only_taints(room: Room, check: _TaintCheck, nodes: t.Sequence[int]) -> Filtered:
     """The short way for podsets that ask nothing of a node but resources."""
-    reasons = [check.reason(node) for node in room.nodes]
+    reasons = [check.reason(room.nodes[i]) for i in nodes]
     dropped = collections.Counter(reason for reason in reasons if reason)
-    return Filtered(tuple(i for i, reason in enumerate(reasons) if reason is None), dict(dropped))
+    return Filtered(tuple(i for i, reason in zip(nodes, reasons, strict=True) if reason is None), dict(dropped))
 
 
 class _TaintCheck:

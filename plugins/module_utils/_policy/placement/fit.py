@@ -183,13 +183,18 @@ def has_nodes(room: Room, podset: PodSet) -> bool:
     return could_stand(room, wish, podset.requests)
 
 
-def open_case(gang: Gang, room: Room, *, without_affinity: t.Collection[str] = ()) -> Case:
-    """Filter nodes for each podset and set up the placement state, without the pod affinity of the named podsets."""
+def open_case(
+    gang: Gang, room: Room, *, without_affinity: t.Collection[str] = (), nodes: t.Collection[int] | None = None
+) -> Case:
+    """Filter nodes for each podset and set up the placement state, without the pod affinity of the named podsets.
+
+    Given some nodes, no pod may go to any other.
+    """
     pairs = tuple(
         (podset, dataclasses.replace(wish, affinity=()) if podset.name in without_affinity else wish)
         for podset, wish in read_wishes(gang, room)
     )
-    candidates = [Candidate(podset, wish, filter_nodes(room, wish)) for podset, wish in pairs]
+    candidates = [Candidate(podset, wish, filter_nodes(room, wish, nodes)) for podset, wish in pairs]
     state = PlacementState(room, candidates)
     dropped = tuple(
         {**item.filtered.dropped, **podset.closed} for item, podset in zip(candidates, state.podsets, strict=True)

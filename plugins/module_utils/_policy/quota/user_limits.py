@@ -79,20 +79,27 @@ class UserUse:
                 self._surplus.setdefault(uid, f"{words} in queue {self._path(place)}")
 
     def refusal(
-        self, tree: str, leaf: str | None, user: UserKey, uid: str, demands: Callable[[], Demands]
+        self,
+        tree: str,
+        leaf: str | None,
+        user: UserKey,
+        uid: str,
+        demands: Callable[[], Demands],
+        held: Demands | None = None,
     ) -> str | None:
         """Why a gang does not start for what its user has already; None when that is not too much.
 
-        What it asks for is worked out only where amounts are limited.
+        What it asks for is worked out only where amounts are limited. held is what it has itself so far.
         """
+        own = _totals(held) if held is not None else {}
         for place in self._limiting(tree, leaf):
             limits = self._limits[place]
-            count = self._started[place, user]
+            count = self._started[place, user] - (held is not None)
             if limits.running is not None and count >= limits.running:
                 return f"{user} has {count} of {limits.running} started gangs in queue {self._path(place)}"
             asked = _totals(demands()) if limits.resources else {}
             for resource, most in sorted(limits.resources.items()):
-                used, more = self._used[place, user, resource], asked.get(resource, 0)
+                used, more = self._used[place, user, resource] - own.get(resource, 0), asked.get(resource, 0)
                 if more and used + more > most:
                     have, may, wants = (describe(resource, amount) for amount in (used, most, more))
                     words = f"{user} has {have} of {may} {resource} in queue {self._path(place)}"

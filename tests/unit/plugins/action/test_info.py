@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 TASKS = {
+    "elastic_job_info": {"muster.kube.elastic_job_info": {"nam": "a"}},
     "fit_info": {"muster.kube.fit_info": {"definiton": {}}},
     "gang_info": {"muster.kube.gang_info": {"namespaces": "default"}},
     "image_build_info": {"muster.kube.image_build_info": {"spec_hsh": "a"}},
@@ -19,6 +20,7 @@ TASKS = {
     "missing": {"muster.kube.gang_info": {"kubeconfig": "nowhere"}},
 }
 MEANT = {
+    "elastic_job_info": "nam (did you mean name?)",
     "fit_info": "definiton (did you mean definition?)",
     "gang_info": "namespaces (did you mean namespace?)",
     "image_build_info": "spec_hsh (did you mean spec_hash?)",

@@ -42,6 +42,7 @@ def test_the_templates_lie_in_a_folder_of_their_own():
     filled = object.__new__(ActionModule).default_args({"template": "", "section_templates": {"mine.html.j2": "x"}})
     assert "%%title%%" in filled["template"]
     assert set(filled["section_templates"]) == {
+        "allocation.html.j2",
         "elements.html.j2",
         "gang_timeline.html.j2",
         "inspections.html.j2",

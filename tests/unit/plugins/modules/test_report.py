@@ -49,7 +49,7 @@ def test_a_failure_names_action_object_and_cause(monkeypatch):
 def test_a_bad_type_never_reaches_the_flow(monkeypatch):
     monkeypatch.setattr(face, "write_report", lambda _request: pytest.fail("it ran"))
     answer = call_module(monkeypatch, report, {"dest": "/x", "sections": [{"type": "pie"}]}).result
-    assert "value of type must be one of: gang_timeline, inspections, quota_tree, got: pie" in answer["msg"]
+    assert "value of type must be one of: gang_timeline, inspections, quota_tree, allocation, got: pie" in answer["msg"]
 
 
 def test_a_host_without_jinja2_says_so(monkeypatch, tmp_path):

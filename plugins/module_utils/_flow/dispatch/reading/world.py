@@ -13,12 +13,14 @@ import typing as t
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.quota_trees import read_trees
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.size_rules import read_size_rules
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.reading.sources import ListedSource, Source
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.snapshot import needs_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import Lists, find_resource
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import ACTIVE_PHASES, UNDOING
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import is_kept, owner_of
@@ -27,6 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.memory import Memory, VersionedKind
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import ACCOUNT, DispatchOptions
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import Places, Sight, Tickets, World
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import DEFAULT_RULES
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records, list_tickets
 
 Object = dict[str, t.Any]
@@ -71,10 +74,11 @@ def read_world(
     *,
     places: Places,
     source: Source | None = None,
+    lease: LeaseOptions | None = None,
 ) -> World:
     """Read everything the records make it necessary to read, all after the epoch began; by lists if not told otherwise.
 
-    places are the namespaces that the records were read in.
+    places are the namespaces that the records were read in, lease is the one that is held, if not that of the terms.
     """
     source = source or ListedSource(client)
     memory.keep_only({record.uid for record in records})
@@ -86,6 +90,7 @@ def read_world(
         cause = f"{', '.join(snapshot.notes)}; without that nobody can tell what fits"
         raise BadInput("dispatch to", "all namespaces", cause)
     items = _read_items(source, records, places, memory)
+    elastic = [item for item in records if item.spec is not None and item.spec.elastic is not None]
     sizes = {record.uid: memory.size(record, snapshot) for record in records}
     return World(
         snapshot=snapshot,
@@ -98,6 +103,7 @@ def read_world(
         unforeseen={record.uid: text for record in records if (text := memory.unforeseen(record)) is not None},
         scopes=_read_scopes(client, [record for record in records if _is_asked(record, terms, memory)]),
         quota=read_trees(source.lists, terms.lease.namespace, snapshot.namespaces, sees_all=places == (None,)),
+        sizes=read_size_rules(source.lists, lease or terms.lease) if elastic else DEFAULT_RULES,
     )
 
 

@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._store.events import w
 
 ACTIONS: dict[Phase, Action] = {
     "running": "running",
+    "rescaling": "resize",
     "complete": "complete",
     "failed": "fail",
     "queued": "queue",

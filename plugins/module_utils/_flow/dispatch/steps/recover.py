@@ -18,6 +18,7 @@ from functools import partial
 from ansible_collections.muster.kube.plugins.module_utils._engine.protocol import ticket_keeper
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.session import Cycle
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.health_steps import ACTIONS
+from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.rescaling import steps_of_rescaling
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.steps.tickets import (
     is_overdue,
     recover_by_tickets,
@@ -49,6 +50,8 @@ def recover(cycle: Cycle, world: World) -> None:
     if batch is not None:
         cycle.side_by_side(list(_settlements(cycle, world, batch)))
     cycle.side_by_side(list(_half_done(cycle, world)))
+    if any(record.phase == "rescaling" or record.resizable for record in list(cycle.records.values())):
+        cycle.side_by_side(list(steps_of_rescaling(cycle, world)))
 
 
 # Entries of the batch.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.report.axis import Axis
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.axis import Axis, fitting
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.words import (
     clock_text,
     duration_text,
@@ -19,8 +19,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.report.page imp
 
 # Nothing is too short to be seen: about two pixels of the usual width.
 THINNEST = 0.25
-# The width of the axis from which on texts are shown in bars, and of a letter and the space around a text, in pixels.
-_AXIS_WIDTH, _LETTER_WIDTH, _TEXT_MARGIN = 760, 6.6, 12
 _HOVER_LENGTH = 600
 
 
@@ -54,7 +52,7 @@ def _bar(span: Span, axis: Axis, until: float, hover: str) -> Bar:
         return Bar(span, left, 0.0, "", False, hover)
     right = axis.place(until if span.end is None else span.end)
     width = min(max(right - left, THINNEST), 100 - left)
-    return Bar(span, left, width, _fitting(_texts(span, until), width), span.end is None, hover)
+    return Bar(span, left, width, fitting(_texts(span, until), width), span.end is None, hover)
 
 
 def length_text(span: Span, until: float) -> str:
@@ -93,9 +91,3 @@ def cause_texts(cause: Cause) -> list[str]:
         return [f"never: {', '.join(cause.short)}", "never"]
     more = f" +{len(cause.short) - 1}" if len(cause.short) > 1 else ""
     return [", ".join(cause.short), cause.short[0] + more]
-
-
-def _fitting(texts: list[str], width: float) -> str:
-    """The first text for which a bar has room, empty if none."""
-    room = width / 100 * _AXIS_WIDTH - _TEXT_MARGIN
-    return next((text for text in texts if len(text) * _LETTER_WIDTH <= room), "")

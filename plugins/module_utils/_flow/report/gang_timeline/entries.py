@@ -15,13 +15,20 @@ import collections
 import dataclasses
 import itertools
 import math
-import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.report.gang_timeline.causes import (
     cause_of,
     reason_words,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.report.reading import (
+    capacity_of,
+    demand_of,
+    gang_key,
+    moment_of,
+    read_at,
+    words_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     ACTIVE_PHASES,
@@ -37,15 +44,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.report.page imp
     Span,
     beginnings,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Fields
-from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import parse_quantity, scaled
-from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 
 # Reasons that say only that a gang is queued, not what for.
 _NO_REASONS = ("", "Submitted")
 _CAUSE_LENGTH = 160
-_LAST_MOMENT = 253_402_300_799.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,66 +70,15 @@ def read_timeline(data: Mapping[str, t.Any], where: str) -> GangTimeline:
     gangs = []
     for entry in entries:
         if entry.get("timeline") is None and entry.get("at") is not None:
-            decisions[_key(entry)].append(entry)
+            decisions[gang_key(entry)].append(entry)
         else:
             gangs.append(entry)
-    rows = [_gang(entry, decisions.get(_key(entry), ())) for entry in gangs]
-    listed = {_key(entry) for entry in gangs}
+    rows = [_gang(entry, decisions.get(gang_key(entry), ())) for entry in gangs]
+    listed = {gang_key(entry) for entry in gangs}
     rows += [_gang_of_decisions(key, found) for key, found in decisions.items() if key not in listed]
     rows.sort(key=lambda row: (math.inf if row.first is None else row.first, row.namespace, row.name))
-    as_of = _read_at(gangs) if section.get("as_of") in (None, "") else _time(section, "as_of")
-    return GangTimeline(_words(section, "title") or "Gangs", tuple(rows), as_of, _capacity(section))
-
-
-def _capacity(section: Fields) -> dict[str, int]:
-    """What all nodes have, in scaled units."""
-    found = {}
-    for name, amount in section.mapping("capacity").items():
-        try:
-            found[str(name)] = scaled(str(name), parse_quantity(amount))
-        except (BadInput, TypeError) as error:
-            raise section.fail(f"capacity.{name}", f"a quantity such as 8 or 64Gi is needed, not {amount!r}") from error
-    return found
-
-
-def _demand(entry: Fields) -> dict[str, int]:
-    """What all pods of a gang ask for, by the podsets of gang_info; empty when it has none."""
-    spec = entry.get("spec")
-    podsets = spec.get("podsets") if isinstance(spec, Mapping) else None
-    total: dict[str, int] = {}
-    for podset in podsets if isinstance(podsets, list) else ():
-        requests = podset.get("requests") if isinstance(podset, Mapping) else None
-        count = podset.get("count") if isinstance(podset, Mapping) else None
-        if not isinstance(requests, Mapping) or not isinstance(count, int):
-            continue
-        for name, amount in requests.items():
-            try:
-                total[str(name)] = total.get(str(name), 0) + count * scaled(str(name), parse_quantity(amount))
-            except (BadInput, TypeError):
-                continue
-    return total
-
-
-def _read_at(gangs: Iterable[Fields]) -> float | None:
-    """When gang_info read the gangs, to the second: it gives how long each has been in its present phase."""
-    moments = []
-    for entry in gangs:
-        timeline = entry.sequence("timeline")
-        last = Fields(timeline[-1], f"{entry.where}.timeline[{len(timeline) - 1}]") if timeline else None
-        if last is not None and last.get("seconds") is not None:
-            moments.append(math.floor(_time(last, "at") + last.number("seconds")))
-    return max(moments, default=None)
-
-
-def _key(entry: Fields) -> tuple[str, str]:
-    """Namespace and name of the gang an entry is about; decisions may write both as one."""
-    name = _words(entry, "name") or _words(entry, "gang")
-    if not name:
-        raise entry.fail("name", "it is missing; entries as returned by gang_info or dispatch are needed")
-    namespace = _words(entry, "namespace")
-    if not namespace and "/" in name:
-        namespace, _slash, name = name.partition("/")
-    return namespace, name
+    as_of = read_at(gangs) if section.get("as_of") in (None, "") else moment_of(section, "as_of")
+    return GangTimeline(words_of(section, "title") or "Gangs", tuple(rows), as_of, capacity_of(section))
 
 
 def _gang(entry: Fields, decisions: Sequence[Fields]) -> GangRow:
@@ -136,23 +88,23 @@ def _gang(entry: Fields, decisions: Sequence[Fields]) -> GangRow:
         for index, item in enumerate(entry.sequence("timeline"))
     ]
     if entry.get("submitted") is not None:
-        timeline = _since(_time(entry, "submitted"), timeline)
+        timeline = _since(moment_of(entry, "submitted"), timeline)
     notes = [_decision(item) for item in decisions]
-    verdict_text = _words(entry, "verdict_text")
+    verdict_text = words_of(entry, "verdict_text")
     spans = _with_causes(_spans(timeline), notes, cause_of(entry.get("verdict"), verdict_text))
     phase = entry.choice("phase", PHASES, spans[-1].phase if spans else "queued")
     attempt = entry.whole("attempt", 0, INT32 - 1)
-    namespace, name = _key(entry)
+    namespace, name = gang_key(entry)
     return GangRow(
         name=name,
         namespace=namespace,
-        queue=_words(entry, "queue"),
+        queue=words_of(entry, "queue"),
         phase=phase,
         spans=spans,
         starts=max(len(beginnings(spans)), _starts(attempt, phase)),
         pods=_pods(entry.get("pods")),
         verdict_text=verdict_text,
-        demand=_demand(entry),
+        demand=demand_of(entry),
     )
 
 
@@ -165,7 +117,7 @@ def _gang_of_decisions(key: tuple[str, str], decisions: Sequence[Fields]) -> Gan
     return GangRow(
         name=key[1],
         namespace=key[0],
-        queue=next((queue for item in decisions if (queue := _words(item, "queue"))), ""),
+        queue=next((queue for item in decisions if (queue := words_of(item, "queue"))), ""),
         phase=spans[-1].phase if spans else "unknown",
         spans=spans,
         starts=max(
@@ -174,7 +126,7 @@ def _gang_of_decisions(key: tuple[str, str], decisions: Sequence[Fields]) -> Gan
                 *(_starts(item.whole("attempt", 0, INT32 - 1), item.get("phase")) for item in decisions),
             ]
         ),
-        verdict_text=next((words for item in reversed(decisions) if (words := _words(item, "verdict_text"))), ""),
+        verdict_text=next((words for item in reversed(decisions) if (words := words_of(item, "verdict_text"))), ""),
     )
 
 
@@ -194,15 +146,19 @@ def _starts(attempt: int, phase: t.Any) -> int:
 def _transition(item: Fields) -> _Moment:
     phase: Phase = item.choice("phase", PHASES, None)
     cause = cause_of(item.get("waited_for"), "")
-    return _Moment(_time(item, "at"), phase, _words(item, "reason"), _words(item, "message"), cause)
+    return _Moment(moment_of(item, "at"), phase, words_of(item, "reason"), words_of(item, "message"), cause)
 
 
 def _decision(item: Fields) -> _Moment:
     """One decision of a dispatcher."""
     phase: Phase | None = item.choice("phase", PHASES, None) if item.get("phase") else None
-    text = _words(item, "verdict_text") or _words(item, "message")
+    text = words_of(item, "verdict_text") or words_of(item, "message")
     return _Moment(
-        _time(item, "at"), phase, _words(item, "reason"), _words(item, "message"), cause_of(item.get("verdict"), text)
+        moment_of(item, "at"),
+        phase,
+        words_of(item, "reason"),
+        words_of(item, "message"),
+        cause_of(item.get("verdict"), text),
     )
 
 
@@ -266,28 +222,3 @@ def _pods(value: t.Any) -> tuple[tuple[str, int], ...]:
     else:
         counts = {}
     return tuple(sorted(counts.items()))
-
-
-def _words(entry: Fields, key: str) -> str:
-    """A text, empty when missing; numbers are taken as they look."""
-    value = entry.get(key)
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise entry.fail(key, f"a text is needed, this is a {type(value).__name__}")
-    return str(value)
-
-
-def _time(entry: Fields, key: str) -> float:
-    """A moment: RFC 3339 as the API server writes it, as YAML prints it, or seconds since 1970."""
-    value = entry.get(key)
-    if isinstance(value, str):
-        seconds = read_time(re.sub(r"^([-\d]{10}) ", r"\1T", value.strip()))
-        if seconds is None and re.fullmatch(r"\d+(\.\d+)?", value.strip()):
-            seconds = float(value)
-    else:
-        seconds = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if seconds is None or not 0 <= seconds <= _LAST_MOMENT:
-        wanted = f"a time such as 2026-01-31T12:00:00Z is needed, not {value!r}"
-        raise entry.fail(key, "it is missing" if value is None else wanted)
-    return seconds

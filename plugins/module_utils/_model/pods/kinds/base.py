@@ -33,6 +33,8 @@ Axis = t.Literal["per_pod", "pods"]
 Method = t.Literal["scale", "suspend", "recreate"]
 
 ACTION = "infer the podsets of"
+# A text of so many digits or more says no number that anybody counts.
+_MOST_DIGITS = 12
 
 
 class NeedsPodsets(BadInput):
@@ -262,11 +264,12 @@ class ResizeTerms:
     """What decides about the method besides the object and the axis.
 
     environment: variables of containers change with the size. suspended_jobs_change: suspended Jobs take other
-    resources on this server.
+    resources on this server. shrinks: the size gets smaller.
     """
 
     environment: bool = False
     suspended_jobs_change: bool = False
+    shrinks: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -286,6 +289,12 @@ def by_recreating(_obj: Object, _axis: Axis, _terms: ResizeTerms) -> Method:
 def no_counts(_obj: Object, _template: Path | None) -> tuple[Path, ...]:
     """Kinds whose number of pods cannot be changed."""
     return ()
+
+
+def read_number(value: t.Any) -> int | None:
+    """The whole number that a text says; None when it says none, or one that is larger than anything is counted to."""
+    text = str(value).strip()
+    return int(text) if len(text) < _MOST_DIGITS and text.isdecimal() else None
 
 
 def no_bounds(_obj: Object, _template: Path | None) -> PodBounds | None:

@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base
     TemplateUse,
     by_conditions,
     count_at,
+    read_number,
     with_labels,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import value_at
@@ -88,10 +89,8 @@ def _job_counts(obj: Object, _template: Path | None) -> tuple[Path, ...]:
 def _job_bounds(obj: Object, _template: Path | None) -> PodBounds | None:
     """What Kueue's partial admission may make of a Job: from the annotation up to its parallelism."""
     where: Path = ("metadata", "annotations", MIN_PARALLELISM)
-    text = value_at(obj, where)
-    if not isinstance(text, str) or not text.isdecimal():
-        return None
-    return PodBounds(int(text), int(obj["spec"].get("parallelism", 1)), where)
+    low, parallelism = read_number(value_at(obj, where)), obj["spec"].get("parallelism")
+    return None if low is None else PodBounds(low, 1 if parallelism is None else int(parallelism), where)
 
 
 def _job_method(_obj: Object, axis: Axis, terms: ResizeTerms) -> Method:

@@ -152,9 +152,12 @@ def _elastic_bounds(obj: Object, template: Path | None) -> PodBounds | None:
 
 
 def _pytorch_method(obj: Object, axis: Axis, terms: ResizeTerms) -> Method:
-    """Workers of an elastic policy find each other again; all others have to be stopped, or they keep the old size."""
-    in_place = axis == "pods" and not terms.environment and value_at(obj, ("spec", "elasticPolicy")) is not None
-    return "scale" if in_place else "suspend"
+    """Workers of an elastic policy find new ones; all others have to be stopped, or they keep the old size.
+
+    None of them may leave: the operator takes the whole job for done when a worker that it stops ends with 0.
+    """
+    elastic = axis == "pods" and not terms.environment and value_at(obj, ("spec", "elasticPolicy")) is not None
+    return "scale" if elastic and not terms.shrinks else "suspend"
 
 
 _RESIZING = Resizing(counts=_worker_counts)

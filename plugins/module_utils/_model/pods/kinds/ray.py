@@ -200,10 +200,10 @@ def _group_counts(obj: Object, template: Path | None) -> tuple[Path, ...]:
 def _group_bounds(obj: Object, template: Path | None) -> PodBounds | None:
     """The bounds of a worker group; an elastic job has at least one worker, and no range without an upper bound."""
     group = _worker_group_of(obj, template)
-    high = group.get("maxReplicas", _MAX_REPLICAS) if group is not None else _MAX_REPLICAS
-    if group is None or template is None or high == _MAX_REPLICAS:
+    high = group.get("maxReplicas") if group is not None else None
+    if group is None or template is None or high is None or high == _MAX_REPLICAS:
         return None
-    return PodBounds(max(1, group.get("minReplicas", 0)), high, template[:-1])
+    return PodBounds(max(1, group.get("minReplicas") or 0), high, template[:-1])
 
 
 def _cluster_method(_obj: Object, axis: Axis, terms: ResizeTerms) -> Method:

@@ -27,6 +27,7 @@ from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import work_began
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
@@ -152,6 +153,9 @@ class KeptQueue(Queue):
                 continue
             if look.settled_at is not None and look.settled_at <= self._now:
                 continue
+            if record.phase == "rescaling":
+                yield from self._kept_for(record)
+                continue
             left = self._alone(record, partial(self._outstanding, record, record.state))
             if left is not None and not left.counts and not left.waiting:
                 look.settled_at = self._now
@@ -204,7 +208,7 @@ class KeptQueue(Queue):
         usual = self._history.get(look.history)
         if look.end is None or look.usual != usual:
             estimate = self._alone(record, partial(self._estimate, record))
-            began = read_time(record.state.started_at) if record.state is not None else None
+            began = read_time(work_began(record.state)) if record.state is not None else None
             if estimate is None:
                 return began, Estimate()
             look.end, look.usual = (began, estimate), usual
@@ -319,7 +323,9 @@ class KeptQueue(Queue):
         limits = trees and self._quotas.limits_users
         first: dict[Hashable, Record] = {}
         left: list[tuple[WaitingNotes, Record]] = []
-        for notes in queue if self.reclaim is None else self._in_turn(queue, self.reclaim):
+        back, others = self._returning(queue, lambda notes: notes.record)
+        line = others if self.reclaim is None else self._in_turn(others, self.reclaim)
+        for notes in itertools.chain(back, line):
             lane = notes.lane
             if lane is None and trees:
                 lane = notes.lane = self._quotas.lane(notes.record, notes.gang)

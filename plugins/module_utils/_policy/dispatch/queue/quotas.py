@@ -139,9 +139,10 @@ class Quotas:
         self._charged: dict[str, list[LeafCharge]] = {}
         self._held: dict[str, list[LeafCharge]] = {}
         # What is used when those have gone that are about to, and how many were about to and held something then.
-        self._after: tuple[tuple[int, int], dict[str, TreeUsage]] | None = None
-        # Gangs that are about to go.
+        self._after: tuple[tuple[int, int, int], dict[str, TreeUsage]] | None = None
+        # Gangs that are about to go, and what those give that are about to be smaller.
         self.going: Collection[str] = frozenset()
+        self.giving: dict[str, list[LeafCharge]] = {}
         # The gangs that may be evicted, by tree and leaf.
         self._evictable: dict[str, dict[str, list[Evictable]]] = {}
         # Of earlier askers, by tree, until something is used or about to go that was not.
@@ -201,13 +202,16 @@ class Quotas:
         """Whether any queue limits what one user may have."""
         return self._users.in_force
 
-    def user_limit(self, record: Record, gang: Gang) -> tuple[str, str] | None:
-        """Reason and detail of why a gang does not start for what its user has by now; None when it may."""
+    def user_limit(self, record: Record, gang: Gang, held: Demands | None = None) -> tuple[str, str] | None:
+        """Reason and detail of why a gang does not start for what its user has by now; None when it may.
+
+        held is what a gang that was started gives back first.
+        """
         if not self._users.in_force:
             return None
         user, demands = user_key(record), partial(podset_demands, gang.podsets)
         for tree, leaf in zip(self._usages, self._seat(record, gang).leaves, strict=True):
-            words = self._users.refusal(tree, leaf, user, record.uid, demands)
+            words = self._users.refusal(tree, leaf, user, record.uid, demands, held)
             if words is not None:
                 return "user_limit", words
         return None
@@ -392,7 +396,7 @@ class Quotas:
 
     @contextlib.contextmanager
     def after(self) -> Iterator[None]:
-        """For a while, as if those had gone that are about to, and those had started that room is held for."""
+        """For a while, as if those had gone or shrunk that are about to, and those ran that room is held for."""
         present, self._usages = self._usages, self._later()
         try:
             yield
@@ -401,12 +405,14 @@ class Quotas:
 
     def _later(self) -> dict[str, TreeUsage]:
         """What is used then, worked out once until something else is used, held or about to go."""
-        seen = len(self.going), len(self._held)
+        seen = len(self.going), len(self.giving), len(self._held)
         if self._after is None or self._after[0] != seen:
             usages = {tree: usage.copy() for tree, usage in self._usages.items()} if any(seen) else self._usages
             for uid in self.going:
                 for tree, leaf, amounts in self._charged.get(uid, ()):
                     usages[tree].release(leaf, amounts)
+            for tree, leaf, amounts in itertools.chain.from_iterable(self.giving.values()):
+                usages[tree].release(leaf, amounts)
             for tree, leaf, amounts in itertools.chain.from_iterable(self._held.values()):
                 usages[tree].charge(leaf, amounts)
             self._after = seen, usages
@@ -424,11 +430,43 @@ class Quotas:
             for tree, leaf, amounts in gone:
                 self._usages[tree].charge(leaf, amounts)
 
+    def given_by(self, record: Record, smaller: Gang) -> list[LeafCharge]:
+        """What a started gang is charged with now, and not any more when it is as small as this."""
+        kept = {
+            (tree, leaf): amounts for tree, leaf, amounts in self.charges_for(record, podset_demands(smaller.podsets))
+        }
+        found: list[LeafCharge] = []
+        for tree, leaf, amounts in self._charged.get(record.uid, ()):
+            then = kept.get((tree, leaf), amounts)
+            given = {key: amount - then.get(key, 0) for key, amount in amounts.items() if amount > then.get(key, 0)}
+            if given:
+                found.append((tree, leaf, given))
+        return found
+
+    @contextlib.contextmanager
+    def only(self, given: Mapping[str, list[LeafCharge]], givers: Sequence[StartedGang] = ()) -> Iterator[None]:
+        """For a while, as if these amounts were all that may be taken, and gone with those who give them."""
+        present = self._charged, self._evictable, self._candidates
+        self._charged, self._candidates = dict(given), {}
+        self.offer(givers)
+        try:
+            yield
+        finally:
+            self._charged, self._evictable, self._candidates = present
+
     def fits(self, layer: QuotaLayer) -> bool:
         """Whether every tree has enough for what was asked for, as things are at this very moment."""
         return all(
             item.leaf is not None and self._usages[item.tree].fits(item.leaf, item.amounts) for item in layer.standings
         )
+
+    def fits_instead(self, layer: QuotaLayer, uid: str) -> bool:
+        """Whether every tree has enough for a gang in place of what it is charged with, now and for others held."""
+        with self.without((uid,)):
+            if not self.fits(layer):
+                return False
+        with self.after(), self.without((uid,)):
+            return self.fits(layer)
 
     def borrows(self, layer: QuotaLayer) -> bool:
         """Whether what was asked for would be more than is a queue's own in any tree, at this very moment."""

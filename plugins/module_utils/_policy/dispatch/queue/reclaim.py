@@ -3,10 +3,11 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reclaim: who is evicted for a gang that is short of its own, and what is held for it until it starts.
+"""Reclaim: who shrinks or is evicted for a gang that is short of its own, and what is held for it until it starts.
 
-A gang is evicted only if the simulation shows that the asker then fits quota and nodes. What is being freed is held for
-the asker: its amounts count as used, and its nodes are closed to others, until it starts or its nomination ends.
+A gang goes only if the simulation shows that the asker then fits quota and nodes. Elastic gangs that may be evicted
+shrink instead where that alone is enough, one or several. What is being freed is held for the asker: its amounts count
+as used, and its nodes are closed to others, until it starts or its nomination ends.
 """
 
 from __future__ import annotations
@@ -14,26 +15,38 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import types
 import typing as t
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     DISPATCHED_PHASES,
+    RESIZING_PHASES,
     UNDOING,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import NODE_REASONS, Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas, StartedGang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
+    LeafCharge,
+    Quotas,
+    StartedGang,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Estimate,
     FreedPlaces,
     Reserver,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.start_sizes import largest_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.room_capacity import RoomCapacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
@@ -45,17 +58,43 @@ MOST_NOMINATIONS = 3
 SHORTEST_PATIENCE = 60.0
 # In one cycle it is looked so often where gangs would stand if others had gone.
 MOST_LOOKS = 100
+NOBODY_SHRINKS: Mapping[str, int] = types.MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Eviction:
-    """Started gangs that are evicted for one that waits, all or none, and until when what they free is held for it."""
+    """Started gangs that are evicted for one that waits, all or none, and until when what they free is held for it.
+
+    With sizes, by uid, they are not: each of them shrinks to its own.
+    """
 
     asker: Record
     # The asker's queue, as a path: gangs of others are never named.
     queue: str
     victims: tuple[Record, ...]
     until: float
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+class _Found(t.NamedTuple):
+    """Who goes for a gang, or shrinks to which size, and where it stands then."""
+
+    victims: tuple[Record, ...]
+    places: FreedPlaces
+    sizes: Mapping[str, int] = NOBODY_SHRINKS
+
+
+class Elastic(t.NamedTuple):
+    """What is known of elastic gangs that may shrink.
+
+    smaller are the sizes that running gangs may be given at once, by uid, from the least on. gang_at is a gang at a
+    size, comes_back whether namespace and queue let it start again with one, most how many resizes may begin.
+    """
+
+    smaller: Callable[[], Mapping[str, Sequence[int]]]
+    gang_at: Callable[[str, int], Gang]
+    comes_back: Callable[[Record, int], bool]
+    most: Callable[[], float]
 
 
 class EvictionTerms(t.NamedTuple):
@@ -110,20 +149,24 @@ class Reclaim:
         began: Callable[[Record], float | None],
         priority_of: Callable[[Record], int],
         gang_of: Callable[[Pod], str | None],
+        elastic: Elastic,
     ) -> None:
         """Take what the walk counts with; started are those of the records that are.
 
         may_evict tells whether this run may stop a gang, began when it was started, priority_of its base priority,
-        gang_of whose a pod is.
+        gang_of whose a pod is, elastic who may shrink.
         """
         self._quotas, self._reserver, self._records, self._now = quotas, reserver, records, now
         self._may_evict, self._began, self._priority_of, self._gang_of = may_evict, began, priority_of, gang_of
-        self._started = started
+        self._started, self._elastic = started, elastic
         # When somebody may be evicted who may not be now, or a nomination ends.
         self.next_check: float | None = None
-        # Gangs that are about to go: what they use is free soon.
+        # Gangs that are about to be smaller, with their sizes, and those about to go: what they use is free soon.
+        self._shrinking: dict[str, int] = {}
         self._going = {*terms.stopped, *self._undone(patience_of(quotas))}
+        self._shrinking = {uid: size for uid, size in self._shrinking.items() if uid not in self._going}
         quotas.going = self._going
+        quotas.giving = {uid: self._given_by(uid, size) for uid, size in self._shrinking.items()}
         self._resting, self._unwritable, self._certain = terms.resting, terms.unwritable, terms.certain
         settings = quotas.settings
         # How often one may still look where gangs would stand, and those that find no nodes whoever goes.
@@ -138,12 +181,37 @@ class Reclaim:
         self.drained = list(self._drain())
 
     def _undone(self, patience: float) -> Iterator[str]:
-        """Gangs that are taken back; of those that do not go in time nobody knows when they do."""
+        """Gangs that are taken back; of those that do not go in time nobody knows when they do.
+
+        Those that come back smaller, or get so while they are there, are noted instead.
+        """
         for record in self._started:
-            since = last_change(record) if record.phase in UNDOING else None
+            phase = record.phase
+            since = last_change(record) if phase in UNDOING or phase == "rescaling" else None
             if since is not None and is_recent(since, self._now, patience):
+                size = self._smaller_soon(record)
+                if size is not None:
+                    self._shrinking[record.uid] = size
+                elif phase == "rescaling":
+                    continue
+                else:
+                    yield record.uid
                 self._look_again(since + patience + 1.0)
-                yield record.uid
+
+    def _smaller_soon(self, record: Record) -> int | None:
+        """The size that a gang between two sizes is to have, if it is charged with more until then; None for others."""
+        resize = record.state.resize if record.state is not None and record.phase in RESIZING_PHASES else None
+        if resize is None or record.spec is None or record.spec.elastic is None or resize.goal >= resize.larger:
+            return None
+        try:
+            self._elastic.gang_at(record.uid, resize.goal)
+        except BadInput:
+            return None
+        return resize.goal
+
+    def _given_by(self, uid: str, size: int) -> list[LeafCharge]:
+        """What a gang gives of each tree with a size."""
+        return self._quotas.given_by(self._records[uid], self._elastic.gang_at(uid, size))
 
     # Who is evicted without anybody who asks.
 
@@ -193,11 +261,13 @@ class Reclaim:
             question, chosen = next(((item, found) for item, found in tries if found is not None), (able[0], None))
             if chosen is None:
                 return None
-            victims, places = chosen
+            victims, places, sizes = chosen
             until = self._now + self._timeout
-            self.evictions.append(Eviction(question.record, _path_of(question.quota), victims, until))
+            self.evictions.append(Eviction(question.record, _path_of(question.quota), victims, until, sizes))
             self._left -= len(victims)
-            self._going.update(record.uid for record in victims)
+            self._shrinking.update(sizes)
+            self._quotas.giving.update({uid: self._given_by(uid, size) for uid, size in sizes.items()})
+            self._going.update(record.uid for record in victims if record.uid not in sizes)
         return self._held(question, places, until)
 
     def awaited(self, questions: Iterable[Question], taken: QuotaUse) -> Verdict | None:
@@ -257,7 +327,7 @@ class Reclaim:
         with self._quotas.after():
             if not self._quotas.may_take(quota, priority, self._least_priority) or not self._offered:
                 return False
-            return self._quotas.may_find_victims(quota, priority, self._going)
+            return self._quotas.may_find_victims(quota, priority, self._gone)
 
     def _gets_its_own(self, quota: QuotaLayer) -> bool:
         """Whether a gang fits quota within its own once this cycle's victims have gone."""
@@ -266,8 +336,8 @@ class Reclaim:
         with self._quotas.after():
             return self._quotas.fits(quota) and not self._quotas.borrows(quota)
 
-    def _choose(self, question: Question, taken: QuotaUse) -> tuple[tuple[Record, ...], FreedPlaces] | None:
-        """Whom to evict for a gang, and where it stands then; None when nobody may be, or it would not help.
+    def _choose(self, question: Question, taken: QuotaUse) -> _Found | None:
+        """Who shrinks for a gang, or else is evicted, and where it stands then; None when nobody may, or in vain.
 
         Nobody has to be for a gang that gets its own from what this cycle's victims free: that is held for it as well,
         since others would have to be evicted for it later.
@@ -277,9 +347,12 @@ class Reclaim:
             if not self._finds_nodes(question, taken):
                 self._look_again(self._next_unprotected)
                 return None
+            shrunk = self._shrink(question, taken)
+            if shrunk is not None:
+                return shrunk
             with self._quotas.after():
                 found = self._quotas.choose_victims(
-                    quota, priority, lambda uids: self._suffices(question, uids, taken), self._going
+                    quota, priority, lambda uids: self._suffices(question, uids, taken), self._gone
                 )
         else:
             found = () if self._suffices(question, (), taken) else None
@@ -291,7 +364,68 @@ class Reclaim:
             # Another one in its place would be evicted for nothing but a moment's trouble.
             return None
         places = self._places(question, found, taken)
-        return None if places is None else (tuple(self._records[uid] for uid in found), places)
+        return None if places is None else _Found(tuple(self._records[uid] for uid in found), places)
+
+    def _shrink(self, question: Question, taken: QuotaUse) -> _Found | None:
+        """Who shrinks for a gang so that nobody is evicted for it; None when shrinks alone are not enough.
+
+        Chosen as victims are, by what each gives at its least size; then each keeps as much as it may, the last first.
+        """
+        able = {uid: sizes for uid, sizes in self._givers.items() if uid not in self._gone}
+        least = {uid: sizes[0] for uid, sizes in able.items() if self._elastic.comes_back(self._records[uid], sizes[0])}
+        if not least:
+            return None
+        quota, given = question.quota, {uid: self._given_by(uid, size) for uid, size in least.items()}
+        givers = [self._offer_of(record, began) for record, began in self._old if given.get(record.uid)]
+        with self._quotas.after(), self._quotas.only(given, givers):
+            found = self._quotas.choose_victims(
+                quota,
+                question.item.priority,
+                lambda uids: self._suffices(question, (), taken, sizes={uid: least[uid] for uid in uids}),
+                self._gone,
+            )
+            if not found:
+                return None
+            with self._quotas.without(found):
+                borrows = self._quotas.borrows(quota)
+        if (
+            not self._may_all_go(found)
+            or len(found) > self._elastic.most()
+            or any(uid in self._resting for uid in found)
+        ):
+            return None
+        sizes = {uid: least[uid] for uid in found}
+        for uid in reversed(found):
+            enough = partial(self._enough_at, question, taken, dict(sizes), uid, borrows)
+            sizes[uid] = largest_of(able[uid][1:], enough) or sizes[uid]
+        places = self._places(question, (), taken, sizes=sizes)
+        return None if places is None else _Found(tuple(self._records[uid] for uid in sizes), places, sizes)
+
+    def _enough_at(
+        self, question: Question, taken: QuotaUse, others: Mapping[str, int], uid: str, borrows: bool, size: int
+    ) -> int | None:
+        """The size of one gang if another fits beside it, and beside the sizes of others; None if it does not.
+
+        It must not borrow where it need not.
+        """
+        if not self._elastic.comes_back(self._records[uid], size):
+            return None
+        sizes = {**others, uid: size}
+        given = {other: self._given_by(other, its) for other, its in sizes.items()}
+        with self._quotas.after(), self._quotas.only(given), self._quotas.without(sizes):
+            if not self._quotas.fits(question.quota) or (not borrows and self._quotas.borrows(question.quota)):
+                return None
+        return size if self._suffices(question, (), taken, sizes=sizes) else None
+
+    @functools.cached_property
+    def _givers(self) -> Mapping[str, Sequence[int]]:
+        """The smaller sizes that gangs may be given that may be evicted; where trees have flavors nobody's."""
+        return {} if self._quotas.flavored else self._elastic.smaller()
+
+    @property
+    def _gone(self) -> Collection[str]:
+        """Gangs of which nobody may be evicted, or shrink, any more: they do already."""
+        return self._going | self._shrinking.keys()
 
     def _may_all_go(self, victims: Collection[str]) -> bool:
         """Whether a cycle may evict all of these: no more than are left of it, or all that its first asker needs.
@@ -315,10 +449,19 @@ class Reclaim:
         """The room without all that may be evicted, copied once until another gang starts."""
         room, started = self._reserver.room, len(self._reserver.room.touched)
         if self._without_all is None or self._without_all[0] != started:
-            self._without_all = started, room.without(self._pods_of(self._offered))
+            emptied = room.without(self._pods_of(self._offered))
+            left = {uid: size for uid, size in self._shrinking.items() if uid not in self._offered}
+            self._without_all = started, self._with_sizes(emptied, left)
         return self._without_all[1]
 
-    def _suffices(self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None) -> bool:
+    def _suffices(
+        self,
+        question: Question,
+        victims: Iterable[str],
+        taken: QuotaUse,
+        then: Room | None = None,
+        sizes: Mapping[str, int] = NOBODY_SHRINKS,
+    ) -> bool:
         """Whether a gang would find nodes if these had gone; a cycle must not take long, so it is not asked for ever.
 
         Who is not asked any more asks again in the next cycle.
@@ -326,7 +469,7 @@ class Reclaim:
         if self._looks_left <= 0:
             return False
         self._looks_left -= 1
-        return self._places(question, victims, taken, then) is not None
+        return self._places(question, victims, taken, then, sizes) is not None
 
     def _freed_soon(self, question: Question, taken: QuotaUse, *, borrowing: bool) -> FreedPlaces | None:
         """Where a gang stands once those have gone that are about to; None if that is not enough for it.
@@ -339,13 +482,39 @@ class Reclaim:
         return self._places(question, (), taken)
 
     def _places(
-        self, question: Question, victims: Iterable[str], taken: QuotaUse, then: Room | None = None
+        self,
+        question: Question,
+        victims: Iterable[str],
+        taken: QuotaUse,
+        then: Room | None = None,
+        sizes: Mapping[str, int] = NOBODY_SHRINKS,
     ) -> FreedPlaces | None:
         """Where a gang would stand if these had gone, besides those that are about to; None without enough nodes.
 
-        then is the room in which they have, where it is known.
+        then is the room in which they have, where it is known. Others have these sizes by then.
         """
-        return self._reserver.fit_without(question.gang, question.estimate, self._pods_of(victims), taken, then)
+        gone = {*victims}
+        leaving = self._pods_of(gone)
+        smaller = {uid: size for uid, size in {**self._shrinking, **sizes}.items() if uid not in gone}
+        if smaller:
+            then = then or self._with_sizes(self._reserver.room.without(leaving), smaller)
+            leaving += [pod for uid in sorted(smaller) for pod in self._pods.get(uid, ())]
+        return self._reserver.fit_without(question.gang, question.estimate, leaving, taken, then)
+
+    def _with_sizes(self, room: Room, sizes: Mapping[str, int]) -> Room:
+        """A room in which gangs have these sizes; one that would find no place keeps what it has."""
+
+        def gang_at(job: ElasticJob, size: int) -> Gang:
+            return self._elastic.gang_at(job.uid, size)
+
+        for uid, size in sorted(sizes.items()):
+            terms = spec_of(self._records[uid]).elastic
+            if terms is not None:
+                held = {uid: tuple(self._pods.get(uid, ()))}
+                capacity = RoomCapacity(room, held, gang_at, terms.range.resource)
+                smaller = capacity.resized(ElasticJob(uid, terms.range), size)
+                room = room if smaller is None else smaller.room
+        return room
 
     def _pods_of(self, victims: Iterable[str]) -> list[Pod]:
         """The pods that go with these gangs and with those that are about to go."""
@@ -369,8 +538,12 @@ class Reclaim:
     @functools.cached_property
     def _offered(self) -> list[str]:
         """The gangs that may be evicted, of which the trees take note."""
-        self._quotas.offer([StartedGang(record.uid, self._priority_of(record), began) for record, began in self._old])
+        self._quotas.offer([self._offer_of(record, began) for record, began in self._old])
         return [record.uid for record, _began in self._old]
+
+    def _offer_of(self, record: Record, began: float) -> StartedGang:
+        """A gang as the trees take note of it."""
+        return StartedGang(record.uid, self._priority_of(record), began)
 
     @functools.cached_property
     def _old(self) -> list[tuple[Record, float]]:

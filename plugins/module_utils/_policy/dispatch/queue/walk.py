@@ -11,23 +11,35 @@ to come to the same.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
 import math
 import typing as t
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import is_gpu
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import HOSTNAME_LABEL, Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, with_size
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
+    RESIZING_PHASES,
     STARTED_PHASES,
     WAITING_PHASES,
     GangState,
+    returned_at,
+    size_seconds,
+    work_began,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL, ticket_keys
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import (
+    GANG_LABEL,
+    PODSET_LABEL,
+    podset_label,
+    ticket_keys,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import (
     NODE_REASONS,
     NamespaceFit,
@@ -38,7 +50,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission 
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
     Outstanding,
@@ -78,6 +90,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import (
     NO_TERMS,
+    Elastic,
     EvictionTerms,
     Question,
     Reclaim,
@@ -95,9 +108,23 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     name_prefix,
     run_time_history,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.resizes import (
+    PlanChange,
+    ResizeQuestion,
+    RunningGang,
+    SizeChange,
+    Sizing,
+    Taking,
+    kept_size,
+    pods_by_gang,
+    resizes_under_way,
+    returns_with,
+    seen_by_policies,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.start_sizes import (
     SizeRequest,
     best_sizes,
+    largest_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
     MOST_RECLAIMED,
@@ -105,7 +132,14 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Ways,
     settle,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.rescaling import (
+    RoomToGrow,
+    find_growth,
+    kept_while_rescaling,
+    method_in_place,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import may_shrink
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
     LabelKeys,
@@ -130,6 +164,10 @@ _T = t.TypeVar("_T")
 Name = tuple[str, str, str, str]
 # Reasons that keep all gangs of one class waiting for the rest of a cycle.
 _HELD_BACK = ("max_starts", "paced", "after_others")
+# Gangs that wait for such a reason start as soon as others are out of the way, and nobody grows meanwhile.
+_STARTS_SOON = (*_HELD_BACK, "nominated")
+# For so long the server may count pods that are gone as used of a namespace's quota.
+COUNTED_WITHIN = 15.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +181,8 @@ class Choice:
     # Whose quota a start is charged to, one queue for each tree, and who knows what is used of it.
     charged: tuple[Charge, ...] = ()
     quotas: Quotas | LatestQuotas = NO_QUOTAS
+    # What is said of a gang that others are to go for, if they do not.
+    unclaimed: Verdict | None = None
 
     @functools.cached_property
     def verdict(self) -> Verdict:
@@ -161,6 +201,10 @@ class Choice:
         """The same choice, of which another cycle may tell other numbers."""
         self.__dict__.pop("told", None)
         return self
+
+    def not_claimed(self) -> Choice:
+        """A gang for which nobody goes after all: it is told what it was told before, and is told in later cycles."""
+        return self if self.unclaimed is None else dataclasses.replace(self, said=self.unclaimed, unclaimed=None)
 
     def postponed(self, reason: str, detail: str) -> Choice:
         """A chosen gang that has to wait after all."""
@@ -193,21 +237,20 @@ class Queue:
         now: float,
         history: Mapping[tuple[str | None, str], float] | None = None,
         evicting: EvictionTerms = NO_TERMS,
+        suspended_jobs_change: bool = False,
     ) -> None:
         """Elsewhere are records of namespaces that this run is not for: they count, but nothing is decided about them.
 
         Promises are what open entries of the batch reserve for gangs whose records do not say so; those are not asked
         again. Troubled ones cannot be written at the moment; they are not asked either and hold nothing. history tells
-        how long gangs of a queue and name prefix usually run; without it the records given do.
+        how long gangs of a queue and name prefix usually run; without it the records given do. Whether
+        suspended_jobs_change is up to the server.
         """
-        self._world = world
-        self._terms = terms
-        self._memory = memory
-        self._now = now
+        self._world, self._terms, self._memory = world, terms, memory
+        self._now, self._suspended_jobs_change = now, suspended_jobs_change
         self._mine = {record.uid for record in records}
         self._records = {record.uid: record for record in (*records, *elsewhere)}
-        self._promises = promises or {}
-        self._troubled = troubled or {}
+        self._promises, self._troubled = promises or {}, troubled or {}
         self._history = history if history is not None else run_time_history(_finished(self._records.values()))
         # Between two tries of a Job a running gang lacks pods for a while; nobody waits for controllers then.
         self._running = {(item.namespace, item.name) for item in self._records.values() if item.phase == "running"}
@@ -219,6 +262,8 @@ class Queue:
         self._choices: list[Choice] = []
         self._line: Sequence[QueuedGang] = ()
         self._starts = 0
+        # When time alone may change what is said of a gang that comes back from a resize.
+        self._again: float | None = None
         # Errors of ours that gangs provoked, by record; those gangs hold up nobody.
         self.unforeseen: dict[str, str] = {}
         self._room, base = self._open_rooms()
@@ -268,6 +313,7 @@ class Queue:
             began=self._began,
             priority_of=self._base_priority,
             gang_of=lambda pod: gang_of(self._uids, pod),
+            elastic=Elastic(self._smaller_sizes, self._gang_at, self._comes_back, self._resizes_left),
         )
 
     def _leaving(self) -> Iterator[str]:
@@ -358,18 +404,31 @@ class Queue:
         ]
         able = (self._alone(record, partial(self._enter, record)) for record in waiting)
         queue = self._line = ordered([item for item in able if item is not None], self._now)
-        line: Iterable[QueuedGang] = queue
-        lane = None
+        back, others = self._returning(queue, lambda item: self._records[item.uid])
+        line, lane = itertools.chain(back, others), None
         if self.reclaim is not None:
-            first, others = self.reclaim.first(queue, lambda item: self._records[item.uid])
+            first, others = self.reclaim.first(others, lambda item: self._records[item.uid])
             in_turn = self._quotas.in_turn(others, lambda item: self._subject(self._records[item.uid]))
-            line, lane = itertools.chain(first, in_turn), self._lane
+            line, lane = itertools.chain(back, first, in_turn), self._lane
         decisions = walk(self._terms.policy, line, self._judge, self._reserver.blocked_by, self._is_hopeless, lane)
         judged = {*self.unforeseen, *(choice.record.uid for choice in self._choices)}
         for item in decisions.waiting:
             if item.gang.uid not in judged:
                 self._choices.append(self._behind(item.gang.uid, item.blocked_by))
         return [choice for choice in self._choices if choice.record.uid in self._mine]
+
+    def _returning(self, queue: Sequence[_T], record_of: Callable[[_T], Record]) -> tuple[list[_T], Sequence[_T]]:
+        """Those that come back from a resize, whose room nobody else may take, and all others."""
+        back = [item for item in queue if self._returns_with(record_of(item)) is not None]
+        if not back:
+            return [], queue
+        return back, [item for item in queue if self._returns_with(record_of(item)) is None]
+
+    def _returns_with(self, record: Record) -> int | None:
+        """The size with which a gang comes back from a resize; None for others."""
+        if record.state is None or record.state.resize is None:
+            return None
+        return returns_with(record, self._now, self._terms.start_timeout)
 
     def _waiting_items(self) -> Iterable[QueuedGang]:
         """All that are asked in this cycle, in the order of the queue."""
@@ -381,7 +440,7 @@ class Queue:
 
     def _lane(self, item: QueuedGang) -> Hashable:
         """The queue of a gang: only those of one queue wait behind each other."""
-        return self._quotas.lane(*self._subject(self._records[item.uid]))
+        return self._lane_of(self._records[item.uid])
 
     def _may_start(self, record: Record) -> bool:
         """Whether this run is for a gang."""
@@ -405,13 +464,36 @@ class Queue:
         """What started gangs still have to get, and what open entries of the batch promise to others."""
         for uid, record in self._records.items():
             known = uid in self._world.gangs and record.spec is not None and uid not in self._promises
-            if known and record.state is not None and record.phase in STARTED_PHASES:
+            if known and record.phase == "rescaling":
+                yield from self._kept_for(record)
+            elif known and record.state is not None and record.phase in STARTED_PHASES:
                 left = self._alone(record, partial(self._outstanding, record, record.state))
                 yield left or all_of(self._world.gangs[uid])
         yield from self._promises.values()
 
+    def _kept_for(self, record: Record) -> Sequence[Outstanding]:
+        """What is kept for a gang whose object gets another size; all of it where nobody can tell."""
+        gang, uid = self._world.gangs[record.uid], record.uid
+
+        def kept() -> list[Outstanding]:
+            pods, items = pods_of(record, self._world), self._world.items.get(uid, {})
+            return list(kept_while_rescaling(gang, record, pods, items, self._host_names))
+
+        return self._alone(record, kept) or [all_of(gang)]
+
+    @functools.cached_property
+    def _host_names(self) -> Mapping[str, str]:
+        """The host names of nodes."""
+        return {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in self._world.snapshot.nodes}
+
     def _outstanding(self, record: Record, state: GangState) -> Outstanding:
-        """Pods of one started gang that have no node yet; its objects exist, and the server counts them since."""
+        """Pods of one started gang that have no node yet; its objects exist, and the server counts them since.
+
+        While it is resized they are those that it has next.
+        """
+        size = kept_size(state, self._now, self._terms.start_timeout)
+        if size is not None:
+            return all_of(self._gang_at(record.uid, size))
         pods, items = pods_of(record, self._world), self._world.items.get(record.uid, {})
         return outstanding_of(
             dataclasses.replace(started_gang(self._demand(record), state.charged), made=MadeObjects()),
@@ -460,13 +542,25 @@ class Queue:
 
     @functools.cached_property
     def _names(self) -> dict[Name, str]:
-        """Objects of started gangs and whose they are."""
+        """Objects of started gangs and whose they are; gangs that are taken back for another size keep theirs."""
         names: dict[Name, str] = {}
+        for item in self._records.values():
+            if item.spec is not None and self._keeps_names(item):
+                plan = self._alone(item, partial(self._memory.plan, item, {}))
+                names.update((planned.key.identity, item.key) for planned in plan or ())
         for uid, tickets in self._world.tickets.items():
             record = self._records.get(uid)
             owner = record.key if record is not None else uid
             names.update((name, owner) for ticket in tickets for name in self._ticket_names(ticket))
         return names
+
+    def _keeps_names(self, record: Record) -> bool:
+        """Whether a gang is taken back for another size, or comes back with it."""
+        state = record.state
+        if state is None or state.resize is None:
+            return False
+        kept = kept_size(state, self._now, self._terms.start_timeout)
+        return kept is not None or (record.phase == "queued" and self._returns_with(record) is not None)
 
     def _ticket_names(self, ticket: Mapping[str, t.Any]) -> tuple[Name, ...]:
         """The objects a ticket lists."""
@@ -491,7 +585,7 @@ class Queue:
             if record.state is None or record.phase not in STARTED_PHASES or record.spec is None:
                 continue
             estimate = self._alone(record, partial(self._estimate, record)) or Estimate()
-            began = read_time(record.state.started_at) or self._now
+            began = read_time(work_began(record.state)) or self._now
             ends[uid] = (None if estimate.seconds is None else began + estimate.seconds, estimate.enforced)
         return ends
 
@@ -515,7 +609,7 @@ class Queue:
             if self._quotas.flavored:
                 # An error of ours about its templates harms no other gang here.
                 self._quotas.reach(record, self._demand(record))
-            return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._priority_cap(record))
+            return self._queued_gang(record)
         self._choices.append(Choice(record, self._demand(record), stopped, False))
         return None
 
@@ -554,12 +648,16 @@ class Queue:
         if self._quotas.in_force and self._is_limited(record, gang):
             return False
         mine = self._may_start(record)
-        if record.spec is not None and record.spec.elastic is not None:
-            record, gang = self._at_best_size(item, record, gang, estimate)
+        elastic = record.spec is not None and record.spec.elastic is not None
+        sized = self._at_best_size(item, record, gang, estimate) if elastic else (record, gang)
+        if sized is None:
+            return False
+        record, gang = sized
         asked = self._ask_all(item, record, gang, estimate, mine=mine)
         quota, alike = asked.quota, asked.alike
-        verdict = discreet(_renamed(asked.verdict, gang))
+        verdict, unclaimed = discreet(_renamed(asked.verdict, gang)), None
         if quota is not None and self.reclaim is not None and verdict.answer == "waits":
+            unclaimed = verdict if verdict.quota is not None else verdict.with_quota(quota)
             questions = self._questions(item, record, gang, estimate, asked._replace(verdict=verdict))
             waits_for = Question(item, record, asked.gang, estimate, quota, verdict, alike)
             verdict = self._claim(self.reclaim, record, questions, mine=mine) or self._reserve_quota(waits_for)
@@ -576,7 +674,7 @@ class Queue:
             verdict = verdict.with_quota(quota)
         charged = self._quotas.charges_of(quota) if quota is not None and fits and mine else ()
         whole = asked.gang if fits and mine else gang
-        self._choices.append(Choice(record, whole, verdict, fits and mine, charged, self._quotas))
+        self._choices.append(Choice(record, whole, verdict, fits and mine, charged, self._quotas, unclaimed))
         if verdict.answer == "never":
             self._hopeless.add(record.uid)
         if fits and mine:
@@ -585,32 +683,335 @@ class Queue:
                 self._quotas.start(quota)
                 self._quotas.start_for_user(record, gang)
                 self._kept_quota.start(quota, estimate)
-        elif quota is not None and self.reclaim is not None and found.answer == "fits":
-            self.reclaim.keep(Question(item, record, asked.gang, estimate, quota, found, alike), self._taken)
+        elif found.answer == "fits":
+            self._keep_room(item, record, estimate, asked._replace(verdict=found))
         return fits
 
-    def _at_best_size(self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate) -> tuple[Record, Gang]:
-        """An elastic gang at the largest size it may have that fits now; at the least one if none does."""
-        terms, target = spec_of(record).elastic, self._best_sizes.get(record.uid, 0)
+    def _keep_room(self, item: QueuedGang, record: Record, estimate: Estimate, asked: _Asked) -> None:
+        """Hold the room of a gang that fits but is not started now, if it was freed for it or given back by it."""
+        gang, quota = asked.gang, asked.quota
+        back = returned_at(record.state) if self._returns_with(record) is not None and record.state else None
+        if back is not None:
+            self._occupy(gang, asked.verdict, estimate)
+            self._look_again((read_time(back) or self._now) + self._terms.start_timeout + 1.0)
+        elif quota is not None and self.reclaim is not None:
+            self.reclaim.keep(Question(item, record, gang, estimate, quota, asked.verdict, asked.alike), self._taken)
+
+    def _look_again(self, moment: float) -> None:
+        """Note when time alone may change what is said of gangs."""
+        self._again = moment if self._again is None else min(self._again, moment)
+
+    def _occupy(self, gang: Gang, verdict: Verdict, estimate: Estimate) -> None:
+        """Let a gang take its place that starts later; it is not counted among the starts."""
+        self._start(gang, verdict, estimate)
+        self._starts -= 1
+
+    def _at_best_size(
+        self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate
+    ) -> tuple[Record, Gang] | None:
+        """An elastic gang at the largest size it may have that fits now; at the least one if none does.
+
+        None for one that waits a moment for the size that it was resized to.
+        """
+        if self._is_counted_late(item, record, estimate):
+            return None
+        terms, back = spec_of(record).elastic, self._returns_with(record)
+        target = self._best_sizes.get(record.uid, 0) if back is None else back
         sizes = terms.wanted.sizes if terms is not None else ()
-        for size in reversed([size for size in sizes[1:] if size <= target]):
-            sized = with_size(record, size)
-            larger, problem = self._memory.size(sized, self._world.snapshot)
-            if larger is None or problem is not None:
-                continue
-            if self._ask_all(item, sized, larger, estimate, mine=False, hold=False).verdict.answer == "fits":
-                return sized, larger
-        return record, gang
+        fitting = partial(self._fitting_size, item, record, estimate)
+        return largest_of([size for size in sizes[1:] if size <= target], fitting) or (record, gang)
+
+    def _fitting_size(
+        self, item: QueuedGang, record: Record, estimate: Estimate, size: int
+    ) -> tuple[Record, Gang] | None:
+        """A gang at a size that fits now; None if it does not."""
+        sized = with_size(record, size)
+        larger, problem = self._memory.size(sized, self._world.snapshot)
+        if larger is None or problem is not None:
+            return None
+        larger = demand_of(sized, larger)
+        fits = self._ask_all(item, sized, larger, estimate, mine=False, hold=False).verdict.answer == "fits"
+        return (sized, larger) if fits else None
+
+    def _is_counted_late(self, item: QueuedGang, record: Record, estimate: Estimate) -> bool:
+        """Whether a gang comes back from a resize, and only quotas that still count its old pods are in the way.
+
+        Then it waits a moment for its size, and keeps the room for it.
+        """
+        size, state = self._returns_with(record), record.state
+        since = read_time(returned_at(state) or "") if state is not None else None
+        if size is None or state is None or state.resize is None or since is None or self._now - since > COUNTED_WITHIN:
+            return False
+        sized = with_size(record, size)
+        gang, old = self._gang_at(record.uid, size), self._gang_at(record.uid, state.resize.size)
+        if self._namespace_has(gang, self._taken):
+            return False
+        space, _hopeful = judge_namespace(old, read_wishes(old, self._room), self._world.snapshot, {})
+        given_back = collections.Counter(quota_use(old, space))
+        present = self._taken
+        self._taken = {key: present.get(key, 0) - given_back[key] for key in {*present, *given_back}}
+        verdict = self._ask_all(item, sized, gang, estimate, mine=False, hold=False).verdict
+        self._taken = present
+        self._note_own_obstacle()
+        if verdict.answer != "fits":
+            return False
+        self._occupy(gang, verdict, estimate)
+        self._look_again(since + COUNTED_WITHIN + 1.0)
+        waits = self._waits(record, "namespace_quota", "until what it gave back is no longer counted as used")
+        self._choices.append(Choice(record, self._demand(record), waits, False))
+        return True
+
+    def _namespace_has(self, gang: Gang, taken: QuotaUse) -> bool:
+        """Whether the rules of its namespace let a gang have what it asks for."""
+        return judge_namespace(gang, read_wishes(gang, self._room), self._world.snapshot, taken)[0].passed
 
     @functools.cached_property
     def _best_sizes(self) -> dict[str, int]:
         """The sizes that elastic gangs would have if all that wait were started as the policy says."""
-        return best_sizes(map(self._size_request, self._waiting_items()), self._room, self._now)
+        # Those that start before them in this cycle have taken their room already.
+        started = {choice.record.uid for choice in self._choices if choice.chosen}
+        waiting = (item for item in self._waiting_items() if item.uid not in started)
+        return best_sizes(map(self._size_request, waiting), self._room, self._now, self._world.sizes.settings)
+
+    # Sizes of those that run.
+
+    def resizes(self, leaving: Collection[str]) -> Sizing:
+        """The running gangs that get another size, once it is decided who starts; those that leave anyway do not."""
+        explained = self._gpu_resources() if self._terms.sizes_only else ()
+        known = self._known_elastic()
+        able = self._able(known, leaving)
+        dropped = tuple(PlanChange(item, None) for item in known if self._is_planned_in_vain(item))
+        if not able and not explained:
+            return Sizing(next_check=self._again, planned=dropped)
+        whole, taken = self._with_pods(able), self._taken_back()
+        wanted = {*explained, *(item.terms.range.resource for item in whole)}
+        asking = [item.record for item in self._choices if _lacks_nodes(item) and _asks_for(item, wanted)]
+        question = ResizeQuestion(
+            whole,
+            [self._size_request(self._queued_gang(record)) for record in asking],
+            self._room,
+            self._now,
+            resizes_under_way(self._records.values(), self._now, self._terms.start_timeout) + len(taken),
+            gang_at=self._gang_at,
+            may_have=lambda record, size: not self._nobody_grows and self._may_have(record, size),
+            comes_back=self._comes_back,
+            may_ask=self._may_ask,
+            is_others=self._is_others,
+            settings=self._world.sizes.settings,
+            resources=explained,
+            taken=taken,
+        )
+        sizing = question.answer()
+        again = [moment for moment in (sizing.next_check, self._again) if moment is not None]
+        changes = tuple(self._with_methods(sizing.changes, {item.record.uid: item for item in whole}))
+        planned = (*sizing.planned, *dropped)
+        return sizing._replace(changes=changes, next_check=min(again, default=None), planned=planned)
+
+    def _known_elastic(self) -> list[Record]:
+        """The elastic gangs that are started, if anybody can tell by what their sizes are decided."""
+        elastic = [item for item in self._started_records if item.spec is not None and item.spec.elastic is not None]
+        return [item for item in elastic if item.uid in self._world.gangs and self._world.sizes.problem is None]
+
+    def _able(self, known: Iterable[Record], leaving: Collection[str]) -> dict[str, RunningGang]:
+        """Those whose size may be changed, or is being changed, by uid."""
+        looked = ((item.uid, self._alone(item, partial(self._resizable, item, leaving))) for item in known)
+        return {uid: item for uid, item in looked if item is not None}
+
+    def _with_pods(self, able: Mapping[str, RunningGang]) -> list[RunningGang]:
+        """The same with their pods; one that has not all of them now is left alone."""
+        pods = pods_by_gang(self._room, able, partial(gang_of, self._uids))
+        found = [item._replace(pods=tuple(pods[uid])) for uid, item in able.items()]
+        return [
+            item for item in found if item.target is not None or self._alone(item.record, partial(self._is_whole, item))
+        ]
+
+    def _smaller_sizes(self) -> dict[str, tuple[int, ...]]:
+        """The smaller sizes that running gangs may be given at once, from the least on, by uid."""
+        known, terms = self._known_elastic(), self._world.sizes.settings.terms
+        running = self._with_pods(self._able(known, ())) if known else ()
+        at_once = [item for item in running if item.target is None and item.terms.timing != "at_checkpoint"]
+        able = [item for item in at_once if may_shrink(seen_by_policies(item, self._now), self._now, terms)]
+        return {item.record.uid: tuple(size for size in item.terms.wanted.sizes if size < item.size) for item in able}
+
+    def _resizes_left(self) -> float:
+        """How many more resizes may begin."""
+        most = self._world.sizes.settings.terms.most_resizes
+        under_way = resizes_under_way(self._records.values(), self._now, self._terms.start_timeout)
+        return math.inf if most is None else most - under_way - len(self._taken_back())
+
+    def _taken_back(self) -> dict[str, Taking]:
+        """The gangs that shrink for those that take back their own, by uid."""
+        return {
+            uid: Taking(size, item.asker.uid, f"queue {item.queue} takes its own back")
+            for item in (self.reclaim.evictions if self.reclaim is not None else ())
+            for uid, size in item.sizes.items()
+        }
+
+    @functools.cached_property
+    def _sized(self) -> dict[tuple[str, int], Gang]:
+        """Elastic gangs at sizes that were asked about in this cycle."""
+        return {}
+
+    @functools.cached_property
+    def _nobody_grows(self) -> bool:
+        """Whether somebody starts as soon as others are out of the way; asked once it is decided who starts."""
+        return any(not item.chosen and item.said.reason in _STARTS_SOON for item in self._choices)
+
+    def _gpu_resources(self) -> frozenset[str]:
+        """What nodes have of GPUs, and what elastic gangs ask for."""
+        on_nodes = {name for node in self._room.nodes for name in node.allocatable if is_gpu(name)}
+        specs = (record.spec for record in self._records.values() if not record.finished)
+        elastic = (spec.elastic for spec in specs if spec is not None and spec.elastic is not None)
+        return frozenset({*on_nodes, *(terms.range.resource for terms in elastic)})
+
+    def _with_methods(self, changes: Iterable[SizeChange], running: Mapping[str, RunningGang]) -> Iterator[SizeChange]:
+        """The changes by the gentlest method of each gang; what grows where it is takes its room and quota at once."""
+        room = self._room.twin()
+        for change in changes:
+            record, resize = change.record, change.resize
+            items = self._world.items.get(record.uid, {})
+            method = method_in_place(
+                record,
+                items,
+                suspended_jobs_change=self._suspended_jobs_change,
+                shrinks=resize.to < resize.size,
+            )
+            if method == "recreate" or self._memory.digest(record) != (record.state and record.state.digest):
+                yield change
+                continue
+            smaller, larger = (self._gang_at(record.uid, size) for size in sorted((resize.size, resize.to)))
+            if resize.to > resize.size:
+                if not self._may_have(record, resize.to):
+                    # Another one that grows has taken what was left.
+                    continue
+                growth = find_growth(room, smaller, larger, self._homes(running[record.uid], smaller))
+                if growth is None or not self._take_growth(room, record, growth, larger):
+                    yield change
+                    continue
+            yield change._replace(resize=dataclasses.replace(resize, method=method), larger=larger)
+
+    def _take_growth(self, room: Room, record: Record, growth: RoomToGrow, larger: Gang) -> bool:
+        """Count what a gang gets besides what it has; False where pods that start just now could be in its way."""
+        more = growth.gang
+        counts = {podset.name: podset.count for podset in more.podsets}
+        hosts = {name: [self._host_names[node] for node in nodes] for name, nodes in growth.nodes.items()}
+        if not self._together.admits(more, hosts):
+            return False
+        place_outstanding(room, [Outstanding(more, counts, hosts)])
+        space, _hopeful = judge_namespace(more, read_wishes(more, room), self._world.snapshot, self._taken)
+        self._count_quota(more, space)
+        if self._quotas.in_force:
+            # Charged besides what it has: more than it will be, until the next cycle.
+            self._quotas.start(self._quotas.ask(record, larger))
+        self._together.add(more, hosts)
+        return True
+
+    def _homes(self, item: RunningGang, gang: Gang) -> dict[str, list[str]]:
+        """The nodes of a gang's pods, by podset; of those alone that get larger where they are."""
+        labels = {podset_label(podset.name): podset.name for podset in gang.podsets}
+        homes: dict[str, list[str]] = {}
+        for pod in item.pods:
+            name = labels.get(pod.labels.get(PODSET_LABEL, ""))
+            if name is not None and pod.node is not None:
+                homes.setdefault(name, []).append(pod.node)
+        return homes
+
+    def _resizable(self, record: Record, leaving: Collection[str]) -> RunningGang | None:
+        """A gang whose size may be changed at any moment, or is being changed; None for others."""
+        state, terms = record.state, record.spec.elastic if record.spec is not None else None
+        if terms is None or state is None or state.allotment is None:
+            return None
+        if _has_other_sizes(record):
+            return None
+        priority = self._base_priority(record)
+        change = state.resize
+        if state.phase == "resizing" and kept_size(state, self._now, self._terms.start_timeout) is None:
+            # Nobody knows when its pods go.
+            return None
+        if state.phase in RESIZING_PHASES:
+            if change is None:
+                return None
+            return RunningGang(record, state, terms, change.size, priority, self._now, target=change.goal)
+        began = self._began(record)
+        left = state.phase != "running" or state.holding or record.terminating or record.uid in leaving
+        if left or began is None or not self._may_start(record) or record.uid in self._promises:
+            return None
+        if self._stopped_beforehand(record) is not None:
+            # It would not be started again.
+            return None
+        told = self._world.progress.get(record.uid)
+        return RunningGang(record, state, terms, state.allotment, priority, began, progress=told)
+
+    def _is_planned_in_vain(self, record: Record) -> bool:
+        """Whether a trainer is to save for a resize that will not be: its gang was edited meanwhile."""
+        planned = record.phase == "running" and record.state is not None and record.state.planned is not None
+        return planned and self._may_start(record) and _has_other_sizes(record)
+
+    def _is_whole(self, item: RunningGang) -> bool:
+        """Whether a running gang has all its pods."""
+        return len(item.pods) == sum(podset.count for podset in self._gang_at(item.record.uid, item.size).podsets)
+
+    def _gang_at(self, uid: str, size: int) -> Gang:
+        """A gang with a size; one of fixed size as it is."""
+        known = self._sized.get((uid, size))
+        if known is not None:
+            return known
+        record = self._records[uid]
+        if record.spec is None or record.spec.elastic is None:
+            return self._demand(record)
+        sized = dataclasses.replace(record, state=None, chosen=size)
+        gang, problem = self._memory.size(sized, self._world.snapshot)
+        if gang is None:
+            raise BadInput("size", f"gang {record.key}", problem or "it cannot be read")
+        self._sized[uid, size] = gang
+        return gang
+
+    def _may_have(self, record: Record, size: int) -> bool:
+        """Whether namespace and queue let a gang grow to a size.
+
+        In its namespace it counts with what it has besides: the server may count its old pods for a while.
+        """
+        passed = self._namespace_has(self._gang_at(record.uid, size), self._taken)
+        return passed and not self._quotas.flavored and self._comes_back(record, size)
+
+    def _comes_back(self, record: Record, size: int) -> bool:
+        """Whether namespace, queue and the limits of its user let a running gang start again once it is stopped."""
+        gang = self._gang_at(record.uid, size)
+        _space, hopeful = judge_namespace(gang, read_wishes(gang, self._room), self._world.snapshot, {})
+        if not hopeful or not self._quotas.in_force:
+            return hopeful
+        if self._quotas.user_limit(record, gang, self._used_by(record)) is not None:
+            return False
+        return self._quotas.flavored or self._quotas.fits_instead(self._quotas.ask(record, gang), record.uid)
+
+    def _may_ask(self, asker: str, victim: str) -> bool:
+        """Whether a gang may have another shrink for it: it starts then, and those of one queue share what it has."""
+        one, other = (self._records[uid] for uid in (asker, victim))
+        if not self._may_start(one) or self._has_obstacle(one):
+            return False
+        return not self._quotas.in_force or self._lane_of(one) == self._lane_of(other)
+
+    def _is_others(self, uid: str) -> bool:
+        """Whether a gang waits, as far as this run sees, that only other runs may start."""
+        record = self._records.get(uid)
+        if record is None:
+            return bool(self._terms.namespaces)
+        return record.phase in WAITING_PHASES and not self._may_start(record)
+
+    def _lane_of(self, record: Record) -> Hashable:
+        """The queue of a gang."""
+        return self._quotas.lane(*self._subject(record))
+
+    def _queued_gang(self, record: Record) -> QueuedGang:
+        """A waiting gang's place in the queue."""
+        return queued_gang(record.uid, spec_of(record), record.submitted, cap=self._priority_cap(record))
 
     def _size_request(self, item: QueuedGang) -> SizeRequest:
         """A waiting gang as one that asks for a size."""
         record = self._records[item.uid]
-        return SizeRequest(item, self._demand(record), spec_of(record).elastic)
+        terms, state = spec_of(record).elastic, record.state
+        attained = 0.0 if terms is None or state is None else terms.range.unit * size_seconds(state, self._now)
+        return SizeRequest(item, self._demand(record), terms, self._returns_with(record), attained)
 
     def _ask_all(
         self, item: QueuedGang, record: Record, gang: Gang, estimate: Estimate, *, mine: bool, hold: bool = True
@@ -871,6 +1272,28 @@ def gang_of(names: Mapping[tuple[str, str], str], pod: Pod) -> str | None:
     return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
 
 
+def _has_other_sizes(record: Record) -> bool:
+    """Whether a running gang was edited since its start, so that it has nothing to do with its terms of now."""
+    spec, state = record.spec, record.state
+    if spec is None or spec.elastic is None or state is None or state.allotment is None:
+        return False
+    return spec.podsets is not None or state.allotment not in spec.elastic.range.sizes
+
+
+def _lacks_nodes(choice: Choice) -> bool:
+    """Whether nodes are all that a gang waits for."""
+    said = choice.said
+    return not choice.chosen and said.answer == "waits" and said.reason in NODE_REASONS
+
+
+def _asks_for(choice: Choice, resources: AbstractSet[str]) -> bool:
+    """Whether a gang asks for any of these resources."""
+    spec = choice.record.spec
+    if spec is not None and spec.elastic is not None:
+        return True
+    return any(not resources.isdisjoint(podset.requests) for podset in choice.gang.podsets)
+
+
 def all_of(gang: Gang) -> Outstanding:
     """A started gang of which nobody can tell what it still gets: all of it, which is never too little."""
     return Outstanding(gang, {podset.name: podset.count for podset in gang.podsets})
@@ -908,7 +1331,7 @@ def _finished(records: Iterable[Record]) -> Iterator[tuple[str | None, str, floa
     for record in records:
         if record.phase != "complete" or record.state is None or record.spec is None:
             continue
-        began = read_time(record.state.started_at)
+        began = read_time(work_began(record.state))
         ended = read_time(record.state.transitions[-1].at) if record.state.transitions else None
         if began is not None and ended is not None and ended > began:
             yield record.spec.queue, record.name, ended - began

@@ -29,6 +29,8 @@ def test_options_become_a_request(tmp_path, monkeypatch):
         "type": "gang_timeline",
         "title": None,
         "gangs": [],
+        "jobs": [],
+        "pods": [],
         "trees": [],
         "as_of": None,
         "capacity": None,
@@ -50,7 +52,7 @@ def test_metrics_are_compared_as_lower_is_better_unless_told():
 def test_wrong_options_are_named():
     assert "missing required arguments: dest, sections" in validated().error_messages[0]
     wrong = validated(dest="x", sections=[{"type": "pie"}]).error_messages
-    assert "value of type must be one of: gang_timeline, inspections, quota_tree, got: pie" in wrong[0]
+    assert "value of type must be one of: gang_timeline, inspections, quota_tree, allocation, got: pie" in wrong[0]
     assert "missing required arguments: type" in validated(dest="x", sections=[{}]).error_messages[0]
     unknown = validated(dest="x", sections=[{"type": "gang_timeline", "gang": []}]).error_messages
     assert "sections.gang" in unknown[0]

@@ -138,3 +138,25 @@ def test_a_pause_tells_something_for_as_long_as_the_longest_takes():
         pauses.trouble("a", "denied")
         assert pauses.next_end() == pytest.approx(length)
         pauses.over("a")
+
+
+@pytest.mark.parametrize("ask", [lambda pauses: pauses.pausing("a"), lambda pauses: pauses.resting()])
+def test_a_record_that_was_passed_over_is_looked_at_soon_although_its_pause_is_over(ask):
+    clock = Clock()
+    pauses = Pauses(clock)
+    pauses.look_later("a")
+    pauses.look_later("b")
+    assert ask(pauses)
+    clock.now += 0.3
+    # Once: then it was looked at.
+    assert (pauses.next_end(), pauses.next_end()) == (0.0, None)
+
+
+def test_a_record_that_is_looked_at_again_was_not_passed_over():
+    clock = Clock()
+    pauses = Pauses(clock)
+    pauses.look_later("a")
+    assert pauses.pausing("a")
+    clock.now += 0.3
+    assert not pauses.pausing("a")
+    assert pauses.next_end() is None

@@ -74,7 +74,7 @@ def test_objects_are_foretold_written_once_and_removed(cluster, line):
     foretold = run(line, check=True, priorities={"urgent": 5}).as_result(diff=True)
     assert writes(line) == []
     real = run(line, priorities={"urgent": 5})
-    assert {**real.as_result(diff=True), "would": {"start": [], "wait": [], "reclaim": []}} == foretold
+    assert {**real.as_result(diff=True), "would": {"start": [], "wait": [], "reclaim": [], "shrink": []}} == foretold
     assert [names(cluster, plural) for plural in KINDS] == [
         [("", "default")],
         [("", "urgent")],
@@ -87,7 +87,7 @@ def test_objects_are_foretold_written_once_and_removed(cluster, line):
     assert (again.changed, writes(line)) == (False, [])
     gone = run(line, state="absent", check=True).as_result(diff=True)
     assert writes(line) == []
-    assert gone.pop("would") == {"start": [], "wait": [], "reclaim": []}
+    assert gone.pop("would") == {"start": [], "wait": [], "reclaim": [], "shrink": []}
     assert run(line, state="absent").as_result(diff=True) == gone
     assert {tuple(names(cluster, plural)) for plural in KINDS} == {()}
     assert not run(line, state="absent").changed

@@ -52,7 +52,7 @@ def test_shares_are_stored_as_numbers_and_change_with_the_nodes_only(cluster):
     line = Line(cluster)
     foretold = run(line, {"queues": HALVES}, check=True).as_result(diff=True)
     assert line.writes == []
-    assert foretold.pop("would") == {"start": [], "wait": [], "reclaim": []}
+    assert foretold.pop("would") == {"start": [], "wait": [], "reclaim": [], "shrink": []}
     assert run(line, {"queues": HALVES}).as_result(diff=True) == foretold
     stored = read_stored_tree(line.client(), "team", "default").tree
     assert {key.resource: amount for key, amount in stored.by_name["a"].nominal.items()} == {

@@ -21,7 +21,7 @@ ROOT = queue("root", capacity={"cpu": 8})
 BOTH = [ROOT, queue("a", "root", nominal={"cpu": 4}, namespaces=["team"]), queue("b", "root", nominal={"cpu": 4})]
 ONE = [ROOT, queue("b", "root", nominal={"cpu": 4})]
 # Where no gang waits or runs nothing would happen.
-NOTHING = {"start": [], "wait": [], "reclaim": []}
+NOTHING = {"start": [], "wait": [], "reclaim": [], "shrink": []}
 
 
 @pytest.fixture

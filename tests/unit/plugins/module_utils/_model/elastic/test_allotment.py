@@ -113,7 +113,10 @@ def test_a_job_is_recreated_where_suspended_jobs_do_not_change():
 def test_workers_of_an_elastic_policy_are_scaled_in_place():
     (case,) = (copy.deepcopy(case) for case in ELASTIC_CASES if case.name == "PyTorchJob")
     case.object["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 4}
-    assert resize_method([case.object], range_for(case, "pods"), suspended_jobs_change=False) == "scale"
+    pods = range_for(case, "pods")
+    assert resize_method([case.object], pods, suspended_jobs_change=False) == "scale"
+    # A worker that is to leave and ends with 0 would end the job.
+    assert resize_method([case.object], pods, suspended_jobs_change=False, shrinks=True) == "suspend"
     assert kind_of(case.object).resizing.suspend == ("spec", "runPolicy", "suspend")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import range_of
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import range_of, with_carried_sizes
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import DeclaredRange, GlobalBatch, Range
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import BadRange
 from ansible_collections.muster.kube.tests.support.elastic_cases import ELASTIC_CASES, GPU, at, with_gpus
@@ -66,6 +66,35 @@ def of_kueue():
 )
 def test_a_range_is_read_from_the_object(obj, expected):
     assert range_of([obj]) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ({"podset": "worker"}, {"podset": "worker", "min": 1, "max": 4}),
+        ({"step": 2}, {"step": 2, "min": 1, "max": 4}),
+        ({"global_batch": {"value": 4}}, {"global_batch": {"value": 4}, "min": 1, "max": 4}),
+        ({"min": 2}, {"min": 2}),
+        ({"sizes": [1]}, {"sizes": [1]}),
+        (None, None),
+    ],
+)
+def test_a_range_without_sizes_has_those_of_the_object(written, found):
+    elastic = {"timing": "now", "range": written}
+    assert with_carried_sizes(elastic, [pytorch()], "default") == {"timing": "now", "range": found}
+
+
+def test_sizes_and_steps_are_carried_too():
+    stepped = [annotated("Job", our_min="2", our_max="8", our_step="3")]
+    assert with_carried_sizes({"range": {"axis": None}}, stepped, "default")["range"]["step"] == 3
+    listed = [annotated("Job", our_sizes="1,2,8")]
+    assert with_carried_sizes({"range": {"axis": None}}, listed, "default")["range"]["sizes"] == [1, 2, 8]
+
+
+@pytest.mark.parametrize("obj", [CASES["Job"].object, annotated("Job", our_min="3", our_max="2")])
+def test_a_range_without_sizes_needs_an_object_that_has_them(obj):
+    with pytest.raises(BadRange):
+        with_carried_sizes({"range": {"podset": "x"}}, [obj], "default")
 
 
 def test_gpus_beside_the_resized_pods_are_counted():

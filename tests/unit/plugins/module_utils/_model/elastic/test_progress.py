@@ -105,6 +105,10 @@ def test_what_is_left_and_what_would_be_lost():
         ({"checkpoints": [[1]]}, r"checkpoints\[0\]: two numbers are needed"),
         ({"paces": {"2": [["a", 1]]}}, "paces"),
         ([], "a mapping is needed"),
+        ({"checkpoints": [[1e17, 5]]}, "checkpoints: time: 1e\\+17 is no time"),
+        ({"seen": {"time": 1e12, "step": 1, "size": 2}}, "time: 1e\\+12 is no time"),
+        ({"epoch_steps": 1e-13}, "epoch_steps: an epoch of 1e-13 steps"),
+        ({"epoch_steps": -1}, "epoch_steps"),
     ],
 )
 def test_damaged_progress_is_refused(data, told):

@@ -63,7 +63,7 @@ def test_objects_say_the_range_themselves() -> None:
     found = spec({}, job)
     assert found.elastic is not None
     assert found.elastic.range.sizes == (1, 2, 3)
-    assert spec_data(found)["elastic"].keys() == {"timing", "checkpoint_timeout", "cooldown"}
+    assert spec_data(found)["elastic"].keys() == {"timing", "cooldown", "restart_cost"}
 
 
 def test_a_waiting_record_is_planned_with_the_size_that_was_chosen() -> None:

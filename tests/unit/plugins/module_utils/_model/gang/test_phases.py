@@ -34,7 +34,11 @@ def test_every_phase_is_in_the_groups_it_belongs_to() -> None:
     ended = {*state.WAITING_PHASES, *state.FINISHED_PHASES}
     assert {*state.STARTED_PHASES}.isdisjoint(ended)
     assert {*state.STARTED_PHASES, *ended} == set(state.PHASES)
-    assert {*state.HALFWAY_PHASES, *state.SETTLED_PHASES, *state.WAITING_PHASES, "dispatched", "unknown"} == set(
-        state.PHASES
-    )
+    assert {
+        *state.HALFWAY_PHASES,
+        *state.SETTLED_PHASES,
+        *state.WAITING_PHASES,
+        *state.PROMISED_PHASES,
+        "unknown",
+    } == set(state.PHASES)
     assert all(set(phases) <= set(state.PHASES) and goal in phases for goal, phases in state.REACHED.items())

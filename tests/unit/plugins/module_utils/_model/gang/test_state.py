@@ -13,6 +13,12 @@ import random
 import zlib
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.past_sizes import (
+    MOST_SIZES,
+    BegunResize,
+    PastSize,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.resize import METHODS
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import (
     MOST_TRANSITIONS,
     OUTCOMES,
@@ -68,6 +74,13 @@ reserved = st.fixed_dictionaries(
 )
 messages = st.sampled_from(["", "short", "é" * 1000])
 transitions = st.builds(Transition, st.sampled_from(PHASES), st.just(AT), st.sampled_from(["", "Why"]), messages)
+past_sizes = st.builds(
+    PastSize,
+    at=st.just(AT),
+    size=st.integers(0, 4096),
+    running=st.booleans(),
+    resize=st.none() | st.builds(BegunResize, st.just(2), st.just(4), st.sampled_from(METHODS), short_texts),
+)
 states = st.builds(
     GangState,
     phase=st.sampled_from(PHASES),
@@ -97,12 +110,13 @@ states = st.builds(
     made=st.integers(0, 9),
     left=st.lists(st.tuples(*[st.text(min_size=1, max_size=30)] * 4), max_size=4).map(tuple),
     waits=st.lists(st.just({"until": AT, "answer": "waits", "reason": "insufficient"}), max_size=3).map(tuple),
+    sizes=st.lists(past_sizes, max_size=MOST_SIZES).map(tuple),
 )
 
 
 def test_everything_but_phase_transitions_and_write_id_may_change():
     fields = {item.name: item.type for item in dataclasses.fields(GangState)}
-    for name in ("phase", "transitions", "waits", "write_id", "unknown"):
+    for name in ("phase", "transitions", "waits", "sizes", "write_id", "unknown"):
         fields.pop(name)
     assert {name: kind.__forward_arg__ for name, kind in Changes.__annotations__.items()} == fields
 
@@ -117,10 +131,16 @@ def test_a_state_comes_back_and_never_outgrows_its_annotation(state):
     dropped = len(state.transitions) - len(back.transitions)
     assert back.transitions == state.transitions[dropped:]
     same = dataclasses.replace(
-        back, verdict=state.verdict, transitions=state.transitions, left=state.left, waits=state.waits
+        back,
+        verdict=state.verdict,
+        transitions=state.transitions,
+        left=state.left,
+        waits=state.waits,
+        sizes=state.sizes,
     )
     assert same == state
     assert back.left in (state.left, ())
+    assert back.sizes in (state.sizes, ())
     if dropped:
         assert (back.verdict, back.left) == (None, ())
 
@@ -459,6 +479,13 @@ def test_numbers_of_a_state_end_where_those_of_the_server_do(field):
 )
 def test_places_of_outcomes_are_numbers_as_one_writes_them(place, fine):
     assert (state_problem({STATE_ANNOTATION: forged(outcomes={place: "failed"})}) is None) is fine
+
+
+@pytest.mark.parametrize("field", ["reserved", "observed"])
+@pytest.mark.parametrize("damage", [{}, {"requests": None}])
+def test_podsets_without_requests_are_damage(field, damage):
+    sizes = [{"name": "a", "count": 1, **damage}]
+    assert "requests: it is missing" in (state_problem({STATE_ANNOTATION: forged(**{field: sizes})}) or "")
 
 
 @pytest.mark.parametrize(("amount", "fine"), [("1", True), (1, True), (True, False), (1.5, False), (None, False)])

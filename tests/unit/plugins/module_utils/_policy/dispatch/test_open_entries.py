@@ -57,7 +57,7 @@ def test_a_start_is_over_when_it_was_refused_or_another_attempt_follows():
 @pytest.mark.parametrize("op", ["stop", "evict"])
 def test_a_stop_is_not_begun_while_the_gang_goes_on_untouched(op):
     for phase in PHASES:
-        goes_on = phase in ("dispatching", "dispatched", "running")
+        goes_on = phase in ("dispatching", "dispatched", "running", "rescaling")
         assert standing_of(entry(op), state(phase)) == ("not_begun" if goes_on else "over")
         assert standing_of(entry(op), state(phase, "b2")) == "over"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import random
 
 import pytest
@@ -18,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan i
 from ansible_collections.muster.kube.tests.support.elastic_jobs import carried_out, known_jobs, pool_for
 from ansible_collections.muster.kube.tests.support.random_size import examples
 
+SEED = os.environ.get("MUSTER_SEED", "1")
 FREE = SizeTerms(worth=0.0, near_end=0.0)
 
 
@@ -48,7 +50,7 @@ def replanned(jobs: list[ElasticJob], gpus: int, policy: str) -> float:
 
 
 def cases() -> list[tuple[list[ElasticJob], int]]:
-    rng = random.Random(20260101)
+    rng = random.Random(f"{SEED}/oracle")
     found = []
     for _case in range(examples(50)):
         count = rng.randint(1, 5)

@@ -15,7 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job im
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import (
     POLICIES,
     PolicyName,
-    least_harm,
+    harm,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.tests.support.elastic_jobs import random_jobs, sizes_from
@@ -108,7 +108,7 @@ def test_whoever_is_harmed_least_shrinks():
     def shrink(one: ElasticJob) -> SizeStep:
         return SizeStep(one, one.size, one.size - 1)
 
-    assert least_harm([shrink(job("a")), shrink(job("b", curve=BAD))]).job.uid == "b"
+    assert min([shrink(job("a")), shrink(job("b", curve=BAD))], key=harm).job.uid == "b"
     saved = [shrink(job("a", checkpointed=9.0)), shrink(job("b", checkpointed=8.0)), shrink(job("c"))]
-    assert least_harm(saved).job.uid == "a"
-    assert least_harm([shrink(job("a", submitted=1.0)), shrink(job("b", submitted=2.0))]).job.uid == "b"
+    assert min(saved, key=harm).job.uid == "a"
+    assert min([shrink(job("a", submitted=1.0)), shrink(job("b", submitted=2.0))], key=harm).job.uid == "b"

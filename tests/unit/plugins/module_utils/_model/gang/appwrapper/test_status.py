@@ -369,7 +369,7 @@ def test_whatever_happens_the_projection_is_idempotent_ordered_and_within_bounds
             assert wrapper_status(status, wanted, state, counts, again) == status
         assert [(c["type"], c.get("reason")) for c in status["conditions"]][: len(keys)] == keys
         assert len({(c["type"], c.get("reason")) for c in status["conditions"]}) == len(status["conditions"])
-        assert status.get("canrun", False) == (phase in ("dispatched", "running"))
+        assert status.get("canrun", False) == (phase in ("dispatched", "running", "rescaling"))
         numbers = [value for value in status.values() if isinstance(value, int)]
         assert all(0 <= value < 2**63 for value in numbers)
         rebuilt = wrapper_status({}, wanted, state, counts, now)
