@@ -30,7 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._host.processes import
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER, create, delete
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     ClusterOptions,
     ClusterSpec,
@@ -122,21 +122,23 @@ def played(runner, name, tmp_path_factory):
     return play_tasks(tmp_path_factory.mktemp("tasks"), tasks)
 
 
-def versions(client) -> dict[str, str]:
-    """Resource versions of everything the module manages, by path; leases and events change by themselves."""
+def written(client) -> dict[str, t.Any]:
+    """What the module wrote on everything it manages, and when, by path; controllers go on with the same objects."""
     found = {}
     for path in ("/api/v1/nodes", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/secrets"):
-        for item in list_objects(client, path, keep=lambda item: item).items:
-            found[f"{path}/{item['metadata']['name']}"] = item["metadata"]["resourceVersion"]
+        for item in list_objects(client, path, keep=lambda item: item["metadata"]).items:
+            ours = [entry for entry in item.get("managedFields") or () if entry["manager"] == FIELD_MANAGER]
+            found[f"{path}/{item['name']}"] = item["uid"], ours
     return found
 
 
 def test_a_second_run_changes_nothing_and_writes_nothing(runner, name):
     client = runner.client(name)
-    before, state = versions(client), Layout(CACHE, name).state.read_bytes()
+    before, state = written(client), Layout(CACHE, name).state.read_bytes()
+    assert all(before[f"/api/v1/nodes/node-{index}"][1] for index in range(2))
     again = runner.run(name, nodes=NODES)
     assert (again["changed"], again["actions"]) == (False, [])
-    assert versions(client) == before
+    assert written(client) == before
     assert Layout(CACHE, name).state.read_bytes() == state
 
 
