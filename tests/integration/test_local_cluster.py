@@ -125,10 +125,18 @@ def played(runner, name, tmp_path_factory):
 def written(client) -> dict[str, t.Any]:
     """What the module wrote on everything it manages, and when, by path; controllers go on with the same objects."""
     found = {}
-    for path in ("/api/v1/nodes", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/secrets"):
-        for item in list_objects(client, path, keep=lambda item: item["metadata"]).items:
-            ours = [entry for entry in item.get("managedFields") or () if entry["manager"] == FIELD_MANAGER]
-            found[f"{path}/{item['name']}"] = item["uid"], ours
+    for api, kind in (
+        ("/api/v1", "nodes"),
+        ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
+        ("/api/v1", "secrets"),
+    ):
+        for item in list_objects(client, f"{api}/{kind}", keep=lambda item: item["metadata"]).items:
+            place = f"/namespaces/{item['namespace']}" if "namespace" in item else ""
+            path = f"{api}{place}/{kind}/{item['name']}"
+            # Lists leave out who wrote which field.
+            metadata = get_object(client, path)["metadata"]
+            ours = [entry for entry in metadata["managedFields"] if entry["manager"] == FIELD_MANAGER]
+            found[path] = metadata["uid"], ours
     return found
 
 
