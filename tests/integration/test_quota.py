@@ -86,6 +86,8 @@ def course(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterat
     cluster.create(gang_record("runs", SPACE, [job("runs", POOL, 2, cpu="1")]))
     auth = {"kubeconfig": cluster.kubeconfig}
     run_dispatch(connect(auth), connect(auth), DispatchOptions(namespaces=(SPACE,), lease_wait=30.0), lambda text: None)
+    # The default queue of the tree is charged with all gangs of the cluster.
+    cluster.wait_for_rest(SPACE)
     with proxies_for(
         cluster, directory, "foretold", "again", "wrong", "info", "in_use", "end_in_use", "end_again"
     ) as proxies:

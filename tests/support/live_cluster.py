@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.paths import res
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL
 
 T = t.TypeVar("T")
 QUICK = RetryPolicy(first_pause=0.01, longest_pause=0.05)
@@ -171,6 +172,19 @@ class LiveCluster:
         """The pods of a namespace."""
         path = resource_path("v1", "pods", namespace)
         return list_objects(self.client, path, keep=lambda pod: pod, label_selector=selector).items
+
+    def wait_for_rest(self, name: str) -> None:
+        """Return when no pod of a gang is left outside of a namespace; those of earlier tests take a while to go."""
+        path = resource_path("v1", "pods")
+
+        def is_at_rest() -> bool:
+            """Whether all of them are gone."""
+            homes = list_objects(
+                self.client, path, keep=lambda pod: pod["metadata"]["namespace"], label_selector=GANG_LABEL
+            )
+            return set(homes.items) <= {name}
+
+        wait_until("the pods of other tests to be gone", is_at_rest)
 
 
 def is_bound(pod: dict) -> bool:
