@@ -439,7 +439,7 @@ def writes(cluster, tmp_path_factory) -> dict[Scenario, list[str]]:
             orders = place.orders(points.kubeconfig, duration=PATIENCE, until=(place.goal,))
             with DispatchProcess(orders, place.directory / "log") as process:
                 process.result()
-            labels[place.scenario] = points.labels
+            labels[place.scenario] = points.settled_labels
 
     try:
         findings = arena.play([(arena.place(scenario), "clean", scene) for scenario in SCENARIOS])

@@ -134,7 +134,7 @@ def points(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> list[fau
             orders = place.orders(numbered.kubeconfig, duration=faults.PATIENCE, until=("running",))
             with DispatchProcess(orders, place.directory / "log") as process:
                 process.result()
-            labels.extend(numbered.labels)
+            labels.extend(numbered.settled_labels)
         t.cast(EvictionPlace, place).check()
 
     try:

@@ -176,7 +176,7 @@ def points(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> Points:
                 orders = place.orders(numbered.kubeconfig, duration=faults.PATIENCE, until=("running",))
                 with DispatchProcess(orders, place.directory / "log") as process:
                     process.result()
-                labels[name] = numbered.labels
+                labels[name] = numbered.settled_labels
             place.heal()
 
         return play

@@ -58,6 +58,12 @@ class Write:
     method: str
     path: str
     body: bytes = dataclasses.field(repr=False, default=b"")
+    request: Recorded | None = dataclasses.field(repr=False, compare=False, default=None)
+
+    @property
+    def conflicted(self) -> bool:
+        """Whether the server refused it since somebody else had written the object meanwhile."""
+        return self.request is not None and self.request.status == 409
 
     @property
     def label(self) -> str:
@@ -207,12 +213,17 @@ class FaultPoints(ApiProxy):
         """What was written so far, in words."""
         return [write.label for write in self.numbered]
 
+    @property
+    def settled_labels(self) -> list[str]:
+        """The same without conflicts: how often controllers come in between differs from run to run."""
+        return [write.label for write in self.numbered if not write.conflicted]
+
     def point(self, request: Recorded) -> tuple[Fault, Write] | None:
         """Number a request; returns the fault that is meant for it."""
         with self._numbering:
             if not self._counts(request):
                 return None
-            write = Write(len(self.numbered) + 1, request.method, request.path, request.body)
+            write = Write(len(self.numbered) + 1, request.method, request.path, request.body, request)
             self.numbered.append(write)
             label = write.label
             occurrence = sum(item.label == label for item in self.numbered)
