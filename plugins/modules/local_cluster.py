@@ -146,8 +146,10 @@ options:
   operators:
     description:
       - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
-        V(training-operator), V(jobset), V(kueue) and V(mcad). The last brings an AppWrapper definition of its own and
+        V(training-operator), V(jobset), V(kueue), V(mcad) and V(appwrapper).
+      - MCAD and AppWrapper have different definitions of the kind AppWrapper and are never in one cluster. That of MCAD
         is refused where the role C(dispatcher) has installed another.
+      - AppWrapper runs without its webhooks.
       - Kueue admits Jobs, JobSets, RayClusters, RayJobs, PyTorchJobs, pods, Deployments and StatefulSets with the label
         C(kueue.x-k8s.io/queue-name). A Kueue that is wanted and does not run keeps the API server from taking Jobs.
       - The definitions of an operator's kinds stay when it is removed from the list, since objects of the user depend

@@ -25,7 +25,7 @@ CATALOGUE_FILE = "programs.yml"
 _PROCESS_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
     | {"crds", "certificates", "objects", "webhooks", "conversion", "markers", "package", "alternatives"}
-    | {"clears"}
+    | {"clears", "needs", "excludes"}
 )
 
 
@@ -72,6 +72,10 @@ def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
             raise ValueError(f"{process.name} names the unknown program {process.program!r}")
         if process.binary not in dict(programs[process.program].binaries):
             raise ValueError(f"{process.name} names the unknown binary {process.binary!r}")
+    for operator in catalogue.operators.values():
+        for other in (*operator.needs, *operator.excludes):
+            if other not in catalogue.operators:
+                raise ValueError(f"{operator.name} names the unknown operator {other!r}")
     return catalogue
 
 
@@ -97,7 +101,8 @@ def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         webhooks=tuple(map(_build_webhook, entry.get("webhooks", ()))),
         conversion=_build_conversion(entry.get("conversion")),
         package=entry.get("package", ""),
-        **{key: tuple(entry.get(key, ())) for key in ("crds", "objects", "markers", "alternatives", "clears")},
+        **{key: tuple(entry.get(key, ())) for key in ("crds", "objects", "markers", "alternatives")},
+        **{key: tuple(entry.get(key, ())) for key in ("clears", "needs", "excludes")},
     )
 
 

@@ -170,6 +170,8 @@ class ProcessSpec:
     package: str = ""
     alternatives: tuple[str, ...] = ()
     clears: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
 
     @property
     def is_client(self) -> bool:
@@ -252,6 +254,18 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
         if operator not in known_operators:
             known = ", ".join(sorted(known_operators))
             raise BadInput("use", f"operators[{index}]", f"{operator!r} is not in the catalogue; known are {known}")
+
+
+def check_operators(spec: ClusterSpec, operators: collections.abc.Mapping[str, ProcessSpec]) -> None:
+    """Refuse known operators that lack another one, or that cannot be in one cluster: they define the same kinds."""
+    for index, name in enumerate(spec.operators):
+        missing = [other for other in operators[name].needs if other not in spec.operators]
+        if missing:
+            raise BadInput("use", f"operators[{index}]", f"{name} needs {' and '.join(missing)} beside it")
+        for other in spec.operators:
+            if other in operators[name].excludes:
+                cause = f"{name} and {other} define the same kinds differently; give each a cluster of its own"
+                raise BadInput("use", f"operators[{index}]", cause)
 
 
 def check_programs(spec: ClusterSpec, catalogue: Catalogue) -> None:

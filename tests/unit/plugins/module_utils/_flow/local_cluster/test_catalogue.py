@@ -71,7 +71,9 @@ def test_ports_in_placeholders_exist(component):
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
 def test_nothing_listens_beyond_loopback(component):
-    settings = [*component.arguments, *(line for text in dict(component.files).values() for line in text.splitlines())]
+    data = [text for obj in component.objects for text in (obj.get("data") or {}).values()]
+    texts = [*dict(component.files).values(), *data]
+    settings = [*component.arguments, *(line for text in texts for line in text.splitlines())]
     listening = [text for text in settings if re.search(r"(address|addr)\b(?!-types)|listen|bind", text, re.IGNORECASE)]
     # The kubelet is reached by the address of its node, which only the bridge of the cluster has.
     allowed = ("127.0.0.1", ".sock", "{node_ip}")
@@ -92,7 +94,7 @@ def test_what_converts_has_a_port_and_a_certificate_for_it():
 
 
 def test_the_operators_of_the_issue_are_there():
-    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset", "kueue", "mcad"}
+    assert set(REAL.operators) == {"kuberay", "training-operator", "jobset", "kueue", "mcad", "appwrapper"}
 
 
 def test_copied_directories_exist():
@@ -134,6 +136,17 @@ def test_names_that_point_nowhere_are_refused(catalogue_data, key, value, messag
     catalogue_data["control_plane"][0][key] = value
     with pytest.raises(ValueError, match=message):
         build_catalogue(catalogue_data)
+
+
+@pytest.mark.parametrize("key", ["needs", "excludes"])
+def test_operators_that_point_at_no_operator_are_refused(catalogue_data, key):
+    catalogue_data["operators"]["ray"][key] = ["nothing"]
+    with pytest.raises(ValueError, match="ray names the unknown operator 'nothing'"):
+        build_catalogue(catalogue_data)
+
+
+def test_operators_that_define_the_same_kinds_bar_each_other():
+    assert {name: item.excludes for name, item in REAL.operators.items() if item.excludes} == {"mcad": ("appwrapper",)}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     Webhook,
     build_command,
     check_flags,
+    check_operators,
     check_programs,
     check_spec,
     expand,
@@ -60,6 +61,30 @@ def test_bad_specs_are_refused_naming_the_field(spec, where):
 
 def test_a_good_spec_passes():
     assert check_spec(ClusterSpec("a-1", (GROUP,), ("kuberay",)), ["kuberay"]) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "refused", "cause"),
+    [
+        (("top",), 0, "top needs base and side beside it"),
+        (("base", "top"), 1, "top needs side beside it"),
+        (("base", "older"), 1, "older and base define the same kinds"),
+        (("older", "base"), 0, "older and base define the same kinds"),
+    ],
+)
+def test_operators_that_lack_or_bar_another_are_refused(wanted, refused, cause):
+    plain = {"program": "p", "binary": "b", "ports": (), "arguments": (), "health_url": ""}
+    operators = {
+        "base": ProcessSpec("base", **plain),
+        "side": ProcessSpec("side", **plain),
+        "older": ProcessSpec("older", excludes=("base",), **plain),
+        "top": ProcessSpec("top", needs=("base", "side"), **plain),
+    }
+    check_operators(ClusterSpec("a", operators=("top", "side", "base")), operators)
+    check_operators(ClusterSpec("a", operators=("older",)), operators)
+    with pytest.raises(BadInput, match=cause) as told:
+        check_operators(ClusterSpec("a", operators=wanted), operators)
+    assert told.value.target == f"operators[{refused}]"
 
 
 def test_programs_that_nobody_can_build_are_refused():

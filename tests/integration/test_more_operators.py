@@ -1,0 +1,49 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The operators of the catalogue that few tests need do their work, all of them in one cluster."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.tests.support.gang_cases import job
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
+from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
+
+pytestmark = pytest.mark.full
+OPERATORS = ("appwrapper",)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """One with all of them, and nodes for their pods."""
+    build_programs(*OPERATORS)
+    nodes = (NodeGroup("node", 2, "32", "64Gi", 110),)
+    with running_cluster(f"more-operators-{os.getpid()}", operators=OPERATORS, nodes=nodes) as running:
+        yield running
+
+
+def running_pods(cluster: LiveCluster, namespace: str) -> int:
+    """How many pods of a namespace run."""
+    return sum(item["status"].get("phase") == "Running" for item in cluster.pods(namespace))
+
+
+def test_the_job_of_an_appwrapper_gets_pods(cluster, namespace):
+    wrapped = job("wrapped", None, 2)
+    wrapped["metadata"]["namespace"] = namespace
+    wrapper = {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "wrapper", "namespace": namespace},
+        "spec": {"components": [{"template": wrapped}]},
+    }
+    cluster.create(wrapper)
+    assert wait_until("the pods of its Job to run", lambda: running_pods(cluster, namespace) == 2)
+    path = resource_path("workload.codeflare.dev/v1beta2", "appwrappers", namespace, "wrapper")
+    assert wait_until("it to say so", lambda: get_object(cluster.client, path)["status"].get("phase") == "Running")
