@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
@@ -17,7 +18,7 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
 
 pytestmark = pytest.mark.full
-OPERATORS = ("appwrapper",)
+OPERATORS = ("appwrapper", "lws")
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +48,21 @@ def test_the_job_of_an_appwrapper_gets_pods(cluster, namespace):
     assert wait_until("the pods of its Job to run", lambda: running_pods(cluster, namespace) == 2)
     path = resource_path("workload.codeflare.dev/v1beta2", "appwrappers", namespace, "wrapper")
     assert wait_until("it to say so", lambda: get_object(cluster.client, path)["status"].get("phase") == "Running")
+
+
+def test_the_groups_of_a_leaderworkerset_get_pods_and_bad_ones_are_refused(cluster, namespace):
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    groups = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "groups", "namespace": namespace},
+        "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 3, "workerTemplate": {"spec": spec}}},
+    }
+    bad = {**groups, "metadata": {"name": "bad", "namespace": namespace}, "spec": {**groups["spec"], "replicas": -1}}
+    with pytest.raises(ApiError, match="should be a non-negative integer"):
+        cluster.create(bad)
+    cluster.create(groups)
+    assert wait_until("leaders and workers to run", lambda: running_pods(cluster, namespace) == 6)
+    # What the webhook of pods adds.
+    variables = {item["name"] for item in cluster.pods(namespace)[0]["spec"]["containers"][0]["env"]}
+    assert {"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE"} <= variables
