@@ -146,7 +146,8 @@ options:
   operators:
     description:
       - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
-        V(training-operator), V(jobset), V(kueue), V(mcad), V(appwrapper) and V(lws).
+        V(training-operator), V(jobset), V(kueue), V(mcad), V(appwrapper), V(lws) and
+        V(external-secrets).
       - MCAD and AppWrapper have different definitions of the kind AppWrapper and are never in one cluster. That of MCAD
         is refused where the role C(dispatcher) has installed another.
       - AppWrapper runs without its webhooks.

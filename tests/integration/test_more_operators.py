@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 
 import pytest
@@ -18,7 +19,7 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
 
 pytestmark = pytest.mark.full
-OPERATORS = ("appwrapper", "lws")
+OPERATORS = ("appwrapper", "lws", "external-secrets")
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,26 @@ def test_the_groups_of_a_leaderworkerset_get_pods_and_bad_ones_are_refused(clust
     # What the webhook of pods adds.
     variables = {item["name"] for item in cluster.pods(namespace)[0]["spec"]["containers"][0]["env"]}
     assert {"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE"} <= variables
+
+
+def test_an_external_secret_becomes_a_secret(cluster, namespace):
+    store = {
+        "apiVersion": "external-secrets.io/v1",
+        "kind": "ClusterSecretStore",
+        "metadata": {"name": namespace},
+        "spec": {"provider": {"fake": {"data": [{"key": "/team/password", "value": "open sesame"}]}}},
+    }
+    external = {
+        "apiVersion": "external-secrets.io/v1",
+        "kind": "ExternalSecret",
+        "metadata": {"name": "external", "namespace": namespace},
+        "spec": {
+            "secretStoreRef": {"name": namespace, "kind": "ClusterSecretStore"},
+            "target": {"name": "made"},
+            "data": [{"secretKey": "password", "remoteRef": {"key": "/team/password"}}],
+        },
+    }
+    cluster.create(store, external)
+    path = resource_path("v1", "secrets", namespace, "made")
+    made = wait_until("the Secret to be made", lambda: get_object(cluster.client, path))
+    assert base64.b64decode(made["data"]["password"]) == b"open sesame"
