@@ -13,13 +13,14 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
 from ansible_collections.muster.kube.tests.support.gang_cases import job
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
 
 pytestmark = pytest.mark.full
-OPERATORS = ("appwrapper", "lws", "external-secrets")
+OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno")
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +91,38 @@ def test_an_external_secret_becomes_a_secret(cluster, namespace):
     path = resource_path("v1", "secrets", namespace, "made")
     made = wait_until("the Secret to be made", lambda: get_object(cluster.client, path))
     assert base64.b64decode(made["data"]["password"]) == b"open sesame"
+
+
+def test_a_kyverno_policy_changes_one_job_and_refuses_another(cluster, namespace):
+    match = {"any": [{"resources": {"kinds": ["Job"], "namespaces": [namespace]}}]}
+    labeled = {"patchStrategicMerge": {"metadata": {"labels": {"+(team)": "unknown"}}}}
+    refused = {
+        "failureAction": "Enforce",
+        "message": "no parallel jobs",
+        "pattern": {"spec": {"parallelism": "1"}},
+    }
+    policy = {
+        "apiVersion": "kyverno.io/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": namespace},
+        "spec": {
+            "background": False,
+            "rules": [
+                {"name": "label", "match": match, "mutate": labeled},
+                {"name": "refuse", "match": match, "validate": refused},
+            ],
+        },
+    }
+    cluster.create(policy)
+    path = resource_path("batch/v1", "jobs", namespace)
+    good, bad = job("good", None), job("bad", None, 2)
+
+    def label() -> str | None:
+        """The team that a new Job would get; its webhooks are known to the API server a moment after they are made."""
+        return (create(cluster.client, path, good, dry_run=True)["metadata"].get("labels") or {}).get("team")
+
+    assert wait_until("the policy to be in force", label) == "unknown"
+    with pytest.raises(ApiError, match=r"(?s)denied the request.*no parallel jobs"):
+        create(cluster.client, path, bad)
+    assert create(cluster.client, path, good)["metadata"]["labels"]["team"] == "unknown"
+    assert wait_until("its pod to run", lambda: running_pods(cluster, namespace) == 1)
