@@ -147,14 +147,17 @@ options:
     description:
       - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
         V(training-operator), V(jobset), V(kueue), V(mcad), V(appwrapper), V(lws),
-        V(external-secrets) and V(kyverno).
+        V(external-secrets), V(kyverno), V(nfd) and V(nfd-worker).
       - MCAD and AppWrapper have different definitions of the kind AppWrapper and are never in one cluster. That of MCAD
         is refused where the role C(dispatcher) has installed another.
       - AppWrapper runs without its webhooks.
       - Of Kyverno there is the controller of admission, so policies mutate and validate, and neither report, generate
         nor clean up. A Kyverno that is wanted and does not run keeps the API server from taking what its policies are
         about.
-      - The port of Kyverno's webhooks is open to the network of this machine, since it cannot be told an address.
+      - V(nfd) is the master of node feature discovery, which labels nodes by rules. Its worker V(nfd-worker) finds the
+        features of the real node, and needs one.
+      - Kyverno and both parts of node feature discovery cannot be told an address, so their ports are open to the
+        network of this machine.
       - Kueue admits Jobs, JobSets, RayClusters, RayJobs, PyTorchJobs, pods, Deployments and StatefulSets with the label
         C(kueue.x-k8s.io/queue-name). A Kueue that is wanted and does not run keeps the API server from taking Jobs.
       - The definitions of an operator's kinds stay when it is removed from the list, since objects of the user depend

@@ -12,7 +12,7 @@ import os
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
 from ansible_collections.muster.kube.tests.support.gang_cases import job
@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.tests.support.live_cluster import LiveClust
 from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
 
 pytestmark = pytest.mark.full
-OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno")
+OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno", "nfd")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,14 @@ def cluster():
 def running_pods(cluster: LiveCluster, namespace: str) -> int:
     """How many pods of a namespace run."""
     return sum(item["status"].get("phase") == "Running" for item in cluster.pods(namespace))
+
+
+def nodes_with(cluster: LiveCluster, label: str) -> list[str]:
+    """The names of the nodes with a label."""
+    listing = list_objects(
+        cluster.client, "/api/v1/nodes", keep=lambda node: node["metadata"]["name"], label_selector=label
+    )
+    return listing.items
 
 
 def test_the_job_of_an_appwrapper_gets_pods(cluster, namespace):
@@ -126,3 +134,24 @@ def test_a_kyverno_policy_changes_one_job_and_refuses_another(cluster, namespace
         create(cluster.client, path, bad)
     assert create(cluster.client, path, good)["metadata"]["labels"]["team"] == "unknown"
     assert wait_until("its pod to run", lambda: running_pods(cluster, namespace) == 1)
+
+
+def test_a_rule_labels_the_node_that_has_the_feature(cluster, namespace):
+    labels = {"nfd.node.kubernetes.io/node-name": "node-0"}
+    features = {"flags": {}, "instances": {}, "attributes": {"board.id": {"elements": {"vendor": "acme"}}}}
+    found = {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeature",
+        "metadata": {"name": "node-0", "namespace": namespace, "labels": labels},
+        "spec": {"features": features, "labels": {}},
+    }
+    terms = [{"feature": "board.id", "matchExpressions": {"vendor": {"op": "In", "value": ["acme"]}}}]
+    rule = {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeatureRule",
+        "metadata": {"name": namespace},
+        "spec": {"rules": [{"name": "acme", "labels": {"example.com/acme": "yes"}, "matchFeatures": terms}]},
+    }
+
+    cluster.create(rule, found)
+    assert wait_until("the label", lambda: nodes_with(cluster, "example.com/acme=yes")) == ["node-0"]

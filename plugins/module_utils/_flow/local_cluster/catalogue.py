@@ -25,7 +25,7 @@ CATALOGUE_FILE = "programs.yml"
 _PROCESS_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
     | {"crds", "certificates", "objects", "webhooks", "conversion", "markers", "package", "alternatives"}
-    | {"clears", "needs", "excludes", "own_webhooks"}
+    | {"clears", "needs", "excludes", "own_webhooks", "of_real_node"}
 )
 
 
@@ -102,6 +102,7 @@ def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         own_webhooks=tuple((kind, each) for kind, names in entry.get("own_webhooks", {}).items() for each in names),
         conversion=_build_conversion(entry.get("conversion")),
         package=entry.get("package", ""),
+        of_real_node=entry.get("of_real_node", False),
         **{key: tuple(entry.get(key, ())) for key in ("crds", "objects", "markers", "alternatives")},
         **{key: tuple(entry.get(key, ())) for key in ("clears", "needs", "excludes")},
     )

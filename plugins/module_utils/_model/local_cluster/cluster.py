@@ -172,6 +172,7 @@ class ProcessSpec:
     alternatives: tuple[str, ...] = ()
     clears: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    of_real_node: bool = False
     excludes: tuple[str, ...] = ()
 
     @property
@@ -273,6 +274,8 @@ def check_operators(spec: ClusterSpec, operators: collections.abc.Mapping[str, P
         missing = [other for other in operators[name].needs if other not in spec.operators]
         if missing:
             raise BadInput("use", f"operators[{index}]", f"{name} needs {' and '.join(missing)} beside it")
+        if operators[name].of_real_node and spec.real_group is None:
+            raise BadInput("use", f"operators[{index}]", f"{name} works on a real node, and there is none")
         for other in spec.operators:
             if other in operators[name].excludes:
                 cause = f"{name} and {other} define the same kinds differently; give each a cluster of its own"

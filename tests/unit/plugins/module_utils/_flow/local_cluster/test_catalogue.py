@@ -96,7 +96,7 @@ def test_what_converts_has_a_port_and_a_certificate_for_it():
 
 def test_the_operators_of_the_issue_are_there():
     first = {"kuberay", "training-operator", "jobset", "kueue", "mcad"}
-    assert set(REAL.operators) == first | {"appwrapper", "lws", "external-secrets", "kyverno"}
+    assert set(REAL.operators) == first | {"appwrapper", "lws", "external-secrets", "kyverno", "nfd", "nfd-worker"}
 
 
 def test_copied_directories_exist():

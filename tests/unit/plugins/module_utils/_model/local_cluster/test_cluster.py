@@ -90,6 +90,14 @@ def test_operators_that_lack_or_bar_another_are_refused(wanted, refused, cause):
     assert told.value.target == f"operators[{refused}]"
 
 
+def test_an_operator_of_the_real_node_is_refused_without_one():
+    worker = ProcessSpec("worker", "p", "b", (), (), "", of_real_node=True)
+    wanted = ClusterSpec("a", (real(),), operators=("worker",))
+    check_operators(wanted, {"worker": worker})
+    with pytest.raises(BadInput, match="worker works on a real node, and there is none"):
+        check_operators(dataclasses.replace(wanted, nodes=(GROUP,)), {"worker": worker})
+
+
 def test_programs_that_nobody_can_build_are_refused():
     catalogue = Catalogue({"helm": Program("helm", "m", "v1", (("helm", "m/helm"),))}, (), {})
     check_programs(ClusterSpec("a", programs=("helm",)), catalogue)
