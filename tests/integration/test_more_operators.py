@@ -13,14 +13,14 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
 from ansible_collections.muster.kube.tests.support.gang_cases import job
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
 
 pytestmark = pytest.mark.full
-OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno", "nfd")
+OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno", "nfd", "kuberay", "kueue-v0.12", "kaiwo")
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +155,35 @@ def test_a_rule_labels_the_node_that_has_the_feature(cluster, namespace):
 
     cluster.create(rule, found)
     assert wait_until("the label", lambda: nodes_with(cluster, "example.com/acme=yes")) == ["node-0"]
+
+
+def test_the_queues_of_kaiwo_are_made(cluster, namespace):
+    quotas = [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "8Gi"}]
+    queue = {
+        "name": "team",
+        "namespaces": [namespace],
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "all", "resources": quotas}]}
+            ],
+        },
+    }
+    wanted = {
+        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+        "kind": "KaiwoQueueConfig",
+        "metadata": {"name": "kaiwo"},
+        "spec": {"clusterQueues": [queue], "resourceFlavors": [{"name": "all"}], "workloadPriorityClasses": []},
+    }
+    path = resource_path("kaiwo.silogen.ai/v1alpha1", "kaiwoqueueconfigs", None, "kaiwo")
+    patch(cluster.client, path, wanted, patch_type="apply", force=True)
+
+    def state() -> str | None:
+        """What Kaiwo says of its queues."""
+        return (get_object(cluster.client, path).get("status") or {}).get("status")
+
+    assert wait_until("the queues to be ready", lambda: state() == "READY")
+    kueue = "kueue.x-k8s.io/v1beta1"
+    cluster_queue, local_queue = resource_path(kueue, "clusterqueues"), resource_path(kueue, "localqueues", namespace)
+    for collection in (cluster_queue, local_queue):
+        assert wait_until("Kueue's queue", lambda path=f"{collection}/team": get_object(cluster.client, path))

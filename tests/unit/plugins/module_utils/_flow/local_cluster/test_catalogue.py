@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     PLACEHOLDER,
     ClusterSpec,
     NodeGroup,
+    check_operators,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 
@@ -96,7 +97,16 @@ def test_what_converts_has_a_port_and_a_certificate_for_it():
 
 def test_the_operators_of_the_issue_are_there():
     first = {"kuberay", "training-operator", "jobset", "kueue", "mcad"}
-    assert set(REAL.operators) == first | {"appwrapper", "lws", "external-secrets", "kyverno", "nfd", "nfd-worker"}
+    assert set(REAL.operators) == first | {
+        "appwrapper",
+        "lws",
+        "external-secrets",
+        "kyverno",
+        "nfd",
+        "nfd-worker",
+        "kueue-v0.12",
+        "kaiwo",
+    }
 
 
 def test_copied_directories_exist():
@@ -148,7 +158,14 @@ def test_operators_that_point_at_no_operator_are_refused(catalogue_data, key):
 
 
 def test_operators_that_define_the_same_kinds_bar_each_other():
-    assert {name: item.excludes for name, item in REAL.operators.items() if item.excludes} == {"mcad": ("appwrapper",)}
+    barred = {name: item.excludes for name, item in REAL.operators.items() if item.excludes}
+    assert barred == {"mcad": ("appwrapper",), "kueue-v0.12": ("kueue",)}
+
+
+def test_what_an_operator_needs_can_be_in_one_cluster_with_it():
+    for name, operator in REAL.operators.items():
+        nodes = (NodeGroup("n", 1, "", "", 1, real=True),) if operator.of_real_node else ()
+        check_operators(ClusterSpec("c", nodes, operators=(*operator.needs, name)), REAL.operators)
 
 
 @pytest.mark.parametrize(
