@@ -2,12 +2,14 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The operators of the catalogue that few tests need do their work, all of them in one cluster."""
+"""The operators and programs that few tests need do their work, all of them in one cluster."""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
+import subprocess
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
@@ -21,14 +23,17 @@ from ansible_collections.muster.kube.tests.support.shared_cluster import build_p
 
 pytestmark = pytest.mark.full
 OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno", "nfd", "kuberay", "kueue-v0.12", "kaiwo")
+PROGRAMS = ("helm",)
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """One with all of them, and nodes for their pods."""
-    build_programs(*OPERATORS)
+    build_programs(*OPERATORS, programs=PROGRAMS)
     nodes = (NodeGroup("node", 2, "32", "64Gi", 110),)
-    with running_cluster(f"more-operators-{os.getpid()}", operators=OPERATORS, nodes=nodes) as running:
+    with running_cluster(
+        f"more-operators-{os.getpid()}", operators=OPERATORS, programs=PROGRAMS, nodes=nodes
+    ) as running:
         yield running
 
 
@@ -43,6 +48,24 @@ def nodes_with(cluster: LiveCluster, label: str) -> list[str]:
         cluster.client, "/api/v1/nodes", keep=lambda node: node["metadata"]["name"], label_selector=label
     )
     return listing.items
+
+
+def test_helm_installs_a_chart(cluster, namespace, tmp_path):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: tiny\nversion: 1.2.3\n")
+    made = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "made"},
+        "data": {"by": "{{ .Release.Name }}"},
+    }
+    (tmp_path / "templates" / "made.yaml").write_text(json.dumps(made))
+    program = f"{cluster.result['programs']['helm']['path']}/helm"
+    command = [program, "--kubeconfig", cluster.kubeconfig, "--namespace", namespace]
+    subprocess.run([*command, "install", "first", str(tmp_path)], check=True, capture_output=True)
+    assert get_object(cluster.client, resource_path("v1", "configmaps", namespace, "made"))["data"] == {"by": "first"}
+    listed = subprocess.run([*command, "list", "--output=json"], check=True, capture_output=True)
+    assert [item["chart"] for item in json.loads(listed.stdout)] == ["tiny-1.2.3"]
 
 
 def test_the_job_of_an_appwrapper_gets_pods(cluster, namespace):
