@@ -18,8 +18,8 @@ The last two run in clusters of their own, one after the other, as bench/dispatc
 size; the word MISSED says that one was not kept.
 
 Usage: quota.py [--parts verdict decide share reclaim] [--systems kueue ours] [--seed 1] [--queues 1000]
-                [--started 10000] [--verdicts 1000] [--waiting 3000] [--tree-sizes 10 100] [--share 30 50]
-                [--borrowers 20]
+                [--started 10000] [--verdicts 1000] [--nodes 200] [--waiting 3000]
+                [--tree-sizes 10 100 1000] [--share 30 50] [--borrowers 20]
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ import statistics
 import time
 import typing as t
 
-from ansible_collections.muster.kube.bench.decide import TREE_BAR, Size, measure_idle
+from ansible_collections.muster.kube.bench.decide import TREE_BAR, Size
+from ansible_collections.muster.kube.bench.decide import measure as measure_deciding
 from ansible_collections.muster.kube.bench.dispatching.accounts import wait_for_rest
 from ansible_collections.muster.kube.bench.dispatching.loads import NAMESPACE, BenchGang, Load
 from ansible_collections.muster.kube.bench.dispatching.systems import (
@@ -112,8 +113,8 @@ def bench_deciding(args: argparse.Namespace) -> None:
     """How many times longer a cycle takes with a tree."""
     terms = argparse.Namespace(seed=args.seed, cycles=7, policy="reserve", profile=False, listing=False)
     for queues in args.tree_sizes:
-        size = Size(200, args.waiting, queues, True, queues)
-        _first, then, _starts, ratio = measure_idle(size, terms, ended=True)
+        size = Size(args.nodes, args.waiting, queues, True, queues)
+        _first, then, _starts, ratio = measure_deciding("ended", size, terms)
         kept = word(ratio is not None and ratio <= TREE_BAR)
         print(f"decide: {queues} queues, {args.waiting} waiting: {then:.1f} ms a cycle, {ratio:.2f} times that without")
         print(f"  a tree, bar {TREE_BAR}{kept}", flush=True)
@@ -195,8 +196,8 @@ def create_and_wait(cluster: LiveCluster, system: Name, load: Load, prefix: str)
         return float(observer.result()["seen"]["bound"][-1][0]) - start
 
 
-def main() -> None:
-    """Read the arguments and run."""
+def read_arguments(given: t.Sequence[str] | None = None) -> argparse.Namespace:
+    """What is measured; those of this program if none are given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
@@ -204,11 +205,17 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--started", type=int, default=10_000)
     parser.add_argument("--verdicts", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--waiting", type=int, default=3000)
-    parser.add_argument("--tree-sizes", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--tree-sizes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--share", type=int, nargs=2, default=(30, 50))
     parser.add_argument("--borrowers", type=int, default=20)
-    args = parser.parse_args()
+    return parser.parse_args(given)
+
+
+def main() -> None:
+    """Read the arguments and run."""
+    args = read_arguments()
     print(f"load {os.getloadavg()[0]:.1f}, seed {args.seed}, {os.cpu_count()} cores")
     benches = {"verdict": bench_verdicts, "decide": bench_deciding, "share": bench_sharing, "reclaim": bench_reclaim}
     for part in args.parts:

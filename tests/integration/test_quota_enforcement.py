@@ -145,7 +145,11 @@ SHAPES: dict[str, t.Callable[..., tuple[str, Object]]] = {
     "PyTorchJob": _pytorch,
 }
 DIRECT = ("Pod", "CronJob")
-GANGS = ("Pod", "Deployment", "StatefulSet", "Job", "RayCluster", "PyTorchJob")
+# A CronJob of a gang makes its pods at its own time.
+GANGS = ("Pod", "ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
+GANGS += ("Job", "RayCluster", "PyTorchJob")
+# There is one node for it, which it cannot tell by itself.
+SIZES = {"DaemonSet": {"podsets": [{"name": "all", "count": 1, "template": template()}]}}
 
 
 def thing_in_gang(kind: str, **of_pods: t.Any) -> Object:
@@ -197,7 +201,7 @@ def cluster(operator_cluster: LiveCluster) -> t.Iterator[LiveCluster]:
     names = [f"{RED}-n", f"{TIGHT}-n"]
     live.add_nodes(
         [
-            cases.kwok_node(names[0], POOL, cpu="32", **{GPU: "16"}),
+            cases.kwok_node(names[0], POOL, cpu="32", **{GPU: "32"}),
             cases.kwok_node(names[1], TIGHT, cpu="32", **{GPU: "1"}),
         ]
     )
@@ -495,7 +499,10 @@ def dispatched(
     """Gangs of each kind queued by a submitter and started by the account of the dispatcher."""
     ann, uma, eve = (person(cluster, name) for name in (ANN, UMA, EVE))
     one = {"cpu": "100m", GPU: "1"}
-    starting = [create(ann, RECORDS, record(kind.lower(), thing_in_gang(kind), user=ANN)) for kind in GANGS]
+    starting = [
+        create(ann, RECORDS, record(kind.lower(), thing_in_gang(kind), user=ANN, **SIZES.get(kind, {})))
+        for kind in GANGS
+    ]
     starting.append(create(uma, RECORDS, record("helped", queue="shared", user=UMA)))
     starting.append(create(ann, RECORDS, record("plain", cases.job("plain-j", TIGHT, 1, **one))))
     wrapped = cases.app_wrapper("wrapped", RED, [cases.job("wrapped-j", POOL, 1, **one)], managed=False)
@@ -525,7 +532,7 @@ def test_gangs_of_each_kind_get_their_pods(cluster: LiveCluster, dispatched: dic
     gang = dispatched[kind.lower()]
     assert gang.phase == "running", gang.why
     pods = cluster.pods(RED, f"muster.kube/gang={gang.uid}")
-    assert len(pods) == (1 if kind == "Pod" else 2)
+    assert len(pods) == (1 if kind in ("Pod", "DaemonSet") else 2)
     assert {pod["spec"]["containers"][0]["resources"]["limits"][GPU] for pod in pods} == {"1"}
 
 

@@ -7,9 +7,12 @@
 from __future__ import annotations
 
 import collections
+import json
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.meter import METER_PREFIX
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.status import STATUS_PREFIX
 from ansible_collections.muster.kube.tests.support.api_proxy import Recorded, RequestBook
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage
 from ansible_collections.muster.kube.tests.support.gang_cases import service
@@ -53,6 +56,26 @@ def _is_counted(request: Recorded, stage: Stage) -> bool:
         return True
     parts = request.path.strip("/").split("/")
     return "namespaces" in parts and len(parts) - parts.index("namespaces") > 3
+
+
+def quota_writes(proxy: RequestBook, stage: Stage) -> collections.Counter[str]:
+    """The writes that a quota tree brings, which are no gang's: what queues used over time, and published amounts."""
+    home = f"{resource_path('v1', 'configmaps', stage.lease.namespace)}/"
+    found: collections.Counter[str] = collections.Counter()
+    for request in proxy.writes:
+        # What is new is created by its collection's path.
+        name = request.path.removeprefix(home) if request.path.startswith(home) else _created_name(request, home)
+        for prefix, kind in ((METER_PREFIX, "meter"), (STATUS_PREFIX, "status")):
+            if name.startswith(prefix):
+                found[kind] += 1
+    return found
+
+
+def _created_name(request: Recorded, home: str) -> str:
+    """The name of an object that a request creates in a collection."""
+    if request.path != home.rstrip("/") or request.method != "POST":
+        return ""
+    return str(json.loads(request.body)["metadata"]["name"])
 
 
 def costs_of_start(store: Store, size: int) -> collections.Counter[str]:

@@ -378,6 +378,8 @@ def test_a_user_has_no_more_started_gangs_than_a_queue_allows(stage: MemoryStage
     found = {name: phase(stage, name, place) for name, place in (("a2", "a"), ("a3", "a"), ("b", "b"), ("n", "b"))}
     assert found == {"a2": "queued", "a3": "queued", "b": "running", "n": "running"}
     assert reason(stage, "a2") == ("user_limit", "the user ann has 2 of 2 started gangs in queue all/x")
+    told = state(stage, "a2")["verdict"]["layers"][0]["trees"][0]["reached"]
+    assert (told["kind"], told["used"], told["limit"]) == ("running", "2", "2")
     assert stage.run_until(lambda: phase(stage, "a3") == "running", 60)
 
 

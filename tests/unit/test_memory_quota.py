@@ -10,12 +10,15 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import BATCH_ANNOTATION, Batch
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.texts import read_batch
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_KEY, TREE_LABEL, tree_text
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import DIGEST_LENGTH
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
 from ansible_collections.muster.kube.tests.support.memory_controllers import Pace
 from ansible_collections.muster.kube.tests.support.memory_dispatcher import MemoryStage
-from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault
+from ansible_collections.muster.kube.tests.support.memory_wire import WRITES, Fault, Killed
 from ansible_collections.muster.kube.tests.support.reclaim_cases import two_namespaces
 
 TREE = "muster-quota-default"
@@ -137,6 +140,39 @@ def test_a_run_for_one_namespace_counts_what_others_use(stage: MemoryStage) -> N
     stage.start("mine", ["a"])
     assert stage.run_until(lambda: state(stage, "small")["phase"] == "running")
     assert state(stage, "large")["verdict"]["reason"] == "quota"
+
+
+def batch_of(stage: MemoryStage) -> Batch:
+    """What the Lease says was decided last."""
+    lease = stage.cluster.get("leases", "muster-system", "dispatch")
+    assert lease is not None
+    found = read_batch(lease["metadata"]["annotations"][BATCH_ANNOTATION]).batch
+    assert found is not None
+    return found
+
+
+def test_what_was_begun_under_a_larger_tree_is_carried_out_as_it_was_decided(stage: MemoryStage) -> None:
+    """The batch names the tree that it was decided on; by the one of now neither of these would fit."""
+    declare(stage, leaf("x", 4, hard=True))
+    objects = [cases.service("begun-s"), cases.job("begun-j", "p", 2)]
+    stage.cluster.add("configmaps", cases.gang_record("begun", "a", objects, queue="x"))
+    one = stage.dispatcher("one")
+    one.line.faults.append(Fault("kill_after", "POST", "/services$", skip=1))
+    with pytest.raises(Killed):
+        one.cycle()
+    before = batch_of(stage)
+    assert len(before.quota) == DIGEST_LENGTH
+    declare(stage, leaf("x", 1, hard=True))
+    submit(stage, "later", 2, queue="x")
+    two = stage.start("two")
+    assert stage.run_until(lambda: state(stage, "begun")["phase"] == "running"), two.reports
+    assert any("decided before the quota trees were changed" in line for line in two.reports), two.reports
+    stage.run_for(5)
+    assert state(stage, "later")["verdict"]["answer"] == "never"
+    submit(stage, "small", 1, queue="x")
+    stage.cluster.remove("configmaps", "a", "begun")
+    assert stage.run_until(lambda: state(stage, "small")["phase"] == "running")
+    assert batch_of(stage).quota not in ("", before.quota)
 
 
 @pytest.mark.parametrize("trouble", ["kill_before", "kill_after", "cut", "lose"])

@@ -9,11 +9,24 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.meter import METER_PREFIX
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import create_record
+from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import create_tree
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage, told
 from ansible_collections.muster.kube.tests.support.gang_cases import app_wrapper, config_map, gang_record
-from ansible_collections.muster.kube.tests.support.gang_costs import STORES, Store, costs_of_start, counted, queue_gang
+from ansible_collections.muster.kube.tests.support.gang_costs import (
+    STORES,
+    Store,
+    costs_of_start,
+    counted,
+    queue_gang,
+    quota_writes,
+)
 from ansible_collections.muster.kube.tests.support.live_cluster import is_bound, wait_until
+from ansible_collections.muster.kube.tests.support.quota_trees import queue, small_tree
 from ansible_collections.muster.kube.tests.support.virtual_stage import VirtualCluster, VirtualProxy
 
 Object = dict[str, t.Any]
@@ -38,6 +51,45 @@ def test_a_start_costs(stage: Stage, proxy: VirtualProxy, store: Store, size: in
     found = counted(proxy, stage)
     assert found == costs_of_start(store, size)
     assert found.total() == 2 * size + (2 if store == "configmap" else 3)
+
+
+@pytest.fixture(name="tree")
+def stored_tree(stage: Stage) -> t.Iterator[None]:
+    """A quota tree in the Lease's namespace whose only queue is everybody's."""
+    tree = small_tree(queue("all-of-it", nominal={"cpu": 100}, default=True))
+    create_tree(stage.cluster.client, stage.lease.namespace, tree)
+    try:
+        yield
+    finally:
+        client, home = stage.cluster.client, stage.lease.namespace
+        maps = list_objects(client, resource_path("v1", "configmaps", home), keep=lambda raw: raw["metadata"]["name"])
+        for name in maps.items:
+            if name.startswith(("muster-quota-", METER_PREFIX)):
+                delete(client, resource_path("v1", "configmaps", home, name))
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_start_under_a_quota_tree_costs_no_more(stage: Stage, proxy: VirtualProxy, store: Store, size: int) -> None:
+    """Beside it the amounts of the tree are published, which is not for each gang."""
+    stage.add_nodes(1)
+    queue_gang(stage, store, size)
+    proxy.forget()
+    assert told(stage.run(), "gang").action == "start"
+    assert counted(proxy, stage) == costs_of_start(store, size)
+    assert quota_writes(proxy, stage) == {"status": 1}
+
+
+@pytest.mark.usefixtures("tree")
+def test_many_starts_under_a_quota_tree_share_what_is_written_of_it(stage: Stage, proxy: VirtualProxy) -> None:
+    stage.add_nodes(2)
+    for number in range(5):
+        stage.submit(f"gang-{number}", stage.job(f"gang-{number}", 1, cpu="1"))
+    proxy.forget()
+    stage.run()
+    assert counted(proxy, stage).total() == 5 * 4
+    assert quota_writes(proxy, stage) == {"status": 1}
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -70,6 +122,25 @@ def test_the_whole_life_of_a_gang_costs_its_objects_and_three_more(
     queue_gang(stage, "configmap", size, seconds=2)
     proxy.forget()
     stage.run_until({"gang": "complete"})
+    _assert_costs_of_life(stage, proxy, size)
+    phases = [item.phase for item in stage.record("gang").state.transitions]
+    assert phases == ["queued", "dispatching", "dispatched", "running", "complete"]
+
+
+@pytest.mark.usefixtures("tree")
+def test_the_whole_life_of_a_gang_under_a_quota_tree_costs_no_more(stage: Stage, proxy: VirtualProxy) -> None:
+    """What it used is written down as well, for its queue and not for each gang."""
+    stage.add_nodes(1)
+    queue_gang(stage, "configmap", 1, seconds=2)
+    proxy.forget()
+    stage.run_until({"gang": "complete"})
+    _assert_costs_of_life(stage, proxy, 1)
+    assert quota_writes(proxy, stage)["meter"] <= 2
+    assert {"meter", "status"} == quota_writes(proxy, stage).keys()
+
+
+def _assert_costs_of_life(stage: Stage, proxy: VirtualProxy, size: int) -> None:
+    """That a gang of so many objects cost them, its ticket with a mark at the end, and two writes of its record."""
     found = counted(proxy, stage)
     # One object is refused or made whole; of more the server is asked first.
     pretended = size if size > 1 else 0
@@ -77,8 +148,6 @@ def test_the_whole_life_of_a_gang_costs_its_objects_and_three_more(
     assert len(marks) == 1
     assert found.total() - len(marks) - pretended == size + 3, found
     assert found["PUT configmaps"] - len(marks) == 2
-    phases = [item.phase for item in stage.record("gang").state.transitions]
-    assert phases == ["queued", "dispatching", "dispatched", "running", "complete"]
 
 
 def _complete(stage: Stage) -> bool:

@@ -58,6 +58,13 @@ SELECTOR = {
 }
 TREES = {
     "listed": {"enforce": "deny", "queues": [{"name": "all"}, {"name": "007", "parent": "all", "namespaces": ["on"]}]},
+    "imported": {
+        "tree": "default",
+        "enforce": "deny",
+        "enforce_selector": {"matchLabels": {"team": "on"}},
+        "from_quota_subtrees": {"tree": "quota_context"},
+    },
+    "labelled": {"enforce": "deny", "label": "example.com/queue", "queues": [{"name": "all", "namespaces": ["on"]}]},
     "selected": {
         "tree": "other",
         "enforce": "warn",
@@ -166,3 +173,14 @@ def test_a_tree_of_another_name_reads_its_own_label_only(texts):
         found = {item["name"]: item["expression"] for item in rules[f"muster-quota-queues-{tree}"]["variables"]}
         assert json.dumps(tree) in found["named"]
         assert ("muster.kube/queue" in found["named"]) is reads
+
+
+@pytest.mark.parametrize(("name", "label"), [("imported", "quota_context"), ("labelled", "example.com/queue")])
+def test_records_name_their_queue_by_the_label_of_the_tree(texts, name, label):
+    """That of MCAD's tree where the queues are taken from there, and the usual one of the tree default all the same."""
+    rules, bindings = policies(texts, name)
+    found = {item["name"]: item["expression"] for item in rules["muster-quota-queues-default"]["variables"]}
+    assert json.dumps(label) in found["named"]
+    assert json.dumps(label) in found["before"]
+    assert "muster.kube/queue" in found["named"]
+    assert {spec["policyName"] for spec in bindings.values()} == set(rules)

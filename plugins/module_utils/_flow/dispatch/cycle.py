@@ -589,7 +589,8 @@ def _pack_whole(
         entries += [_old_entry_and_demand(cycle, record, gang, keys) for record, gang in unlisted]
         if not entries:
             return None
-        batch, later = pack(entries, str(lease.epoch), lease.next_batch_id(), carried)
+        quota = cycle.session.tree_digests.of(world.quota)
+        batch, later = pack(entries, str(lease.epoch), lease.next_batch_id(), carried, quota)
         waiting = {entry.uid for entry, _demand in later}
         whole = [group for group in groups if waiting.isdisjoint(item.record.uid for item in group.victims)]
         if len(whole) == len(groups):

@@ -43,6 +43,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.state impo
     Phase,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.status import TreeStatus
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import TreeDigests
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import (
     BadInput,
     MusterError,
@@ -208,6 +209,11 @@ class Session:
         self.unsaved: dict[str, tuple[Record, float]] = {}
         self._batch: tuple[str | None, BatchRead] = (None, BatchRead())
         self._damaged_at: float | None = None
+
+    @functools.cached_property
+    def tree_digests(self) -> TreeDigests:
+        """The digests of quota trees that batches name."""
+        return TreeDigests()
 
     @functools.cached_property
     def suspended_jobs_change(self) -> bool:

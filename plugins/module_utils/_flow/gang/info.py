@@ -65,7 +65,9 @@ def answer_gangs(
 
     meant says which of them count, and tell what is made of the entry of one.
     """
-    queue = read_queue(client, [question.namespace] if question.namespace else [], finished=True)
+    queue = read_queue(
+        client, [question.namespace] if question.namespace else [], question.lease.namespace, finished=True
+    )
     places = queue.positions()
     chosen = [record for record in queue.records if _asked_for(record, question) and meant(record)]
     if question.labels is not None and chosen:

@@ -15,7 +15,7 @@ from ansible_collections.muster.kube.plugins.module_utils._engine.dry_run import
 from ansible_collections.muster.kube.plugins.module_utils._engine.outcomes import Refusal
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.answer import answer_fit
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import Action, GangOptions, GangOutcome
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue, waiting_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import RequestedGang, check_objects
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import (
     Found,
@@ -37,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
     WRAPPER_KIND,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import WAITING_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import Plan, PlannedObject, plan_objects
@@ -44,7 +45,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang, queued_gang
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.charging import applicant
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import Applicant
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import named_queue
 
 # Stands for the uid that a record gets when it is created.
@@ -67,7 +69,7 @@ def preview(
     outcomes = [_without_namespace(outcome) if outcome.namespace in missing else outcome for outcome in outcomes]
     waiting = [outcome for outcome in outcomes if _would_wait(outcome) and outcome.namespace not in missing]
     verdicts, notes = _verdicts(client, options, waiting)
-    places = _places(client, waiting)
+    places = _places(client, waiting, options.lease.namespace)
     return [
         _completed(client, outcome, verdicts.get(_key(outcome)), places.get(_key(outcome)), notes)
         if outcome in waiting
@@ -134,7 +136,11 @@ def _verdicts(
         outcome = asked[f"{gang.namespace}/{gang.name}"]
         return lambda tree: _queue_named_by(tree, outcome)
 
-    complete = QuotaCompletion(client, options.lease, naming=naming, cumulative=True, advice=True)
+    def record_of(gang: Gang) -> Record | None:
+        outcome = asked[f"{gang.namespace}/{gang.name}"]
+        return None if outcome.action == "recreated" else outcome.record
+
+    complete = QuotaCompletion(client, options.lease, naming=naming, cumulative=True, advice=True, record_of=record_of)
     specs = [item.after for item in asked.values() if item.after is not None]
     answer = answer_fit(client, specs, cumulative=True, advice=True, complete=complete)
     verdicts = {key: verdict.as_dict() for key, verdict in zip(asked, answer.verdicts, strict=True)}
@@ -144,9 +150,12 @@ def _verdicts(
 
 def _queue_named_by(tree: QuotaTree, outcome: GangOutcome) -> str | None:
     """The queue of a tree that the record would name after a real run."""
-    spec = outcome.after
-    labels = {**(outcome.record.labels if outcome.record else {}), **(spec.labels if spec else {})}
-    return named_queue(tree, labels, spec.queue if spec else None)
+    return named_queue(tree, _labels_of(outcome), outcome.after.queue if outcome.after else None)
+
+
+def _labels_of(outcome: GangOutcome) -> dict[str, str]:
+    """The labels of the record after a real run."""
+    return {**(outcome.record.labels if outcome.record else {}), **(outcome.after.labels if outcome.after else {})}
 
 
 def _has_pods(spec: GangSpec) -> bool:
@@ -154,14 +163,17 @@ def _has_pods(spec: GangSpec) -> bool:
     return any(podset.count for podset in spec.demand)
 
 
-def _places(client: KubeClient, waiting: t.Sequence[GangOutcome]) -> dict[str, tuple[int, str]]:
-    """Place and scope of each gang among all records there are, new ones as if they were submitted now."""
+def _places(client: KubeClient, waiting: t.Sequence[GangOutcome], home: str) -> dict[str, tuple[int, str]]:
+    """Place and scope of each gang in its queue, new ones as if they were submitted now.
+
+    home is the namespace of the Lease, where quota trees are.
+    """
     if not waiting:
         return {}
-    queue = read_queue(client, sorted({item.namespace for item in waiting}))
+    queue = read_queue(client, sorted({item.namespace for item in waiting}), home)
     uids = {_key(item): _uid(item, turn) for turn, item in enumerate(waiting)}
     taken = {item.record.uid for item in waiting if item.record is not None}
-    others = [waiting_gang(record) for record in queue.records if record.uid not in taken]
+    others = [applicant(record) for record in queue.records if record.uid not in taken]
     own = [_as_queued(item, uids[_key(item)], queue.now) for item in waiting]
     found = queue.positions([*others, *own])
     return {key: (found[uid], queue.scope) for key, uid in uids.items() if uid in found}
@@ -174,7 +186,7 @@ def _uid(outcome: GangOutcome, turn: int) -> str:
     return f"~{turn:06}"
 
 
-def _as_queued(outcome: GangOutcome, uid: str, now: float) -> QueuedGang | None:
+def _as_queued(outcome: GangOutcome, uid: str, now: float) -> Applicant | None:
     """The gang as the order would see it after a real run."""
     spec = outcome.after
     if spec is None:
@@ -182,7 +194,7 @@ def _as_queued(outcome: GangOutcome, uid: str, now: float) -> QueuedGang | None:
     submitted = now
     if outcome.record is not None and uid == outcome.record.uid and not demand_grew(outcome.record.spec, spec):
         submitted = outcome.record.submitted
-    return queued_gang(uid, spec, submitted)
+    return Applicant(uid, outcome.namespace, _labels_of(outcome), spec, submitted)
 
 
 def _completed(

@@ -16,7 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch.run imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes import Runtimes
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.hopeless import with_warnings
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangOptions, GangOutcome, Report
-from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue, waiting_gang
+from ansible_collections.muster.kube.plugins.module_utils._flow.gang.position import read_queue
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.preview import preview
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.remove import remove_record
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.requested import RequestedGang, Stores, read_wanted
@@ -28,6 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.options import DispatchOptions
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.charging import applicant
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import read_record
 
 Connect = t.Callable[[], KubeClient]
@@ -246,10 +247,11 @@ class _Waiter:
 
     def _with_places(self, outcomes: t.Sequence[GangOutcome]) -> list[GangOutcome]:
         """The outcomes with the places of those that still wait; the queue is read only if there are any."""
-        waiting = [item for item in outcomes if item.record is not None and waiting_gang(item.record) is not None]
+        waiting = [item for item in outcomes if item.record is not None and applicant(item.record) is not None]
         if not waiting:
             return list(outcomes)
-        queue = read_queue(self._client, sorted({item.namespace for item in waiting}))
+        home = self._options.lease.namespace
+        queue = read_queue(self._client, sorted({item.namespace for item in waiting}), home)
         places = queue.positions()
         return [
             dataclasses.replace(

@@ -65,7 +65,7 @@ def answer_quota(connect: Callable[[], KubeClient], options: QuotaInfoOptions) -
         result["gang"], snapshot = answer_record(client, view, find_record(client, *question.gang))
     elif request is not None:
         namespace = request.namespace
-        result["gang"], snapshot = answer_request(client, view, request, question.queue)
+        result["gang"], snapshot = answer_request(client, view, request, question.queue, question.user)
     elif namespace is not None:
         require_known(client, view, namespace)
     if question.user is not None:
@@ -76,7 +76,9 @@ def answer_quota(connect: Callable[[], KubeClient], options: QuotaInfoOptions) -
     if namespace is not None:
         result["namespace"], more = answer_namespace(client, view, namespace, snapshot)
         notes += more
-    reading = read_meters(client, options.namespace) if view.trees else MeterReading(None, 0.0)
+    reading = MeterReading(None, 0.0)
+    if view.trees:
+        reading = view.meters or read_meters(client, options.namespace)
     notes += reading.notes
     trees = [_tree(item, view.use, _shown(item, question), reading) for item in view.trees]
     return {**result, "trees": trees, "text": _text(trees, result), "csv": trees_csv(trees), "notes": notes}

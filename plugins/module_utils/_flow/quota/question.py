@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.quota.view impor
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import authenticated_user, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.definition import GangRequest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -53,6 +53,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges 
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import charged_amounts
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import find_leaf, named_queue
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.limits import (
+    NOBODY,
+    Claimant,
+    as_recorded,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.user_limits import UserKey
 from ansible_collections.muster.kube.plugins.module_utils._store.appwrapper_kind import wrapper_problem
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_records import Records
 
@@ -108,23 +114,37 @@ def answer_record(client: KubeClient, view: QuotaView, record: Record) -> tuple[
     snapshot = read_snapshot(client, needs_of([rough]), pods=False).snapshot
     gang = memory.size(known, snapshot)[0] or rough
     asked, reachable = demand_of(known, gang), reachable_podsets(spec_of(known))
-    verdict = quota_verdict(client, view, asked, snapshot, lambda tree: queue_named_by(tree, known), reachable)
-    return {**data, **_verdict_data(verdict)}, snapshot
+    verdict = quota_verdict(
+        client, view, asked, snapshot, lambda tree: queue_named_by(tree, known), reachable, Claimant.of(known)
+    )
+    return {**data, **_verdict_data(as_recorded(verdict, known, view.now))}, snapshot
 
 
 def answer_request(
-    client: KubeClient, view: QuotaView, request: GangRequest, queue: str | None
+    client: KubeClient, view: QuotaView, request: GangRequest, queue: str | None, user: str | None
 ) -> tuple[Data, Snapshot]:
-    """What quota would say to a gang that is not queued yet, if it named this queue, or none."""
+    """What quota would say to a gang that is not queued yet, if it named this queue, or none.
+
+    It is that of the user who is asked about, else of the caller.
+    """
     rough = gang_of(request, Snapshot())
     snapshot = read_snapshot(client, needs_of([rough]), pods=False).snapshot
     if request.namespace not in snapshot.namespaces:
         require_namespace(client, request.namespace)
     gang = gang_of(request, snapshot)
     reachable = reachable_podsets(request)
-    verdict = quota_verdict(client, view, gang, snapshot, lambda tree: naming_of(tree, queue), reachable)
-    data: Data = {"name": gang.name, "namespace": gang.namespace, "phase": None, "user": None, "charged": []}
+    claimant = claimant_of(view, gang.namespace, lambda: user or authenticated_user(client))
+    verdict = quota_verdict(client, view, gang, snapshot, lambda tree: naming_of(tree, queue), reachable, claimant)
+    data: Data = {"name": gang.name, "namespace": gang.namespace, "phase": None, "user": user, "charged": []}
     return {**data, **_verdict_data(verdict), "as_of": view.as_of}, snapshot
+
+
+def claimant_of(view: QuotaView, namespace: str, name_of: t.Callable[[], str | None]) -> Claimant:
+    """Whose gang that would be which is not queued yet; the name of its user is asked for only if it matters."""
+    if view.limits.users is None:
+        return NOBODY
+    name = name_of()
+    return Claimant(UserKey(name) if name else UserKey("", namespace))
 
 
 def naming_of(tree: QuotaTree, queue: str | None) -> str | None:
@@ -139,6 +159,7 @@ def quota_verdict(
     snapshot: Snapshot,
     naming: Naming,
     reachable: t.Collection[str],
+    claimant: Claimant,
 ) -> Verdict:
     """The verdict of quota tree and namespace; nodes are not looked at, so that what fits is not proven to find any.
 
@@ -150,9 +171,9 @@ def quota_verdict(
     ways = view.ways(naming, gang, reachable, partial(has_nodes, Room(snapshot)))
     layer: QuotaLayer | None
     if ways is None:
-        layer, advice = view.layer(naming, gang.namespace, gang.podsets)
+        layer, advice = view.layer(naming, gang.namespace, gang.podsets, claimant)
     else:
-        layer, advice = view.told(ways.first.layer, gang)
+        layer, advice = view.told(ways.first.layer, gang, claimant)
     if layer is None:
         return told
     verdict = dataclasses.replace(told.with_quota(layer), advice=advice)

@@ -104,7 +104,7 @@ def read_use(client: KubeClient, lease: LeaseOptions) -> UseReading:
     except Forbidden:
         notes.append(UNSEEN_NOTE)
     try:
-        found = list_objects(client, resource_path("v1", "namespaces"), keep=_named_labels).items
+        found = list_objects(client, resource_path("v1", "namespaces"), keep=named_labels).items
         labels = dict(found)
     except Forbidden:
         notes.append("this account may not list namespaces, so that no selector of a queue holds any")
@@ -212,6 +212,6 @@ def _promises(
     return promised_elsewhere(evidence.open_batch(batch), records, world)
 
 
-def _named_labels(raw: Object) -> tuple[str, Mapping[str, str]]:
+def named_labels(raw: Object) -> tuple[str, Mapping[str, str]]:
     """Name and labels of a namespace."""
     return raw["metadata"]["name"], raw["metadata"].get("labels") or {}

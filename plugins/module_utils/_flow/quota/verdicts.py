@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import typing as t
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.quota.question import naming_of, with_labels
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.question import (
+    claimant_of,
+    naming_of,
+    with_labels,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.view import NO_VIEW, Naming, read_view
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import authenticated_user
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -29,6 +35,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.fit 
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.namespace_rules import QuotaUse
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import queue_named_by
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import podset_demands
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.limits import Claimant, as_recorded
 
 Data = dict[str, t.Any]
 
@@ -44,16 +52,21 @@ class QuotaCompletion:
         naming: t.Callable[[Gang], Naming],
         cumulative: bool,
         advice: bool,
+        record_of: t.Callable[[Gang], Record | None] = lambda _gang: None,
     ) -> None:
-        """Naming tells which queue a gang names; cumulative gangs take what they fit into from those after them."""
+        """Naming tells which queue a gang names, record_of its record if it waits already; others are the caller's.
+
+        Cumulative gangs take what they fit into from those after them.
+        """
         self._client = client
         self._lease = lease
-        self._naming = naming
+        self._naming, self._record_of = naming, record_of
         self._cumulative = cumulative
         self._advice = advice
         self._view = NO_VIEW
         # The way to start the gang that is asked about, where trees have flavors.
         self._settled: Settled | None = None
+        self._told = 0
 
     def prepare(self) -> None:
         """Read all trees and what is used of them; who may not read them knows of none, like a dispatcher."""
@@ -76,26 +89,51 @@ class QuotaCompletion:
 
     def __call__(self, gang: Gang, verdict: Verdict) -> Verdict:
         """The verdict with what the trees say to the gang; they come before reasons to wait for nodes."""
-        view, settled = self._view, self._settled
+        view, settled, claimant = self._view, self._settled, self._claimant(gang)
         layer: QuotaLayer | None
         if settled is not None:
-            layer, advice = view.told(settled.way.layer, gang)
+            layer, advice = view.told(settled.way.layer, gang, claimant)
             if settled.unreached:
                 verdict = verdict.held_back("flavor_unreachable", settled.unreached)
         else:
-            layer, advice = view.layer(self._naming(gang), gang.namespace, gang.podsets)
+            layer, advice = view.layer(self._naming(gang), gang.namespace, gang.podsets, claimant)
         if layer is None:
             return verdict
-        told = verdict.with_quota(layer)
+        told = as_recorded(verdict.with_quota(layer), claimant.record, view.now)
         if self._advice:
             told = dataclasses.replace(told, advice=(*advice, *told.advice))
-        if self._cumulative and told.answer == "fits":
-            charged = {item.stored.name: item.charged for item in view.trees}
-            for standing in layer.standings:
-                found = charged[standing.tree]
-                if standing.leaf is not None and found is not None:
-                    found.usage.charge(standing.leaf, standing.amounts)
+        if self._cumulative:
+            self._count(gang, layer, claimant, starts=told.answer == "fits")
         return told
+
+    def _claimant(self, gang: Gang) -> Claimant:
+        """Whose gang it is."""
+        record = self._record_of(gang)
+        if record is not None:
+            return Claimant.of(record)
+        return claimant_of(self._view, gang.namespace, lambda: self._caller)
+
+    @functools.cached_property
+    def _caller(self) -> str | None:
+        """The name of whoever asks."""
+        return authenticated_user(self._client)
+
+    def _count(self, gang: Gang, layer: QuotaLayer, claimant: Claimant, *, starts: bool) -> None:
+        """Let a gang have what it fits into, and count it for its user."""
+        charged = {item.stored.name: item.charged for item in self._view.trees}
+        users = self._view.limits.users if claimant.user is not None else None
+        self._told += 1
+        for standing in layer.standings:
+            found = charged[standing.tree]
+            if standing.leaf is None or found is None:
+                continue
+            if starts:
+                found.usage.charge(standing.leaf, standing.amounts)
+            if users is not None and claimant.user is not None:
+                if claimant.record is None:
+                    users.wait(standing.tree, standing.leaf, claimant.user, f"~{self._told}")
+                if starts:
+                    users.start(standing.tree, standing.leaf, claimant.user, podset_demands(gang.podsets))
 
     @property
     def as_of(self) -> str | None:
@@ -128,7 +166,7 @@ def untold_standings(client: KubeClient, lease: LeaseOptions, records: Sequence[
             continue
         view = with_labels(client, view, record.namespace)
         podsets = demand_of(record, gang).podsets
-        layer, advice = view.layer(_naming(record), record.namespace, podsets)
+        layer, advice = view.layer(_naming(record), record.namespace, podsets, Claimant.of(record))
         if layer is not None:
             data = layer.as_dict()
             found[record.uid] = {

@@ -14,6 +14,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._flow.quota.metered import MeterReading, read_meters
 from ansible_collections.muster.kube.plugins.module_utils._flow.quota.reading import (
     NO_USE,
     UNSEEN_NOTE,
@@ -27,7 +28,9 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.charging import used_by_users
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
     FlavoredGang,
     HasNodes,
@@ -38,6 +41,13 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges 
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors import podset_demands
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota, with_numbers
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import find_leaf
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import has_budgets, spent_budgets
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.limits import (
+    NO_LIMITS,
+    NOBODY,
+    Claimant,
+    Limits,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.published import charged_by_status
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_status import read_status
 from ansible_collections.muster.kube.plugins.module_utils._store.quota_trees import (
@@ -75,11 +85,17 @@ class SeenTree:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaView:
-    """All trees in question, by name, and what was read to tell what is used of them."""
+    """All trees in question, by name, and what was read to tell what is used of them.
+
+    limits are those besides amounts, meters what was read for them; None where no queue has a budget.
+    """
 
     trees: tuple[SeenTree, ...]
     use: UseReading
     notes: tuple[str, ...] = ()
+    limits: Limits = NO_LIMITS
+    meters: MeterReading | None = None
+    now: float = 0.0
 
     @property
     def as_of(self) -> str | None:
@@ -87,7 +103,7 @@ class QuotaView:
         return min((item.as_of for item in self.trees if item.published and item.as_of is not None), default=None)
 
     def layer(
-        self, naming: Naming, namespace: str, podsets: Sequence[PodSet]
+        self, naming: Naming, namespace: str, podsets: Sequence[PodSet], claimant: Claimant = NOBODY
     ) -> tuple[QuotaLayer | None, tuple[Advice, ...]]:
         """What all trees say to a gang, and what would help it; no layer where there is no tree."""
         if not self.trees:
@@ -97,10 +113,30 @@ class QuotaView:
         advice: list[Advice] = []
         for item in self.trees:
             standing = _standing(item, naming, namespace, podsets, labels)
-            standings.append(standing)
             if item.charged is not None and item.stored.tree is not None and item.stored.tree.counted_by == "embedded":
-                advice += quota_advice(item.charged.usage, standing, podsets, namespace, labels)
+                standing, found = self._limited(item.charged, standing, podsets, namespace, claimant)
+                advice += found
+            standings.append(standing)
         return QuotaLayer(tuple(standings)), tuple(advice)
+
+    def _limited(
+        self,
+        charged: ChargedTree,
+        standing: QuotaStanding,
+        podsets: Sequence[PodSet],
+        namespace: str,
+        claimant: Claimant,
+    ) -> tuple[QuotaStanding, tuple[Advice, ...]]:
+        """What a tree says to a gang with the limit that keeps it waiting, if one does, and what would help it."""
+        usage, demands = charged.usage, podset_demands(podsets)
+
+        def is_barred(leaf: str) -> bool:
+            """Whether a limit would keep the gang waiting in another leaf as well."""
+            return self.limits.reached(usage.tree, leaf, claimant._replace(record=None), demands) is not None
+
+        said = standing.limited(self.limits.reached(usage.tree, standing.leaf, claimant, demands))
+        labels = self.use.namespace_labels.get(namespace)
+        return said, quota_advice(usage, said, podsets, namespace, labels, is_barred=is_barred)
 
     def ways(self, naming: Naming, gang: Gang, reachable: Collection[str], has_nodes: HasNodes) -> Ways | None:
         """The ways to start a gang where trees have flavors; None where none has, or a tree has no queue for it."""
@@ -118,12 +154,16 @@ class QuotaView:
             return None
         return Ways(FlavoredGang(gang, [usage.tree for usage, _leaf in leaves], reachable), leaves, has_nodes)
 
-    def told(self, layer: QuotaLayer, gang: Gang) -> tuple[QuotaLayer, tuple[Advice, ...]]:
+    def told(self, layer: QuotaLayer, gang: Gang, claimant: Claimant = NOBODY) -> tuple[QuotaLayer, tuple[Advice, ...]]:
         """A way to start a gang with the numbers of its queues, and what would help it."""
-        labels = self.use.namespace_labels.get(gang.namespace)
-        usages = {item.stored.name: item.charged.usage for item in self.trees if item.charged is not None}
-        standings = [with_numbers(usages[item.tree], item) for item in layer.standings]
-        advice = [quota_advice(usages[item.tree], item, gang.podsets, gang.namespace, labels) for item in standings]
+        charged = {item.stored.name: item.charged for item in self.trees if item.charged is not None}
+        found = [
+            self._limited(
+                charged[item.tree], with_numbers(charged[item.tree].usage, item), gang.podsets, gang.namespace, claimant
+            )
+            for item in layer.standings
+        ]
+        standings, advice = [standing for standing, _advice in found], [advice for _standing, advice in found]
         return QuotaLayer(tuple(standings)), tuple(itertools.chain(*advice))
 
 
@@ -140,12 +180,23 @@ def read_view(client: KubeClient, lease: LeaseOptions, tree: str | None = None) 
     if not stored:
         return NO_VIEW
     use = read_use(client, lease)
-    now = time_text(client.server_time.timestamp()) if client.server_time else None
-    trees = tuple(_seen(client, lease, item, use, now) for item in stored)
+    moment = client.server_time.timestamp() if client.server_time else 0.0
+    trees = tuple(_seen(client, lease, item, use, time_text(moment) if moment else None) for item in stored)
+    counted = [item.stored.tree for item in trees if item.stored.tree is not None]
+    counted = [item for item in counted if item.counted_by == "embedded"]
+    meters = read_meters(client, lease.namespace) if has_budgets(counted) else None
     told = [f"published amounts of the tree {item.stored.name}: {item.problem}" for item in trees if item.problem]
     published = any(item.published for item in trees)
     notes = [_PUBLISHED_NOTE if published and note == UNSEEN_NOTE else note for note in use.notes]
-    return QuotaView(trees, use, (*notes, *told))
+    return QuotaView(trees, use, (*notes, *told), _limits(counted, use, meters, moment), meters, moment)
+
+
+def _limits(trees: Sequence[QuotaTree], use: UseReading, meters: MeterReading | None, now: float) -> Limits:
+    """What is known of limits besides amounts."""
+    spent = {} if meters is None or meters.meters is None else spent_budgets(trees, meters.meters, meters.now)
+    if use.holders is None:
+        return Limits(spent)
+    return Limits(spent, used_by_users(QuotaTrees(tuple(trees), namespaces=use.namespace_labels), use.holders, now))
 
 
 def _seen(client: KubeClient, lease: LeaseOptions, stored: StoredTree, use: UseReading, now: str | None) -> SeenTree:

@@ -64,7 +64,8 @@ class Batch:
     """All open entries; demands holds what their podsets ask for, without names, equal ones once, by their digest.
 
     unlisted_since is set where an earlier batch was damaged: promises of before that moment (seconds on the server's
-    clock) may be missing. 0: none are.
+    clock) may be missing. 0: none are. quota is the digest of the quota trees that the commit with this id was decided
+    on; empty without any, and where an earlier version committed it.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Batch:
     demands: Mapping[str, tuple[Data, ...]]
     unknown: Data = dataclasses.field(default_factory=dict)
     unlisted_since: int = 0
+    quota: str = ""
 
     def demand_of(self, entry: Entry) -> tuple[Data, ...]:
         """The podsets an entry reserves while it is open."""

@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import (
     PodSet,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import DIGEST_LENGTH
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, canonical_json
 
@@ -26,6 +27,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
 _UID = "00000000-0000-0000-0000-000000000000"
 _WRITE_ID = "-" * 120
 _EPOCH = "-" * 40
+_QUOTA = "-" * DIGEST_LENGTH
 _AT = "2026-01-01T00:00:00.000000Z"
 _ADVICE = "use fewer objects with more pods each (a Job of many pods, for example), or split the gang"
 
@@ -44,7 +46,7 @@ def require_start_fits(spec: GangSpec, plan: Plan | None = None) -> None:
     reserved = reserved_sizes(spec.demand)
     _require_state(reserved, where)
     entry = Entry("start", spec.namespace, spec.name, _UID, INT32 - 1, spec.queue)
-    if not pack([(entry, reserved)], _EPOCH, _WRITE_ID)[0].entries:
+    if not pack([(entry, reserved)], _EPOCH, _WRITE_ID, quota=_QUOTA)[0].entries:
         cause = f"the Lease cannot hold what its {len(reserved)} podsets ask for; {_ADVICE}"
         raise BadInput("queue", where, cause)
     _require_ticket(spec, plan or plan_objects(spec, _UID, 1), where)

@@ -43,11 +43,40 @@ _AMOUNTS = ("nominal", "used", "borrowed", "lent", "headroom", "short")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ReachedLimit:
+    """A limit besides amounts of quota that keeps a gang waiting: of what one user may have, or of a budget.
+
+    kind is running or pending (gangs), resources or budget (resource-hours). used is what counts already, reset when
+    that begins anew; None where it does not by itself.
+    """
+
+    reason: str
+    kind: t.Literal["running", "pending", "resources", "budget"]
+    queue: str
+    used: str
+    limit: str
+    words: str
+    resource: str | None = None
+    reset: str | None = None
+
+    def as_dict(self) -> Data:
+        """Plain values for results."""
+        return {
+            "kind": self.kind,
+            "queue": self.queue,
+            "resource": self.resource,
+            "used": self.used,
+            "limit": self.limit,
+            "reset": self.reset,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class QuotaStanding:
     """What one tree says to a gang: its leaf, whether it fits there, and the numbers of every queue above.
 
     reason is None when it fits. flavors and amounts are what a start would be charged; borrowers are the queues that
-    use more than their own of what is short.
+    use more than their own of what is short; reached is the limit besides amounts that it waits for, if any.
     """
 
     tree: str
@@ -62,6 +91,13 @@ class QuotaStanding:
     short: QuotaAmounts = dataclasses.field(default_factory=dict)
     levels: tuple[QueueLevel, ...] = ()
     borrowers: tuple[QueueLevel, ...] = ()
+    reached: ReachedLimit | None = None
+
+    def limited(self, limit: ReachedLimit | None) -> QuotaStanding:
+        """The same of a gang that a limit keeps waiting; one that never fits lacks more than that."""
+        if limit is None or self.answer == "never":
+            return self
+        return dataclasses.replace(self, answer="waits", reason=limit.reason, detail=limit.words, reached=limit)
 
     def with_podsets(self, names: t.Sequence[str]) -> QuotaStanding:
         """The same with other names of podsets, in their order."""
@@ -81,6 +117,7 @@ class QuotaStanding:
             "flavors": {name: flavor for name, flavor in self.flavors.items() if flavor != NO_FLAVOR},
             "levels": [level_data(level) for level in self.levels],
             "borrowers": [level_data(level, ("borrowed",)) for level in self.borrowers],
+            "reached": self.reached.as_dict() if self.reached is not None else None,
         }
 
 

@@ -8,9 +8,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import tree_digest
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
+
+# As long as the digest of all trees together is.
+DIGEST_LENGTH = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +36,24 @@ class QuotaTrees:
     def in_force(self) -> bool:
         """Whether there is any tree."""
         return bool(self.trees or self.unreadable)
+
+
+class TreeDigests:
+    """Digests of all trees in force together; that of a tree is worked out once."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._known: dict[str, tuple[QuotaTree, str]] = {}
+
+    def of(self, trees: QuotaTrees) -> str:
+        """The digest that decisions on these trees name, of those that cannot be read by name; empty without any."""
+        if not trees.in_force:
+            return ""
+        for tree in trees.trees:
+            if tree.name not in self._known or self._known[tree.name][0] is not tree:
+                self._known[tree.name] = tree, tree_digest(tree)
+        told = {**{tree.name: self._known[tree.name][1] for tree in trees.trees}, **dict.fromkeys(trees.unreadable)}
+        return hashlib.sha256(canonical_json(told).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 NO_TREES = QuotaTrees()

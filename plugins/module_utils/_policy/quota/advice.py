@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Advice
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
@@ -20,7 +20,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 
 # In a tree of very many queues only the first are tried: advice is not worth more.
 _MOST_QUEUES = 50
-_OF_QUEUES = ("quota", "queue_unknown", "queue_forbidden", "queue_held")
+_OF_QUEUES = ("quota", "queue_unknown", "queue_forbidden", "queue_held", "user_limit", "budget_spent")
 
 
 def quota_advice(
@@ -29,11 +29,15 @@ def quota_advice(
     podsets: Sequence[PodSet],
     namespace: str,
     namespace_labels: Mapping[str, str] | None = None,
+    is_barred: Callable[[str], bool] = lambda _leaf: False,
 ) -> tuple[Advice, ...]:
-    """What would help a gang that a tree keeps from starting; nothing when it fits there."""
+    """What would help a gang that a tree keeps from starting; nothing when it fits there.
+
+    In leaves that are barred something else than amounts keeps it waiting.
+    """
     if standing.reason not in _OF_QUEUES:
         return ()
-    tries = [another_queue(usage, standing.leaf, podsets, namespace, namespace_labels)]
+    tries = [another_queue(usage, standing.leaf, podsets, namespace, namespace_labels, is_barred)]
     if standing.reason == "quota" and standing.leaf is not None:
         tries.insert(0, fewer_pods(usage, standing.leaf, podsets))
     return tuple(advice for advice in tries if advice is not None)
@@ -69,6 +73,7 @@ def another_queue(
     podsets: Sequence[PodSet],
     namespace: str,
     namespace_labels: Mapping[str, str] | None = None,
+    is_barred: Callable[[str], bool] = lambda _leaf: False,
 ) -> Advice | None:
     """A queue that the gang may name and fits in now: one where it borrows nothing, if there is any."""
     tree = usage.tree
@@ -77,7 +82,8 @@ def another_queue(
         for other in tree.leaves
         if other.name != leaf and find_leaf(tree, other.name, namespace, namespace_labels).reason is None
     ]
-    found = [(name, _answer(usage, name, podsets)) for name in open_to_it[:_MOST_QUEUES]]
+    free = [name for name in open_to_it[:_MOST_QUEUES] if not is_barred(name)]
+    found = [(name, _answer(usage, name, podsets)) for name in free]
     fitting = [(answer.borrows, tree.path(name), name) for name, answer in found if answer.answer == "fits"]
     if not fitting:
         return None

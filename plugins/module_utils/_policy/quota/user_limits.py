@@ -16,8 +16,9 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import ReachedLimit
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree, UserLimits
-from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe
+from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity import describe, quantity_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import Demands
 
 # Tree and queue.
@@ -58,7 +59,7 @@ class UserUse:
         self._started: collections.Counter[tuple[_Place, UserKey]] = collections.Counter()
         self._used: collections.Counter[tuple[_Place, UserKey, str]] = collections.Counter()
         self._waiting: collections.Counter[tuple[_Place, UserKey]] = collections.Counter()
-        self._surplus: dict[str, str] = {}
+        self._surplus: dict[str, ReachedLimit] = {}
         self.in_force = bool(self._limits)
 
     def start(self, tree: str, leaf: str | None, user: UserKey, demands: Demands) -> None:
@@ -70,13 +71,21 @@ class UserUse:
 
     def wait(self, tree: str, leaf: str | None, user: UserKey, uid: str) -> None:
         """Count a gang that waits; those of a queue come in their order."""
+        surplus = self.surplus(tree, leaf, user)
         for place in self._limiting(tree, leaf):
-            most = self._limits[place].pending
-            count = self._waiting[place, user]
             self._waiting[place, user] += 1
+        if surplus is not None:
+            self._surplus.setdefault(uid, surplus)
+
+    def surplus(self, tree: str, leaf: str | None, user: UserKey) -> ReachedLimit | None:
+        """Why a gang that comes last is not asked for what its user has waiting before it; None when it is."""
+        for place in self._limiting(tree, leaf):
+            most, count = self._limits[place].pending, self._waiting[place, user]
             if most is not None and count >= most:
+                path = self._path(place)
                 words = f"{count} waiting gangs of {user} are before it, and {most} of one user are asked"
-                self._surplus.setdefault(uid, f"{words} in queue {self._path(place)}")
+                return _limit("pending", path, count, most, f"{words} in queue {path}")
+        return None
 
     def refusal(
         self,
@@ -86,7 +95,7 @@ class UserUse:
         uid: str,
         demands: Callable[[], Demands],
         held: Demands | None = None,
-    ) -> str | None:
+    ) -> ReachedLimit | None:
         """Why a gang does not start for what its user has already; None when that is not too much.
 
         What it asks for is worked out only where amounts are limited. held is what it has itself so far.
@@ -95,15 +104,19 @@ class UserUse:
         for place in self._limiting(tree, leaf):
             limits = self._limits[place]
             count = self._started[place, user] - (held is not None)
+            path = self._path(place)
             if limits.running is not None and count >= limits.running:
-                return f"{user} has {count} of {limits.running} started gangs in queue {self._path(place)}"
+                words = f"{user} has {count} of {limits.running} started gangs in queue {path}"
+                return _limit("running", path, count, limits.running, words)
             asked = _totals(demands()) if limits.resources else {}
             for resource, most in sorted(limits.resources.items()):
                 used, more = self._used[place, user, resource] - own.get(resource, 0), asked.get(resource, 0)
                 if more and used + more > most:
                     have, may, wants = (describe(resource, amount) for amount in (used, most, more))
-                    words = f"{user} has {have} of {may} {resource} in queue {self._path(place)}"
-                    return f"{words}, and it asks for {wants}"
+                    words = f"{user} has {have} of {may} {resource} in queue {path}, and it asks for {wants}"
+                    return _limit(
+                        "resources", path, quantity_text(resource, used), quantity_text(resource, most), words, resource
+                    )
         return self._surplus.get(uid)
 
     def _limiting(self, tree: str, leaf: str | None) -> tuple[_Place, ...]:
@@ -118,6 +131,18 @@ class UserUse:
 
     def _path(self, place: _Place) -> str:
         return self._trees[place[0]].path(place[1])
+
+
+def _limit(
+    kind: t.Literal["running", "pending", "resources"],
+    queue: str,
+    used: int | str,
+    limit: int | str,
+    words: str,
+    resource: str | None = None,
+) -> ReachedLimit:
+    """What one user has as much of as one user may."""
+    return ReachedLimit("user_limit", kind, queue, str(used), str(limit), words, resource)
 
 
 def _totals(demands: Demands) -> Mapping[str, int]:

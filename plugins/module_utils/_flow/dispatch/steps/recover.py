@@ -49,7 +49,7 @@ def recover(cycle: Cycle, world: World) -> None:
         recover_by_tickets(cycle, world, keeper)
     if batch is not None:
         cycle.side_by_side(list(_settlements(cycle, world, batch)))
-    cycle.side_by_side(list(_half_done(cycle, world)))
+    cycle.side_by_side(list(_half_done(cycle, world, _outdated(cycle, world, batch))))
     if any(record.phase == "rescaling" or record.resizable for record in list(cycle.records.values())):
         cycle.side_by_side(list(steps_of_rescaling(cycle, world)))
 
@@ -119,7 +119,17 @@ def _give_up(cycle: Cycle, world: World, entry: Entry) -> None:
 # Starts and undos that are half done.
 
 
-def _half_done(cycle: Cycle, world: World) -> Iterator[Call]:
+def _outdated(cycle: Cycle, world: World, batch: Batch | None) -> str | None:
+    """The id of the last commit if it was decided on other quota trees than there are now; None if it was not.
+
+    It is carried out as it was decided: no start exceeds a limit of the trees of its commit, and what stands above a
+    limit that is new ends or is taken back like everything else.
+    """
+    told = batch.quota if batch is not None else ""
+    return batch.id if batch is not None and told not in ("", cycle.session.tree_digests.of(world.quota)) else None
+
+
+def _half_done(cycle: Cycle, world: World, outdated: str | None) -> Iterator[Call]:
     """Calls for gangs that are being started or taken back."""
     engine = cycle.session.engine
     for record in list(cycle.records.values()):
@@ -130,7 +140,7 @@ def _half_done(cycle: Cycle, world: World) -> Iterator[Call]:
         if not cycle.at_rest(record):
             continue
         if starting:
-            yield record, partial(_resume, cycle, record)
+            yield record, partial(_resume, cycle, record, outdated)
         elif record.phase in UNDOING:
             pods = world.pods.by_gang.get((record.namespace, record.uid), ())
             if (record.uid, record.attempt) in cycle.session.removed and any(pod.owner_uids for pod in pods):
@@ -140,8 +150,11 @@ def _half_done(cycle: Cycle, world: World) -> Iterator[Call]:
                 yield record, partial(finish_undo, cycle, record)
 
 
-def _resume(cycle: Cycle, record: Record) -> None:
-    """Go on with a start of ours that had to wait; finish or undo one that another holder left half done."""
+def _resume(cycle: Cycle, record: Record, outdated: str | None) -> None:
+    """Go on with a start of ours that had to wait; finish or undo one that another holder left half done.
+
+    outdated is the commit that was decided on other quota trees than there are now, if it was.
+    """
     engine, state = cycle.session.engine, record.state
     if state is None:
         return
@@ -167,7 +180,8 @@ def _resume(cycle: Cycle, record: Record) -> None:
     elif ours and resumed.phase == "dispatched":
         cycle.decide(resumed, "start", "Started", "after it had to wait")
     else:
-        cycle.decide(resumed, "recover", TAKEN_OVER, f"a start left half done is now {resumed.phase}")
+        before = ", decided before the quota trees were changed" if state.batch == outdated else ""
+        cycle.decide(resumed, "recover", TAKEN_OVER, f"a start left half done is now {resumed.phase}{before}")
 
 
 def finish_undo(cycle: Cycle, record: Record) -> None:

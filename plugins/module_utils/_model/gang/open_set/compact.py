@@ -46,7 +46,7 @@ LATEST = 2**53
 MOST_ROWS = 64**2
 
 _TABLES = ("namespaces", "terms", "demands", "podsets")
-_KEYS = ("format", "id", "epoch", *_TABLES, "entries", "sum", "unlisted_since")
+_KEYS = ("format", "id", "epoch", *_TABLES, "entries", "sum", "unlisted_since", "quota")
 _TERMS = ("op", "attempt", "shared", "batch", "at", "patience", "queue")
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
@@ -76,13 +76,29 @@ def _joined(batch: Batch, parts: Iterable[Iterable[str]]) -> str:
     # Keys that were unknown in an earlier format may have got a meaning.
     unknown = {key: value for key, value in batch.unknown.items() if key not in _KEYS}
     data = {**unknown, "format": COMPACT_FORMAT, "id": batch.id, "epoch": batch.epoch}
-    if batch.unlisted_since:
-        data["unlisted_since"] = batch.unlisted_since
+    data |= notes_data(batch)
     lists = [f"[{','.join(part)}]" for part in parts]
     named = ",".join(f'"{name}":{text}' for name, text in zip((*_TABLES, "entries"), lists, strict=True))
     first = json.dumps(data, separators=(",", ":"), allow_nan=False)[:-1]
     checksum = _checksum(f"[{canonical_json(batch.id)},{','.join(lists)}]")
     return f'{first},{named},"sum":"{checksum}"}}'
+
+
+def notes_data(batch: Batch) -> Data:
+    """What a batch says besides its entries, in either format.
+
+    The digest of the quota trees stands beside the id of its commit: an earlier version, which does not know it,
+    carries it on under other ids, and then it means nothing.
+    """
+    since = {"unlisted_since": batch.unlisted_since} if batch.unlisted_since else {}
+    return {**since, **({"quota": [batch.id, batch.quota]} if batch.quota else {})}
+
+
+def read_quota(fields: Fields, batch_id: str) -> str:
+    """The digest of the quota trees that this commit was decided on; empty where it does not tell."""
+    told = fields.get("quota")
+    known = isinstance(told, list) and len(told) == 2 and told[0] == batch_id and isinstance(told[1], str)
+    return told[1] if known else ""
 
 
 class CompactSize:
@@ -213,7 +229,8 @@ def compact_batch(fields: Fields) -> Batch:
     )
     entries = tuple(_entry(fields, f"entries[{index}]", item, tables) for index, item in enumerate(lists[4]))
     since = fields.whole("unlisted_since", 0, LATEST)
-    return Batch(batch_id, epoch, entries, dict(tables.demands), fields.unknown(_KEYS), since)
+    quota = read_quota(fields, batch_id)
+    return Batch(batch_id, epoch, entries, dict(tables.demands), fields.unknown(_KEYS), since, quota)
 
 
 def _checksum_of(value: t.Any) -> str | None:

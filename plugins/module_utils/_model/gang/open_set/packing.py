@@ -26,15 +26,20 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.c
 
 
 def pack(
-    entries: Iterable[tuple[Entry, Demand]], epoch: str, batch_id: str, carried: Batch | None = None
+    entries: Iterable[tuple[Entry, Demand]],
+    epoch: str,
+    batch_id: str,
+    carried: Batch | None = None,
+    quota: str = "",
 ) -> tuple[Batch, list[tuple[Entry, Demand]]]:
     """The open entries of before with as many new ones as one annotation holds, in order, and the rest for later.
 
     One gang has one entry at most: a new one takes the place of the open one, a second new one waits. An entry that
     could not even fit alone waits too, but does not hold up those behind it. The last part is for stops only. Whoever
-    packs knows what was promised before, so unlisted_since is not carried on; there is room to say it again.
+    packs knows what was promised before, so unlisted_since is not carried on; there is room to say it again. quota is
+    the digest of the quota trees that the new ones were decided on.
     """
-    packing = _Packing(batch_id, epoch, carried)
+    packing = _Packing(batch_id, epoch, carried, quota)
     surplus = [(entry, podsets) for entry, podsets in entries if not packing.add(entry, podsets)]
     return packing.batch(), surplus
 
@@ -42,10 +47,10 @@ def pack(
 class _Packing:
     """A batch that grows as long as its text fits."""
 
-    def __init__(self, batch_id: str, epoch: str, carried: Batch | None) -> None:
+    def __init__(self, batch_id: str, epoch: str, carried: Batch | None, quota: str) -> None:
         """What is carried over was in the annotation before, so it fits."""
         unknown = carried.unknown if carried is not None else {}
-        self._empty = Batch(batch_id, epoch, (), {}, unknown, LATEST)
+        self._empty = Batch(batch_id, epoch, (), {}, unknown, LATEST, quota)
         self._entries = {entry.uid: entry for entry in carried.entries} if carried is not None else {}
         self._demands = dict(carried.demands) if carried is not None else {}
         self._text_of = functools.cache(lambda digest: demand_text(self._demands[digest]))

@@ -28,13 +28,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set.c
     LATEST,
     compact_batch,
     compact_text,
+    notes_data,
     read_op,
+    read_quota,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, NewerVersion
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Data, Fields, parse_json
 
 _WHERE = f"annotation {BATCH_ANNOTATION}"
-_KEYS = ("format", "id", "epoch", "entries", "demands", "unlisted_since")
+_KEYS = ("format", "id", "epoch", "entries", "demands", "unlisted_since", "quota")
 _ENTRY_KEYS = (
     *("op", "namespace", "name", "uid", "attempt", "digest"),
     *("demand", "queue", "abandoned", "batch", "at", "patience"),
@@ -46,9 +48,7 @@ def batch_text(batch: Batch) -> str:
     if batch.entries:
         return compact_text(batch)
     data = {**batch.unknown, "format": 1, "id": batch.id, "epoch": batch.epoch, "entries": [], "demands": {}}
-    if batch.unlisted_since:
-        data["unlisted_since"] = batch.unlisted_since
-    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return json.dumps({**data, **notes_data(batch)}, separators=(",", ":"), allow_nan=False)
 
 
 def read_batch(text: t.Any) -> BatchRead:
@@ -84,7 +84,8 @@ def _plain_batch(fields: Fields) -> Batch:
         demands[digest] = podsets
         entries.append(_entry(entry_fields, batch_id, names, digest))
     since = fields.whole("unlisted_since", 0, LATEST)
-    return Batch(batch_id, epoch, tuple(entries), demands, fields.unknown(_KEYS), since)
+    quota = read_quota(fields, batch_id)
+    return Batch(batch_id, epoch, tuple(entries), demands, fields.unknown(_KEYS), since, quota)
 
 
 def _named_demands(fields: Fields) -> dict[str, tuple[Data, ...]]:

@@ -18,16 +18,19 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import STARTED_PHASES
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import QUEUE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import Applicant, line_up
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import PodsByGang, demands_of
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.charges import (
     ChargedTree,
     Demands,
     count_gangs,
+    leaf_of_record,
     living_demand,
 )
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.user_limits import user_key
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.user_limits import UserUse, user_key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,6 +106,35 @@ def left_demands(pods: PodsByGang, charged: Collection[str]) -> Iterator[tuple[s
         left = [pod for pod in found if pod.owner_uids]
         for queue in {pod.labels.get(QUEUE_LABEL) for pod in left}:
             yield uid, namespace, queue, living_demand(pod for pod in left if pod.labels.get(QUEUE_LABEL) == queue)
+
+
+def used_by_users(trees: QuotaTrees, holders: Holders, now: float) -> UserUse | None:
+    """What users have in queues that limit them, those that wait in their order; None where no queue does."""
+    quotas = Quotas(trees)
+    if not quotas.limits_users:
+        return None
+    charge_all(
+        quotas,
+        holders.records,
+        holders.promises,
+        holders.pods,
+        lambda record: quotas.charge_started(record, holders.used_by(record)),
+    )
+    waiting = [one for record in holders.records.values() if (one := applicant(record)) is not None]
+    for _line, gang in line_up(waiting, trees.trees, trees.namespaces, now):
+        record = holders.records[gang.uid]
+        for tree in quotas.usages.values():
+            leaf = leaf_of_record(tree.tree, record, trees.namespaces).leaf
+            quotas.users.wait(tree.tree.name, leaf.name if leaf is not None else None, user_key(record), record.uid)
+    return quotas.users
+
+
+def applicant(record: Record) -> Applicant | None:
+    """What the order needs to know of a record; None when it does not wait to be started."""
+    if record.phase != "queued" or record.terminating or record.spec is None or record.spec.suspended:
+        return None
+    not_before = read_time(record.state.not_before) if record.state else None
+    return Applicant(record.uid, record.namespace, record.labels, record.spec, record.submitted, not_before or 0.0)
 
 
 def charged_trees(trees: QuotaTrees, holders: Holders) -> dict[str, ChargedTree]:

@@ -24,7 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.live impor
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules, Node, Snapshot
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._model.values.selector import LabelSelector
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import PodIndex
@@ -110,7 +110,7 @@ class WaitingNotes:
     # Its queue in each tree.
     lane: Hashable = None
     # Why nothing of it starts whatever is used, and the budgets that this was worked out with.
-    stop: tuple[str, str] | None = None
+    stop: QuotaStanding | None = None
     spent: t.Any = None
 
 

@@ -30,7 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import work_began
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import Outstanding
@@ -270,7 +270,7 @@ class KeptQueue(Queue):
                 entered.append(notes)
         return entered
 
-    def _stop(self, notes: WaitingNotes, spent: SpentBudgets) -> tuple[str, str] | None:
+    def _stop(self, notes: WaitingNotes, spent: SpentBudgets) -> QuotaStanding | None:
         """Why nothing of a gang starts whatever is used; noted for as long as the same budgets are spent."""
         notes.stop, notes.spent = self._quotas.stop(notes.record), spent
         return notes.stop

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaTree
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import find_leaf, named_queue
 
 Policy = t.Literal["strict", "best_effort", "reserve"]
 Growth = t.Literal["exponential", "linear", "none"]
@@ -38,6 +40,17 @@ def queued_gang(
     """What the order needs to know of a gang with this specification; cap is the highest priority that counts."""
     priority = spec.priority if cap is None else min(spec.priority, cap)
     return QueuedGang(uid, priority, spec.priority_slope, submitted, spec.queue, eligible_at)
+
+
+class Applicant(t.NamedTuple):
+    """A gang that waits, or would: what tells its queue in each tree, and its place there."""
+
+    uid: str
+    namespace: str
+    labels: Mapping[str, str]
+    spec: GangSpec
+    submitted: float
+    eligible_at: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +81,35 @@ def ordered(gangs: Iterable[QueuedGang], now: float) -> list[QueuedGang]:
     """
     eligible = [gang for gang in gangs if gang.eligible_at <= now]
     return sorted(eligible, key=lambda gang: (-effective_priority(gang, now), gang.submitted, gang.uid))
+
+
+def line_up(
+    applicants: Iterable[Applicant],
+    trees: Sequence[QuotaTree],
+    namespaces: Mapping[str, Mapping[str, str]],
+    now: float,
+) -> list[tuple[str | None, QueuedGang]]:
+    """The gangs that may be asked, in the order of all, each with its queue in the first tree, as a dispatcher does.
+
+    namespaces are the labels of namespaces. Without a tree all gangs are one queue.
+    """
+    lines: dict[str, str | None] = {}
+    gangs = []
+    for one in applicants:
+        leaves = []
+        for tree in trees:
+            named = named_queue(tree, one.labels, one.spec.queue)
+            leaf = find_leaf(tree, named, one.namespace, namespaces.get(one.namespace)).leaf
+            leaves.append((tree, leaf.name if leaf is not None else None))
+        lines[one.uid] = leaves[0][1] if leaves else None
+        gangs.append(queued_gang(one.uid, one.spec, one.submitted, one.eligible_at, lowest_cap(leaves)))
+    return [(lines[gang.uid], gang) for gang in ordered(gangs, now)]
+
+
+def lowest_cap(leaves: Iterable[tuple[QuotaTree, str | None]]) -> int | None:
+    """The highest priority that counts for a gang of these leaves of trees; None without a limit."""
+    caps = [tree.by_name[queue].priority_cap for tree, leaf in leaves if leaf for queue in tree.ancestry(leaf)]
+    return min((cap for cap in caps if cap is not None), default=None)
 
 
 def walk(

@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.record imp
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import PodSet
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QuotaWord
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
     NO_FLAVOR,
     QuotaAmounts,
@@ -30,6 +30,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree impo
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import reachable_podsets, spec_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import lowest_cap
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.ways import (
     FlavoredGang,
     HasNodes,
@@ -50,7 +51,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.flavors 
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.judgement import judge_quota, with_numbers
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.leaf import LeafChoice, find_leaf, named_queue
-from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets
+from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.budgets import SpentBudgets, spent_budget
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.decay import Averages, UsageShares
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.order import FairOrder, QueueHead
 from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage import TreeUsage
@@ -170,31 +171,34 @@ class Quotas:
         """What started gangs are charged with, by their uids."""
         return self._charged
 
-    def stop(self, record: Record) -> tuple[str, str] | None:
-        """Reason and detail of why nothing of a gang starts, whatever is used; None when nothing stands against it.
+    def stop(self, record: Record) -> QuotaStanding | None:
+        """Why nothing of a gang starts, whatever is used, as its tree says it; None when nothing stands against it.
 
         It follows from the trees, the budgets that are spent, and the record.
         """
         for name, problem in self._reading.unreadable.items():
-            return "quota_unreadable", f"nothing starts while the quota tree {name} cannot be read: {problem}"
+            words = f"nothing starts while the quota tree {name} cannot be read: {problem}"
+            return QuotaStanding(name, "waits", reason="quota_unreadable", detail=words)
         for name in self._elsewhere:
-            return "queue_held", f"Kueue counts the quota tree {name}, and this version starts nothing through Kueue"
+            words = f"Kueue counts the quota tree {name}, and this version starts nothing through Kueue"
+            return QuotaStanding(name, "waits", reason="queue_held", detail=words)
         if self._usages and self._reading.hidden is not None:
-            return "quota_not_visible", f"what is used of quota cannot be counted: {self._reading.hidden}"
+            words = f"what is used of quota cannot be counted: {self._reading.hidden}"
+            return QuotaStanding(next(iter(self._usages)), "waits", reason="quota_not_visible", detail=words)
         for usage in self._usages.values():
             choice = self._leaf(usage.tree, record)
             if choice.reason is not None:
-                return choice.reason, choice.detail
+                leaf = choice.leaf.name if choice.leaf is not None else None
+                return _refused(usage.tree, leaf, choice.reason, choice.detail)
         return self._spent_budget(record) if self.spent else None
 
-    def _spent_budget(self, record: Record) -> tuple[str, str] | None:
-        """Reason and detail of why nothing of a gang starts in this period; None when its queues have budget left."""
+    def _spent_budget(self, record: Record) -> QuotaStanding | None:
+        """Why nothing of a gang starts in this period; None when its queues have budget left."""
         for usage in self._usages.values():
             leaf = self._leaf_name(usage.tree, record)
-            for queue in usage.tree.ancestry(leaf) if leaf is not None else ():
-                words = self.spent.get((usage.tree.name, queue))
-                if words is not None:
-                    return "budget_spent", words
+            limit = spent_budget(self.spent, usage.tree, leaf)
+            if limit is not None:
+                return _refused(usage.tree, leaf, limit.reason, limit.words).limited(limit)
         return None
 
     @property
@@ -202,18 +206,23 @@ class Quotas:
         """Whether any queue limits what one user may have."""
         return self._users.in_force
 
-    def user_limit(self, record: Record, gang: Gang, held: Demands | None = None) -> tuple[str, str] | None:
-        """Reason and detail of why a gang does not start for what its user has by now; None when it may.
+    @property
+    def users(self) -> UserUse:
+        """What users have in queues that limit them."""
+        return self._users
+
+    def user_limit(self, record: Record, gang: Gang, held: Demands | None = None) -> QuotaStanding | None:
+        """Why a gang does not start for what its user has by now, as its tree says it; None when it may.
 
         held is what a gang that was started gives back first.
         """
         if not self._users.in_force:
             return None
         user, demands = user_key(record), partial(podset_demands, gang.podsets)
-        for tree, leaf in zip(self._usages, self._seat(record, gang).leaves, strict=True):
-            words = self._users.refusal(tree, leaf, user, record.uid, demands, held)
-            if words is not None:
-                return "user_limit", words
+        for name, leaf in zip(self._usages, self._seat(record, gang).leaves, strict=True):
+            limit = self._users.refusal(name, leaf, user, record.uid, demands, held)
+            if limit is not None:
+                return _refused(self._usages[name].tree, leaf, limit.reason, limit.words).limited(limit)
         return None
 
     def start_for_user(self, record: Record, gang: Gang) -> None:
@@ -224,9 +233,7 @@ class Quotas:
 
     def priority_cap(self, record: Record) -> int | None:
         """The highest priority that counts for a gang in its queues; None without a limit."""
-        names = [(usage.tree, self._leaf_name(usage.tree, record)) for usage in self._usages.values()]
-        lines = [tree.by_name[queue].priority_cap for tree, leaf in names if leaf for queue in tree.ancestry(leaf)]
-        return min((cap for cap in lines if cap is not None), default=None)
+        return lowest_cap((usage.tree, self._leaf_name(usage.tree, record)) for usage in self._usages.values())
 
     def lane(self, record: Record, gang: Gang) -> Hashable:
         """Equal for gangs of one queue: those behind each other in its order."""
@@ -318,7 +325,10 @@ class Quotas:
 
     def numbered(self, layer: QuotaLayer) -> QuotaLayer:
         """What was said of a gang, with the numbers of its queues as they are by now."""
-        return QuotaLayer(tuple(with_numbers(self._usages[item.tree], item) for item in layer.standings))
+        known = self._usages
+        return QuotaLayer(
+            tuple(with_numbers(known[item.tree], item) if item.tree in known else item for item in layer.standings)
+        )
 
     # Trees with flavors.
 
@@ -742,6 +752,12 @@ class Quotas:
             known = find_leaf(tree, named, namespace, self._reading.namespaces.get(namespace))
             self._classes.leaves[asked] = known
         return known
+
+
+def _refused(tree: QuotaTree, leaf: str | None, reason: str, detail: str) -> QuotaStanding:
+    """What a tree says to a gang that waits whatever is used."""
+    path = tree.path(leaf) if leaf is not None else None
+    return QuotaStanding(tree.name, "waits", leaf, path, reason=reason, detail=detail)
 
 
 def _outdated(usage: TreeUsage, heads: Iterable[QueueHead | None], but: str) -> list[str]:

@@ -49,7 +49,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict im
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.admission import MadeObjects
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.charge import Charge
-from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, unforeseen
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.accounting import (
@@ -631,7 +631,7 @@ class Queue:
         if eligible is not None and eligible > self._now:
             return self._waits(record, "paused", f"until {record.state.not_before}" if record.state else "")
         stopped = self._quotas.stop(record) if self._quotas.in_force else None
-        return self._waits(record, *stopped) if stopped is not None else None
+        return self._refused_by(record, stopped) if stopped is not None else None
 
     def _eligible(self, record: Record) -> float | None:
         """Until when a gang pauses; None when it does not."""
@@ -1100,7 +1100,7 @@ class Queue:
         if limit is None:
             return False
         self._hopeless.add(record.uid)
-        self._choices.append(Choice(record, gang, self._waits(record, *limit), False))
+        self._choices.append(Choice(record, gang, self._refused_by(record, limit), False))
         return True
 
     def _claim(self, reclaim: Reclaim, record: Record, questions: Iterable[Question], *, mine: bool) -> Verdict | None:
@@ -1154,6 +1154,10 @@ class Queue:
             return self._short_of_quota(record, quota, "quota", "")
         words = self._kept_quota.stopping(quota, estimate)
         return self._short_of_quota(record, quota, "quota_reserved", words) if words is not None else None
+
+    def _refused_by(self, record: Record, standing: QuotaStanding) -> Verdict:
+        """The verdict of a gang that a tree keeps waiting, whatever room there is."""
+        return self._waits(record, standing.reason or "quota", standing.detail).with_quota(QuotaLayer((standing,)))
 
     def _short_of_quota(self, record: Record, quota: QuotaLayer, reason: str, detail: str) -> Verdict:
         """The verdict of a gang that waits for quota."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import ReachedLimit
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.meter import Meter, add_amounts
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import (
     FlavorResource,
@@ -28,7 +29,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.meter.ho
 # Meters by tree and queue.
 Meters = Mapping[tuple[str, str], Meter]
 # What is said to gangs of queues whose budget is spent, by tree and queue.
-SpentBudgets = Mapping[tuple[str, str], str]
+SpentBudgets = Mapping[tuple[str, str], ReachedLimit]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,14 +55,20 @@ def budget_standings(tree: QuotaTree, meters: Meters, now: float) -> Iterator[Bu
             yield from _standings(tree, queue.name, queue.budget, meters, now)
 
 
-def spent_budgets(trees: Iterable[QuotaTree], meters: Meters, now: float) -> dict[tuple[str, str], str]:
+def spent_budgets(trees: Iterable[QuotaTree], meters: Meters, now: float) -> dict[tuple[str, str], ReachedLimit]:
     """The queues that may start nothing more in their period, and why."""
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], ReachedLimit] = {}
     for tree in trees:
         for item in budget_standings(tree, meters, now):
             if item.spent:
-                found.setdefault((tree.name, item.queue), _words(tree, item))
+                found.setdefault((tree.name, item.queue), _spent(tree, item))
     return found
+
+
+def spent_budget(spent: SpentBudgets, tree: QuotaTree, leaf: str | None) -> ReachedLimit | None:
+    """The budget that keeps gangs of a leaf waiting: its own, or one of a queue above it."""
+    names = tree.ancestry(leaf) if spent and leaf is not None else ()
+    return next((spent[tree.name, name] for name in names if (tree.name, name) in spent), None)
 
 
 def has_budgets(trees: Iterable[QuotaTree]) -> bool:
@@ -97,10 +104,9 @@ def _standings(
         yield BudgetStanding(queue, resource, amount, hours * HOUR, reset)
 
 
-def _words(tree: QuotaTree, item: BudgetStanding) -> str:
+def _spent(tree: QuotaTree, item: BudgetStanding) -> ReachedLimit:
     """That nothing is left, with the numbers."""
     used, limit = (hours_text(item.resource, amount) for amount in (item.used, item.limit))
-    return (
-        f"{tree.path(item.queue)} has used {used} of {limit} {hours_words(item.resource)}; "
-        f"the next period begins {time_text(item.reset)}"
-    )
+    path, reset = tree.path(item.queue), time_text(item.reset)
+    words = f"{path} has used {used} of {limit} {hours_words(item.resource)}; the next period begins {reset}"
+    return ReachedLimit("budget_spent", "budget", path, used, limit, words, item.resource, reset)

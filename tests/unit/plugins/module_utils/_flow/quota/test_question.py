@@ -56,6 +56,31 @@ def layer(answer):
     return told, {level["queue"]: level for level in told["trees"][0]["levels"]}
 
 
+def test_a_waiting_gang_is_told_that_others_go_for_it(stage):
+    """Once they may be evicted; until they have gone its quota is still short."""
+    declare(
+        stage,
+        leaf("red", 4, namespaces=["red"]),
+        leaf("blue", 4, namespaces=["blue"]),
+        settings={"min_run_time": 0},
+    )
+    assert stage.run_until(lambda: "nominated" in state(stage, "own", "blue"), 60)
+    gang = ask(stage, gang=("blue", "own"))["gang"]
+    assert (gang["verdict"]["answer"], gang["verdict"]["how"]) == ("waits", "after_reclaim")
+    assert gang["verdict"]["reason"] == "nominated"
+    assert gang["verdict"]["detail"].startswith("until 20")
+
+
+def test_a_gang_that_is_not_queued_yet_is_judged_for_the_user_who_is_asked_about(stage):
+    limits = {"user_limits": {"resources": {"cpu": 1}}}
+    declare(stage, leaf("red", 4, namespaces=["red"]), leaf("blue", 4, namespaces=["blue"], **limits))
+    source = GangSource("new", "blue", cases.job("new", "p", 2))
+    gang = ask(stage, source=source, namespace="blue", user="ann@example.com")["gang"]
+    assert (gang["user"], gang["verdict"]["reason"]) == ("ann@example.com", "user_limit")
+    told, _levels = layer({"gang": gang})
+    assert (told["trees"][0]["reached"]["resource"], told["trees"][0]["reached"]["limit"]) == ("cpu", "1")
+
+
 def test_a_waiting_gang_is_told_what_is_short_where_and_who_borrows_it(stage):
     answer = ask(stage, gang=("blue", "own"))
     gang = answer["gang"]

@@ -95,6 +95,52 @@ def test_check_mode_of_gang_tells_what_quota_says_to_each_gang_in_its_queue(stag
     assert all(item["not_checked"] == [] for item in told)
 
 
+def limited(stage, **limits):
+    """Blue's queue with limits besides amounts, and another one that gangs of blue may name."""
+    queues = leaf("blue", 4, namespaces=["blue"], **limits), leaf("other", 4)
+    declare(stage, leaf("red", 4, namespaces=["red"]), *queues)
+
+
+def test_a_spent_budget_is_told_with_its_numbers_and_another_queue(stage):
+    limited(stage, budget={"hours": {"cpu": 0}})
+    said, answer, _told = fit(stage, 1)
+    assert said == [("waits", None, "budget_spent")]
+    (tree,) = answer["verdicts"][0]["layers"][0]["trees"]
+    reset = tree["reached"].pop("reset")
+    assert tree["reached"] == {"kind": "budget", "queue": "all/blue", "resource": "cpu", "used": "0", "limit": "0"}
+    assert reset in tree["detail"]
+    assert [item["queue"] for item in answer["verdicts"][0]["advice"]] == ["other"]
+    assert foresee(stage, (None, 1))[0]["verdict"]["layers"][0]["trees"][0]["reached"]["reset"] == reset
+
+
+def test_users_are_told_when_they_have_enough(stage):
+    """Of gangs that are asked about together each counts for those after it, as it will for a dispatcher."""
+    limited(stage, user_limits={"running": 1})
+    told = foresee(stage, (None, 1), (None, 1), ("other", 1))
+    assert [item["verdict"]["reason"] for item in told] == [None, "user_limit", None]
+    (tree,) = told[1]["verdict"]["layers"][0]["trees"]
+    assert (tree["reached"]["kind"], tree["reached"]["used"], tree["reached"]["limit"]) == ("running", "1", "1")
+    assert [item["queue"] for item in told[1]["verdict"]["advice"]] == ["other"]
+    assert [item[2] for item in fit(stage, 1, 1)[0]] == [None, "user_limit"]
+    assert [item[2] for item in fit(stage, 1, 1, cumulative=False)[0]] == [None, None]
+
+
+def test_users_are_told_when_as_many_wait_as_are_asked(stage):
+    limited(stage, user_limits={"pending": 2})
+    assert [item["verdict"]["reason"] for item in foresee(stage, *[(None, 1)] * 3)] == [None, None, "user_limit"]
+
+
+def test_records_tell_the_same_limits(stage):
+    """What a dispatcher writes has the numbers that fit_info has."""
+    limited(stage, budget={"hours": {"cpu": 0}})
+    submit(stage, "waits", 1, "blue")
+    assert stage.run_until(lambda: (state(stage, "waits", "blue").get("verdict") or {}).get("reason") is not None)
+    written = state(stage, "waits", "blue")["verdict"]
+    asked = fit(stage, 1)[1]["verdicts"][0]
+    assert written["layers"][0]["layer"] == "quota"
+    assert written["layers"][0]["trees"][0]["reached"] == asked["layers"][0]["trees"][0]["reached"]
+
+
 def test_check_mode_of_gang_tells_when_amounts_were_published(stage):
     stage.cluster.denials.append(Denial("visitor", verbs=("list",), plurals=("configmaps",), namespaces=("",)))
     (told,) = foresee(stage, (None, 3), user="visitor")

@@ -25,7 +25,8 @@ def demand(cpu, **more):
 
 
 def refused(users, user=ANN, uid="u", leaf="x", cpu=1000, **more):
-    return users.refusal("default", leaf, user, uid, lambda: demand(cpu, **more))
+    found = users.refusal("default", leaf, user, uid, lambda: demand(cpu, **more))
+    return found.words if found is not None else None
 
 
 def test_a_tree_without_limits_limits_nobody():
@@ -68,6 +69,32 @@ def test_of_waiting_gangs_the_first_are_asked():
         refused(users, ANN, "a3")
         == "2 waiting gangs of the user ann are before it, and 2 of one user are asked in queue root/x"
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"running": 1}, ("running", None, "1", "1")),
+        ({"resources": {"memory": "2Gi"}}, ("resources", "memory", "1Gi", "2Gi")),
+        ({"pending": 1}, ("pending", None, "1", "1")),
+    ],
+)
+def test_what_is_reached_is_told_in_numbers(limits, told):
+    users = use(**limits)
+    users.start("default", "x", ANN, demand(1000, memory=2**30))
+    users.wait("default", "x", ANN, "first")
+    users.wait("default", "x", ANN, "u")
+    found = users.refusal("default", "x", ANN, "u", lambda: demand(1000, memory=2**31))
+    assert (found.kind, found.resource, found.used, found.limit) == told
+    assert (found.reason, found.queue, found.reset) == ("user_limit", "root/x", None)
+
+
+def test_one_that_comes_last_is_told_of_those_that_wait_before_it():
+    users = use(pending=1)
+    assert users.surplus("default", "x", ANN) is None
+    users.wait("default", "x", ANN, "first")
+    assert users.surplus("default", "x", ANN).used == "1"
+    assert users.surplus("default", "x", BOB) is None
 
 
 @pytest.mark.parametrize("count", ["running", "pending"])

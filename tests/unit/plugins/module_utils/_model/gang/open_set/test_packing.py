@@ -136,15 +136,15 @@ commits = st.lists(
 
 
 @steady
-@given(commits, st.integers(300, 1500))
-def test_every_size_is_counted_as_it_is_written(course, most):
+@given(commits, st.integers(300, 1500), st.sampled_from(["", "0" * 32]))
+def test_every_size_is_counted_as_it_is_written(course, most, quota):
     """Commit after commit, with entries that take the place of others."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "START_BYTES", most)
         patch.setattr(packing, "BATCH_BYTES", most + 300)
         batch = None
         for batch_id, wanted in course:
-            counted = packing._Packing(batch_id, "e", batch)
+            counted = packing._Packing(batch_id, "e", batch, quota)
             taken = [item for item in wanted if counted.add(*item)]
             before, batch = batch, counted.batch()
             if batch.entries:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import uuid
 
@@ -146,6 +147,22 @@ def test_unknown_keys_of_the_same_format_are_written_back():
     again = json.loads(batch_text(carried))
     assert again["color"] == "blue"
     assert again["entries"][0] == ["AAAAAAAAgang-1", UID, {"shape": "round"}]
+
+
+def test_it_names_the_quota_trees_that_its_commit_was_decided_on():
+    batch, _surplus = pack([(entry(), PODSETS)], "e", "b1", quota="0" * 32)
+    assert json.loads(batch_text(batch))["quota"] == ["b1", "0" * 32]
+    assert read_batch(batch_text(batch)).batch == batch
+    bare = dataclasses.replace(batch, entries=(), demands={})
+    assert read_batch(batch_text(bare)).batch == bare
+    # The next commit has its own, or none.
+    assert "quota" not in json.loads(batch_text(pack([(entry("2"), PODSETS)], "e", "b2", batch)[0]))
+
+
+@pytest.mark.parametrize("told", [None, "b1", ["b0", "x"], ["b1"], ["b1", 3], {"b1": "x"}])
+def test_what_an_earlier_version_carried_on_of_quota_trees_means_nothing(told):
+    """It writes back what it does not know, under an id of its own."""
+    assert read_batch(signed(compact(quota=told))).batch.quota == ""
 
 
 def test_while_nothing_is_open_earlier_versions_can_read_it():

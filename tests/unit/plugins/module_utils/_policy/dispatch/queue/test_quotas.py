@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record, record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import infer_podsets
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import ReachedLimit
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import QuotaTrees
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import Quotas
 from ansible_collections.muster.kube.tests.support import gang_cases as cases
@@ -79,9 +80,17 @@ def test_a_spent_budget_stops_its_queue_and_all_below() -> None:
         queue("half"), queue("a", "half", nominal={"cpu": 4}), queue("b", "half"), queue("c", nominal={"cpu": 1})
     )
     quotas = Quotas(QuotaTrees((tree,)))
-    quotas.spent = {("default", "half"): "all is used", ("other", "c"): "another tree"}
+    limit = ReachedLimit(
+        "budget_spent", "budget", "root/half", "10", "10", "all is used", "cpu", "2026-06-01T00:00:00Z"
+    )
+    quotas.spent = {("default", "half"): limit, ("other", "c"): limit}
     told = {name: quotas.stop(waiting("g", name)[0]) for name in "abc"}
-    assert told == {"a": ("budget_spent", "all is used"), "b": ("budget_spent", "all is used"), "c": None}
+    found = {name: item and (item.path, item.reason, item.detail, item.reached) for name, item in told.items()}
+    assert found == {
+        "a": ("root/half/a", "budget_spent", "all is used", limit),
+        "b": ("root/half/b", "budget_spent", "all is used", limit),
+        "c": None,
+    }
 
 
 def test_who_has_enough_does_not_take_the_turn_of_a_queue() -> None:
@@ -102,5 +111,7 @@ def test_who_has_enough_does_not_take_the_turn_of_a_queue() -> None:
             quotas.start(quotas.ask(record, gang))
             quotas.start_for_user(record, gang)
     assert asked == ["a1", "a2", "a3", "b1"]
-    assert quotas.user_limit(*line[2]) == ("user_limit", "the user bob has 1 of 1 started gangs in queue root/a")
+    told = quotas.user_limit(*line[2])
+    assert told is not None
+    assert (told.reason, told.detail) == ("user_limit", "the user bob has 1 of 1 started gangs in queue root/a")
     assert quotas.user_limit(*line[3]) is None

@@ -48,8 +48,16 @@ def test_a_budget_is_spent_when_all_of_it_is_used():
     used = meters(x=[("2026-05", ANN, 4), ("2026-05", BOB, 5), ("2026-04", ANN, 100)], y=[("2026-05", ANN, 50)])
     assert not spent_budgets([given], used, NOW)
     used = meters(x=[("2026-05", ANN, 4), ("2026-05", BOB, 6)])
-    assert spent_budgets([given], used, NOW) == {
-        ("default", "x"): "root/x has used 10 of 10 hours of cpu; the next period begins 2026-06-01T00:00:00Z"
+    ((place, limit),) = spent_budgets([given], used, NOW).items()
+    assert place == ("default", "x")
+    assert limit.words == "root/x has used 10 of 10 hours of cpu; the next period begins 2026-06-01T00:00:00Z"
+    assert limit.as_dict() == {
+        "kind": "budget",
+        "queue": "root/x",
+        "resource": "cpu",
+        "used": "10",
+        "limit": "10",
+        "reset": "2026-06-01T00:00:00Z",
     }
 
 
