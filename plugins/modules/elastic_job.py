@@ -598,6 +598,7 @@ jobs:
         How its size is changed, as its kind and the server allow it. With V(scale) its object gets another number of
         pods; with V(suspend) its object is suspended, and goes on with other pods; with V(recreate) its objects are
         removed and created again. Dispatchers fall back to V(recreate) where anything speaks against the others.
+        Of objects that Kueue manages it is always V(scale); a range that this cannot carry out is refused.
       type: str
       sample: recreate
     resize:

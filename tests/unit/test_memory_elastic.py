@@ -212,6 +212,39 @@ def test_a_job_of_more_pods_grows_and_shrinks_in_place(stage: MemoryStage) -> No
     assert "resizing" not in history(stage, "one")
 
 
+KUEUES = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+ELASTIC = {**KUEUES, "annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
+
+
+def grown_job_of_kueue(stage: MemoryStage, size: int, **metadata: t.Any) -> dict[str, t.Any]:
+    """What the state of a gang says when its Job, that Kueue manages since it began, had room to grow."""
+    submit(stage, "other", 7)
+    submit_pods(stage, "one", 2, 8, timing="now")
+    stage.start("d")
+    assert stage.run_until(lambda: running(stage, "one", "other"))
+
+    def give(job: dict[str, t.Any]) -> None:
+        for field, values in metadata.items():
+            job["metadata"].setdefault(field, {}).update(values)
+
+    stage.cluster.change("jobs", "a", "one-j", give)
+    stage.run_for(1000)
+    finish(stage, "other")
+    assert stage.run_until(lambda: running(stage, "one") and sizes(stage, "one") == [size])
+    return t.cast("dict[str, t.Any]", state(stage, "one"))
+
+
+def test_an_elastic_job_of_kueue_grows_in_place(stage: MemoryStage) -> None:
+    told = grown_job_of_kueue(stage, 8, **ELASTIC)
+    assert (told["attempt"], told["resize"]["method"], job_of(stage, "one")["spec"]["parallelism"]) == (1, "scale", 8)
+
+
+def test_any_other_job_of_kueue_is_never_patched(stage: MemoryStage) -> None:
+    told = grown_job_of_kueue(stage, 6, **KUEUES)
+    assert (told["attempt"], told["resize"]["method"]) == (2, "recreate")
+    assert "rescaling" not in history(stage, "one")
+
+
 def test_a_job_of_larger_pods_is_suspended_while_it_gets_its_size(stage: MemoryStage) -> None:
     stage.cluster.server_version = (1, 36)
     for name in ("one", "two", "three"):
