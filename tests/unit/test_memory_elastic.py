@@ -167,6 +167,18 @@ def test_nobody_shrinks_for_a_gang_of_lower_priority_or_before_a_checkpoint(stag
     assert gpus(stage) == {"one": 10}
 
 
+def test_nobody_gets_gpus_by_which_it_is_not_faster_as_its_profile_tells(stage: MemoryStage) -> None:
+    submit(stage, "one", 2, (2, 8), timing="now", profile={"2": 1.0, "4": 1.0})
+    submit(stage, "two", 2, (2, 8), timing="now", profile={"2": 10, "8": 30})
+    stage.start("d")
+    assert stage.run_until(lambda: running(stage, "one", "two"))
+    assert sizes(stage, "one", "two") == [2, 8]
+    stage.run_for(1000)
+    finish(stage, "two")
+    stage.run_for(100)
+    assert (sizes(stage, "one"), history(stage, "one").count("resizing")) == ([2], 0)
+
+
 # Sizes that objects get while they are there.
 
 
