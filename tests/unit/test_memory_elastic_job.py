@@ -451,9 +451,16 @@ def test_each_hazard_is_told_once_and_only_when_the_job_is_written(desk: Desk) -
     options = {"definition": bad, "range": TWO_TO_FOUR, "timing": "on_sigterm"}
     desk.job("one", check=True, **options)
     told = list(desk.warnings)
-    words = ("is Never", "shell without exec", "terminationGrace", "--nproc_per_node=2", "no volume that outlives")
-    assert [[word in text for text in told].count(True) for word in words] == [1] * 5
-    assert [text.partition(": ")[0] for text in told] == ["elastic job a/one"] * 5
+    words = (
+        "is Never",
+        "shell without exec",
+        "terminationGrace",
+        "--nproc_per_node=2",
+        "no volume that outlives",
+        "end with 0",
+    )
+    assert [[word in text for text in told].count(True) for word in words] == [1] * 6
+    assert [text.partition(": ")[0] for text in told] == ["elastic job a/one"] * 6
     desk.job("one", **options)
     assert desk.warnings == told
     desk.job("one", **options)

@@ -25,7 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Superseded,
     settle_patch,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.kueue import is_managed, scale_obstacle
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import is_managed, scale_obstacle
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.patches import (
     is_suspended,
     resize_mark,

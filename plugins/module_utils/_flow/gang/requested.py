@@ -17,8 +17,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangAsk, GangOptions
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import refuse_other_deciders
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import with_carried_sizes
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.kueue import refuse_beyond_kueue
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.components import (
     gang_of_components,
     is_component_wrapper,
@@ -122,7 +122,7 @@ def _one(ask: GangAsk, index: int, task: GangOptions, runtimes: Runtimes | None)
     refuse_objects(spec, store="appwrapper")
     require_start_fits(spec)
     if spec.elastic is not None and task.state != "absent":
-        refuse_beyond_kueue(spec.objects, spec.elastic.range, spec.namespace)
+        refuse_other_deciders(spec.objects, spec.elastic.range, spec.namespace)
     return RequestedGang(request.name, request.namespace, spec, wrapper, bool(options))
 
 

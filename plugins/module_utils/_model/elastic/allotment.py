@@ -11,7 +11,7 @@ import copy
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.kueue import kueue_obstacle
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import kueue_obstacle
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import NGPU, Range
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import (
     GpuContainer,

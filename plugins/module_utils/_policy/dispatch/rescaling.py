@@ -17,7 +17,7 @@ import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import find_target, resize_method
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.kueue import is_managed, scale_obstacle
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import is_managed, scale_obstacle
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.patches import (
     is_suspended,
     resize_mark,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which ranges Kueue lets be carried out for the objects that it manages."""
+"""Which ranges are refused since somebody else decides about the size: what Kueue manages, and autoscalers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import copy
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import resize_method
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import range_of
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.kueue import (
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import (
     QUEUE_LABEL,
-    refuse_beyond_kueue,
+    refuse_other_deciders,
     scale_obstacle,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import range_of
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import DeclaredRange, GlobalBatch
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.elastic_cases import ELASTIC_CASES, GPU
@@ -40,7 +40,7 @@ def range_of_two(obj, name, axis="pods", batch=None):
 def judge(name, axis="pods", batch=None, **options):
     """Look at an object with a range."""
     obj = managed(name, **options)
-    refuse_beyond_kueue([obj], range_of_two(obj, name, axis, batch), "default")
+    refuse_other_deciders([obj], range_of_two(obj, name, axis, batch), "default")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_job_that_kueue_runs_elsewhere_is_refused():
     obj = managed("Job", value="")
     obj["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
     with pytest.raises(BadInput, match="in another cluster"):
-        refuse_beyond_kueue([obj], range_of_two(obj, "Job"), "default")
+        refuse_other_deciders([obj], range_of_two(obj, "Job"), "default")
 
 
 def test_kinds_that_kueue_calls_elastic_but_that_would_be_made_anew_are_none():
@@ -98,3 +98,30 @@ def test_an_annotation_of_old_versions_counts_and_an_empty_label_does_not():
     with pytest.raises(BadInput, match="Kueue"):
         judge("Pod", "per_pod", place="annotations")
     judge("Pod", "per_pod", value="")
+
+
+def elastic_workers(metrics):
+    """A PyTorchJob of workers that find each other, with metrics of an autoscaler."""
+    obj = copy.deepcopy(CASES["PyTorchJob"].object)
+    obj["spec"]["elasticPolicy"] = {
+        "minReplicas": 1,
+        "maxReplicas": 2,
+        **({} if metrics is None else {"metrics": metrics}),
+    }
+    return obj
+
+
+@pytest.mark.parametrize("axis", ["pods", "per_pod"])
+def test_an_autoscaler_that_the_operator_would_make_is_refused(axis):
+    obj = elastic_workers([{"type": "Resource", "resource": {"name": "cpu"}}])
+    if axis == "per_pod":
+        obj["spec"]["elasticPolicy"].update(minReplicas=2)
+    with pytest.raises(BadInput, match="makes an autoscaler of it") as refused:
+        refuse_other_deciders([obj], range_of_two(obj, "PyTorchJob", axis), "default")
+    assert refused.value.target.endswith("spec.elasticPolicy.metrics")
+
+
+@pytest.mark.parametrize("metrics", [None, []])
+def test_without_metrics_there_is_no_autoscaler(metrics):
+    obj = elastic_workers(metrics)
+    refuse_other_deciders([obj], range_of_two(obj, "PyTorchJob"), "default")

@@ -3,10 +3,11 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Jobs that Kueue manages: of these only what it lets change may be resized, or it takes the whole job back.
+"""Who else decides about the size of an object: Kueue, and autoscalers.
 
-It lets the number of pods change of objects that carry its annotation for elastic jobs, and of no others. Kinds that
-it calls elastic but whose objects would have to be made anew for another size are none of ours.
+Of what Kueue manages only what it lets change may be resized, or it takes the whole job back. It lets the number of
+pods change of objects that carry its annotation for elastic jobs, and of no others. Kinds that it calls elastic but
+whose objects would have to be made anew for another size are none of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import ResizeTarget, resize_targets
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object, path_text
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.batch import MIN_PARALLELISM
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
@@ -65,12 +66,20 @@ def kueue_obstacle(objects: Sequence[Object], range_: Range, namespace: str) -> 
     return None
 
 
-def refuse_beyond_kueue(objects: Sequence[Object], range_: Range, namespace: str) -> None:
-    """Refuse a range that Kueue would not let be carried out; BadInput names the object and the cause."""
+def refuse_other_deciders(objects: Sequence[Object], range_: Range, namespace: str) -> None:
+    """Refuse a range of which somebody else decides; BadInput names the object and the cause."""
     found = kueue_obstacle(objects, range_, namespace)
     if found is not None:
         obj, cause = found
         raise BadInput("resize", f"{describe_object(obj)} that Kueue manages (label {QUEUE_LABEL})", cause)
+    for target in resize_targets(objects, namespace):
+        scaled = target.resizing.autoscaled
+        if target.podset.name == range_.podset and scaled is not None and value_at(target.obj, scaled):
+            cause = (
+                "its operator makes an autoscaler of it, which changes the number of pods too and takes back what a "
+                "resize did; leave it out"
+            )
+            raise BadInput("resize", f"{target.where}: {path_text(scaled)}", cause)
 
 
 def _cause(obj: Object, range_: Range) -> str | None:
