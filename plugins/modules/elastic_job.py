@@ -282,6 +282,15 @@ options:
       When its work should be done, as a time such as V(2026-01-31T18:00:00Z). The policy C(deadline) of
       M(muster.kube.elastic_balance) looks at it, others do not. It ends nothing.
     type: str
+  profile: &profile
+    description:
+      - >-
+        How fast the job is known to be at some sizes: sizes with numbers in proportion to the steps per second, such as
+        V({1: 1.0, 2: 1.8, 4: 2.6}). Two sizes are the least. Sizes between them are in proportion to the distance, and
+        beyond the last one nothing is gained.
+      - What the trainer reports counts more. A size that was measured has that speed, and where two were measured,
+        others follow from these. Without a profile, speeds are in proportion to the size until then.
+    type: dict
   global_batch: &global_batch
     description:
       - Keeps the samples of one step of training the same at all sizes. Sizes that do not divide it are left out, or
@@ -330,6 +339,7 @@ options:
       cooldown: *cooldown
       restart_cost: *restart_cost
       deadline: *deadline
+      profile: *profile
       global_batch: *global_batch
   replace:
     description:
@@ -598,6 +608,7 @@ jobs:
         How its size is changed, as its kind and the server allow it. With V(scale) its object gets another number of
         pods; with V(suspend) its object is suspended, and goes on with other pods; with V(recreate) its objects are
         removed and created again. Dispatchers fall back to V(recreate) where anything speaks against the others.
+        Of objects that Kueue manages it is always V(scale); a range that this cannot carry out is refused.
       type: str
       sample: recreate
     resize:

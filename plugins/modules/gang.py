@@ -322,6 +322,15 @@ options:
           When its work should be done, as a time such as V(2026-01-31T18:00:00Z). The policy C(deadline) of
           M(muster.kube.elastic_balance) looks at it, others do not. It ends nothing.
         type: str
+      profile:
+        description:
+          - >-
+            How fast it is known to be at some sizes: sizes with numbers in proportion to the steps per second, such as
+            V({1: 1.0, 2: 1.8, 4: 2.6}). Two sizes are the least. Sizes between them are in proportion to the distance,
+            and beyond the last one nothing is gained.
+          - What the trainer reports counts more. A size that was measured has that speed, and where two were measured,
+            others follow from these. Without a profile, speeds are in proportion to the size until then.
+        type: dict
   gangs:
     description:
       - Several gangs, each with options of its own. Takes the place of O(definition), O(src), O(podsets) and O(name);

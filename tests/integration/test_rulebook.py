@@ -11,8 +11,13 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.elastic.service.wishes import (
+    SCALE_ANNOTATION,
+    ScaleWish,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import time_text
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_progress import progress_name
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage
 from ansible_collections.muster.kube.tests.support.gang_cases import kwok_node
@@ -139,3 +144,8 @@ def test_a_checkpoint_lets_a_resize_go_that_waits_for_it(stage: Stage, rulebook:
         patch(stage.client, path, {"data": {"report.json": json.dumps(told)}})
         settle(stage, rulebook, {"one": 8, "new": 0})
         assert rulebook.plays() > runs
+        runs = runs_at_rest(rulebook)
+        # What the HTTP service writes for somebody who wants another size.
+        wish = {"metadata": {"annotations": {SCALE_ANNOTATION: ScaleWish("0", time_text(0.0)).as_text()}}}
+        patch(stage.client, resource_path("v1", "configmaps", stage.namespace, "one"), wish)
+        wait_until("a run", lambda: rulebook.plays() > runs, PATIENCE, pause=0.5)

@@ -167,6 +167,18 @@ def test_nobody_shrinks_for_a_gang_of_lower_priority_or_before_a_checkpoint(stag
     assert gpus(stage) == {"one": 10}
 
 
+def test_nobody_gets_gpus_by_which_it_is_not_faster_as_its_profile_tells(stage: MemoryStage) -> None:
+    submit(stage, "one", 2, (2, 8), timing="now", profile={"2": 1.0, "4": 1.0})
+    submit(stage, "two", 2, (2, 8), timing="now", profile={"2": 10, "8": 30})
+    stage.start("d")
+    assert stage.run_until(lambda: running(stage, "one", "two"))
+    assert sizes(stage, "one", "two") == [2, 8]
+    stage.run_for(1000)
+    finish(stage, "two")
+    stage.run_for(100)
+    assert (sizes(stage, "one"), history(stage, "one").count("resizing")) == ([2], 0)
+
+
 # Sizes that objects get while they are there.
 
 
@@ -210,6 +222,39 @@ def test_a_job_of_more_pods_grows_and_shrinks_in_place(stage: MemoryStage) -> No
     # Growth at most doubles: to six, to eight, and back to six.
     assert history(stage, "one").count("rescaling") == 3
     assert "resizing" not in history(stage, "one")
+
+
+KUEUES = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+ELASTIC = {**KUEUES, "annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
+
+
+def grown_job_of_kueue(stage: MemoryStage, size: int, **metadata: t.Any) -> dict[str, t.Any]:
+    """What the state of a gang says when its Job, that Kueue manages since it began, had room to grow."""
+    submit(stage, "other", 7)
+    submit_pods(stage, "one", 2, 8, timing="now")
+    stage.start("d")
+    assert stage.run_until(lambda: running(stage, "one", "other"))
+
+    def give(job: dict[str, t.Any]) -> None:
+        for field, values in metadata.items():
+            job["metadata"].setdefault(field, {}).update(values)
+
+    stage.cluster.change("jobs", "a", "one-j", give)
+    stage.run_for(1000)
+    finish(stage, "other")
+    assert stage.run_until(lambda: running(stage, "one") and sizes(stage, "one") == [size])
+    return t.cast("dict[str, t.Any]", state(stage, "one"))
+
+
+def test_an_elastic_job_of_kueue_grows_in_place(stage: MemoryStage) -> None:
+    told = grown_job_of_kueue(stage, 8, **ELASTIC)
+    assert (told["attempt"], told["resize"]["method"], job_of(stage, "one")["spec"]["parallelism"]) == (1, "scale", 8)
+
+
+def test_any_other_job_of_kueue_is_never_patched(stage: MemoryStage) -> None:
+    told = grown_job_of_kueue(stage, 6, **KUEUES)
+    assert (told["attempt"], told["resize"]["method"]) == (2, "recreate")
+    assert "rescaling" not in history(stage, "one")
 
 
 def test_a_job_of_larger_pods_is_suspended_while_it_gets_its_size(stage: MemoryStage) -> None:

@@ -338,6 +338,15 @@ def kueue(obj: cases.Object) -> None:
     obj["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
 
 
+def indexed(obj: cases.Object) -> None:
+    obj["spec"]["completionMode"] = "Indexed"
+
+
+def elastic_in_kueue(obj: cases.Object) -> None:
+    kueue(obj)
+    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+
+
 BATCH = {"value": 7, "per_device_env": "BATCH"}
 REFUSED: dict[str, tuple[dict[str, t.Any], str]] = {
     "min above max": ({"range": {"min": 4, "max": 2}}, "range: min: 4 is more than max, 2"),
@@ -356,8 +365,12 @@ REFUSED: dict[str, tuple[dict[str, t.Any], str]] = {
     "size outside": ({"size": "5"}, "5 is none of the allowed sizes 2, 3, 4"),
     "size in words": ({"size": "all"}, "a whole number or auto is needed, not 'all'"),
     "GPUs per pod under Kueue": (
-        {"definition": changed(trainer("one"), kueue)},
+        {"definition": changed(trainer("one"), elastic_in_kueue)},
         "Kueue lets its number of pods change, not the GPUs of a pod",
+    ),
+    "no elastic job of Kueue's": (
+        {"definition": changed(changed(trainer("one", 1), indexed), kueue), "range": {**TWO_TO_FOUR, "axis": "pods"}},
+        "only with the annotation kueue.x-k8s.io/elastic-job",
     ),
     "no such job": ({"definition": None}, "there is none of this name"),
     "podsets": ({"podsets": [{"count": 1}]}, "Unsupported parameters"),
@@ -383,9 +396,21 @@ def test_one_bad_job_keeps_all_from_being_written(desk: Desk) -> None:
 
 
 def test_kueue_may_change_the_number_of_pods(desk: Desk) -> None:
-    job = changed(trainer("one", 1), kueue)
-    job["spec"]["completionMode"] = "Indexed"
-    assert queue(desk, "one", 1, 3, definition=job, range={"min": 1, "max": 3, "axis": "pods"})["action"] == "created"
+    job = changed(changed(trainer("one", 1), indexed), elastic_in_kueue)
+    told = queue(desk, "one", 1, 3, definition=job, range={"min": 1, "max": 3, "axis": "pods"})
+    assert (told["action"], told["method"]) == ("created", "scale")
+
+
+@pytest.mark.parametrize("edit", [kueue, elastic_in_kueue])
+def test_gang_refuses_what_kueue_would_take_back_as_elastic_job_does(desk: Desk, edit: t.Any) -> None:
+    job = changed(trainer("one"), edit)
+    refused = desk.gang("one", definition=job, elastic={"range": TWO_TO_FOUR})
+    assert refused["failed"]
+    assert refused["msg"] == desk.refused("one", definition=job, range=TWO_TO_FOUR)
+    assert desk.line.writes == []
+    desk.gang("one", definition=trainer("one"), elastic={"range": TWO_TO_FOUR})
+    gone = desk.gang("one", definition=job, elastic={"range": TWO_TO_FOUR}, state="absent")
+    assert gone["gangs"][0]["action"] == "deleted"
 
 
 @pytest.mark.parametrize("options", [{}, {"state": "absent"}, {"state": "suspended"}, {"definition": trainer("one")}])
@@ -426,9 +451,16 @@ def test_each_hazard_is_told_once_and_only_when_the_job_is_written(desk: Desk) -
     options = {"definition": bad, "range": TWO_TO_FOUR, "timing": "on_sigterm"}
     desk.job("one", check=True, **options)
     told = list(desk.warnings)
-    words = ("is Never", "shell without exec", "terminationGrace", "--nproc_per_node=2", "no volume that outlives")
-    assert [[word in text for text in told].count(True) for word in words] == [1] * 5
-    assert [text.partition(": ")[0] for text in told] == ["elastic job a/one"] * 5
+    words = (
+        "is Never",
+        "shell without exec",
+        "terminationGrace",
+        "--nproc_per_node=2",
+        "no volume that outlives",
+        "end with 0",
+    )
+    assert [[word in text for text in told].count(True) for word in words] == [1] * 6
+    assert [text.partition(": ")[0] for text in told] == ["elastic job a/one"] * 6
     desk.job("one", **options)
     assert desk.warnings == told
     desk.job("one", **options)

@@ -7,11 +7,16 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import random
 import typing as t
 from collections.abc import Callable, Iterator
 
 import pytest
+import yaml
+from ansible_collections.muster.kube.plugins.module_utils._face.event_sources.arguments import source_fields
+from ansible_collections.muster.kube.plugins.module_utils._face.event_sources.watch import _KNOWN, read_watch
+from ansible_collections.muster.kube.plugins.module_utils._flow.elastic.service.wishes import SCALE_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._flow.events.checkpoints import (
     CheckpointEventOptions,
     checkpoints_work,
@@ -25,12 +30,22 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.events.watch imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, ServerFault, Unreachable
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.specification import (
+    WRAPPER_API,
+    WRAPPER_KIND,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import PHASE_LABEL, RECORD_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import KINDS
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_progress import PROGRESS_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._store.size_settings import SETTINGS_LABEL
 from ansible_collections.muster.kube.tests.support.memory_cluster import Denial, Kind, MemoryCluster, Object
 from ansible_collections.muster.kube.tests.support.memory_watch import WatchedLine
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault
+from jinja2.nativetypes import NativeEnvironment
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 Events = list[Object]
 Work = Callable[[KubeClient, SourceEnd, Callable[[str], None]], SourceWork]
 Step = Callable[[], None]
@@ -265,6 +280,114 @@ def test_a_kind_that_never_comes_is_a_mistake(course: Course) -> None:
     kind = WatchedKind("v1", "Pot")
     with pytest.raises(BadInput, match=r"there is no such kind; did you mean Pod\?"):
         course.read(watched(kind))
+
+
+def test_a_kind_that_comes_to_a_group_that_is_served_is_seen_too(course: Course) -> None:
+    course.cluster.serve(Kind("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", has_status=True))
+    looks = 0
+
+    def come(_method: str, path: str) -> None:
+        """The operator learns one kind more."""
+        nonlocal looks
+        looks += path == "/apis/kubeflow.org/v1"
+        if looks == 3 and "mpijobs" not in course.cluster.kinds:
+            course.cluster.serve(Kind("kubeflow.org/v1", "MPIJob", "mpijobs", has_status=True))
+            course.add("one", "mpijobs")()
+
+    course.line.before = come
+    assert told(course.read(watched(WatchedKind("kubeflow.org/v1", "MPIJob")))) == [("ADDED", "one", None)]
+
+
+# What the rulebook elastic hears of.
+
+
+def heard_by_rulebook(source: str, kind: str, turn: int = 0) -> Work:
+    """Watches what a source of the rulebook watches of a kind."""
+    (book,) = yaml.safe_load((REPOSITORY / "extensions/eda/rulebooks/elastic.yml").read_text(encoding="utf-8"))
+    (entry,) = (item for item in book["sources"] if item["name"] == source)
+    rendered = NativeEnvironment().from_string(json.dumps(entry["muster.kube.watch"])).render()
+    args = json.loads(rendered) if isinstance(rendered, str) else rendered
+    for name in ("kubeconfig", "context"):
+        assert args.pop(name) == ""
+    options = read_watch(source_fields("watch", {**args, "namespaces": []}, _KNOWN))
+    found = [item for item in options.kinds if item.kind == kind]
+    return watched(found[turn], existing=options.existing)
+
+
+def test_the_rulebook_hears_of_all_kinds_that_end() -> None:
+    text = (REPOSITORY / "extensions/eda/rulebooks/elastic.yml").read_text(encoding="utf-8")
+    (book,) = yaml.safe_load(text)
+    heard = {
+        (kind.get("api_version", "v1").rpartition("/")[0], kind["kind"])
+        for source in book["sources"]
+        for kind in source.get("muster.kube.watch", {}).get("kinds", ())
+    }
+    # And of those by whose deletion alone GPUs become free before their pods have gone.
+    others = {("leaderworkerset.x-k8s.io", "LeaderWorkerSet"), ("ray.io", "RayCluster"), ("ray.io", "RayService")}
+    assert {key for key, kind in KINDS.items() if kind.ending is not None} | others <= heard
+    assert (WRAPPER_API.partition("/")[0], WRAPPER_KIND) in heard
+
+
+def changes(course: Course, plural: str, namespace: str, name: str, **fields: t.Any) -> Step:
+    """A change of an object; of its metadata what is given is added."""
+
+    def edit(raw: Object) -> None:
+        for field, value in fields.items():
+            if field in ("labels", "annotations"):
+                raw["metadata"].setdefault(field, {}).update(value)
+            else:
+                raw[field] = value
+
+    return lambda: t.cast(None, course.cluster.change(plural, namespace, name, edit))
+
+
+def test_the_rulebook_hears_of_wishes_of_the_http_service(course: Course) -> None:
+    course.cluster.add("configmaps", {"metadata": {"name": "g", "namespace": "a", "labels": {RECORD_LABEL: "gang"}}})
+    noted = changes(course, "configmaps", "a", "g", annotations={"muster.kube/state": "{}"})
+    wished = changes(course, "configmaps", "a", "g", annotations={SCALE_ANNOTATION: "{}"})
+    assert told(course.read(heard_by_rulebook("gangs", "ConfigMap"), noted, wished)) == [("MODIFIED", "g", None)]
+
+
+@pytest.mark.parametrize(("turn", "label"), [(0, TREE_LABEL), (1, SETTINGS_LABEL)])
+def test_the_rulebook_hears_of_quota_trees_and_settings(course: Course, turn: int, label: str) -> None:
+    course.cluster.add("namespaces", {"metadata": {"name": "muster-system"}})
+    for name, labels in (("other", {}), ("tree", {label: "tree"})):
+        metadata = {"name": name, "namespace": "muster-system", "labels": labels}
+        course.cluster.add("configmaps", {"metadata": metadata, "data": {"x": "1"}})
+    steps = [changes(course, "configmaps", "muster-system", name, data={"x": "2"}) for name in ("other", "tree")]
+    noted = changes(course, "configmaps", "muster-system", "tree", annotations={"muster.kube/used": "1"})
+    found = told(course.read(heard_by_rulebook("room", "ConfigMap", turn), *steps, noted))
+    assert found == [("MODIFIED", "tree", None)]
+
+
+def test_the_rulebook_hears_of_appwrappers_once_they_are_served(course: Course) -> None:
+    looks = 0
+
+    def come(_method: str, path: str) -> None:
+        nonlocal looks
+        looks += path == f"/apis/{WRAPPER_API}"
+        if looks == 2 and "appwrappers" not in course.cluster.kinds:
+            course.cluster.serve_wrappers()
+            labels = {"muster.kube/managed": "true"}
+            metadata = {"name": "w", "namespace": "a", "labels": labels}
+            course.cluster.add("appwrappers", {"metadata": metadata, "spec": {"priority": 1}})
+
+    course.line.before = come
+    edited = changes(course, "appwrappers", "a", "w", spec={"priority": 2})
+    noted = changes(course, "appwrappers", "a", "w", annotations={"muster.kube/state": "{}"})
+    found = told(course.read(heard_by_rulebook("gangs", "AppWrapper"), noted, edited))
+    assert found == [("ADDED", "w", None), ("MODIFIED", "w", None)]
+
+
+def test_the_rulebook_hears_of_appwrappers_that_end(course: Course) -> None:
+    course.cluster.serve_wrappers()
+    labels = {"muster.kube/managed": "true", PHASE_LABEL: "queued"}
+    course.cluster.add("appwrappers", {"metadata": {"name": "w", "namespace": "a", "labels": labels}, "spec": {}})
+    steps = [
+        changes(course, "appwrappers", "a", "w", labels={PHASE_LABEL: phase}) for phase in ("dispatched", "complete")
+    ]
+    found = told(course.read(heard_by_rulebook("gangs", "AppWrapper", 1), *steps))
+    assert found == [("ADDED", "w", None), ("MODIFIED", "w", None)]
 
 
 def test_kinds_without_namespaces_are_watched_once(course: Course) -> None:

@@ -204,6 +204,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
                 "range": {"min": 1, "max": 4, "step": 1, "resource": "nvidia.com/gpu", "podset": "j", "axis": "per_pod"}
             },
             **{"timing": "on_sigterm", "cooldown": "1m", "restart_cost": "2m", "checkpoint_timeout": "5m"},
+            "profile": {"1": 1.0, "4": 2.5},
             "global_batch": {"value": 12, "per_device_env": "B", "accumulation_env": "A"},
         },
         {"jobs": [{"definition": GPU_JOB, "range": {"sizes": [1, 2]}, "size": 2}], "state": "suspended"},

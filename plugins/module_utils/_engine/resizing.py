@@ -25,8 +25,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.settled_writes i
     Superseded,
     settle_patch,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import is_managed, scale_obstacle
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.patches import (
-    is_kueues,
     is_suspended,
     resize_mark,
     says_suspended,
@@ -75,7 +75,7 @@ class Resizer:
         if resize_mark(live) == resize.sized_mark and not is_suspended(live):
             return "sized"
         touched = bool(resize.id) and resize_mark(live).startswith(f"{resize.id}.")
-        obstacle = self._obstacle(live, touched=touched)
+        obstacle = self._obstacle(live, resize, touched=touched)
         if obstacle is not None:
             return Unchangeable(f"{describe_object(live)}: {obstacle}", touched)
         try:
@@ -91,12 +91,14 @@ class Resizer:
                 raise
             return Unchangeable(str(error), touched)
 
-    def _obstacle(self, live: Object, *, touched: bool) -> str | None:
+    def _obstacle(self, live: Object, resize: Resize, *, touched: bool) -> str | None:
         """Why the object is not ours to size; None when it is."""
         if owner_of(live, self._state.ticket_uid, None)[0] != "ticket":
             return "it is not owned by the ticket of its gang"
-        if is_kueues(live):
-            return "it is managed by Kueue"
+        if is_managed(live):
+            refused = scale_obstacle(live) if resize.method == "scale" else "Kueue alone decides whether it runs"
+            if refused is not None:
+                return f"it is managed by Kueue: {refused}"
         if is_suspended(live) and not touched:
             return "somebody else suspended it"
         return None

@@ -93,6 +93,7 @@ def resize_argument_spec() -> Spec:
         "cooldown": {"type": "str"},
         "restart_cost": {"type": "str"},
         "deadline": {"type": "str"},
+        "profile": {"type": "dict"},
     }
 
 
@@ -149,8 +150,16 @@ def gang_settings(entry: Params, shared: Params, elastic: Mapping[str, t.Any] | 
         exit_codes=None if exit_codes is None else without_none(exit_codes),
         ttl=settings["ttl"],
         labels=None if settings["labels"] is None else without_none(settings["labels"]),
-        elastic=given(elastic),
+        elastic=given(_with_named_sizes(elastic)),
     )
+
+
+def _with_named_sizes(elastic: Mapping[str, t.Any] | None) -> Mapping[str, t.Any] | None:
+    """The terms with a profile whose sizes are texts, as keys are in records; YAML makes numbers of them."""
+    profile = elastic.get("profile") if elastic is not None else None
+    if elastic is None or profile is None:
+        return elastic
+    return {**elastic, "profile": {str(size): speed for size, speed in profile.items()}}
 
 
 def given(value: t.Any) -> t.Any:

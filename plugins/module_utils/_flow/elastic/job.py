@@ -23,7 +23,6 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.gang.run import 
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.submit import Found
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.hazards import hazards
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.kueue import refuse_beyond_kueue
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.spec import GangSpec
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
@@ -76,8 +75,6 @@ class _Demands:
             there = place.record.spec if place.record is not None else None
             self.specs[item.namespace, item.name] = item.spec or there
             self._require_elastic(item, place.record)
-            if item.spec is not None and item.spec.elastic is not None and self._options.state != "absent":
-                refuse_beyond_kueue(item.spec.objects, item.spec.elastic.range, item.namespace)
 
     def _require_elastic(self, wanted: RequestedGang, record: Record | None) -> None:
         """Refuse a gang of fixed size that has the name of the job, unless it is to be replaced by the job."""

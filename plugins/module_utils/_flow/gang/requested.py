@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.fit.runtimes imp
 from ansible_collections.muster.kube.plugins.module_utils._flow.gang.options import GangAsk, GangOptions
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import refuse_other_deciders
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import with_carried_sizes
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper.components import (
     gang_of_components,
@@ -84,7 +85,7 @@ class RequestedGang:
 
 def read_wanted(options: GangOptions, runtimes: Runtimes | None = None) -> list[RequestedGang]:
     """All gangs of the task; what is wrong with them shows here, before anything but runtimes is asked of a cluster."""
-    wanted = [_one(ask, index, options.state == "suspended", runtimes) for index, ask in enumerate(options.gangs)]
+    wanted = [_one(ask, index, options, runtimes) for index, ask in enumerate(options.gangs)]
     seen: dict[tuple[str, str], int] = {}
     for index, item in enumerate(wanted):
         first = seen.setdefault((item.namespace, item.name), index)
@@ -93,7 +94,7 @@ def read_wanted(options: GangOptions, runtimes: Runtimes | None = None) -> list[
     return wanted
 
 
-def _one(ask: GangAsk, index: int, suspended: bool, runtimes: Runtimes | None) -> RequestedGang:
+def _one(ask: GangAsk, index: int, task: GangOptions, runtimes: Runtimes | None) -> RequestedGang:
     """One gang from its options."""
     source = ask.source
     if not source.has_objects:
@@ -115,11 +116,13 @@ def _one(ask: GangAsk, index: int, suspended: bool, runtimes: Runtimes | None) -
         base = spec_data(spec_of_wrapper(wrapper))
     if options.get("elastic"):
         options["elastic"] = with_carried_sizes(options["elastic"], base["objects"], request.namespace)
-    named = {"name": request.name, "namespace": request.namespace, "suspended": suspended}
+    named = {"name": request.name, "namespace": request.namespace, "suspended": task.state == "suspended"}
     spec = read_spec({**base, **options, **named}, where)
     # Of the two stores this one allows more; the rest is checked when the store is known.
     refuse_objects(spec, store="appwrapper")
     require_start_fits(spec)
+    if spec.elastic is not None and task.state != "absent":
+        refuse_other_deciders(spec.objects, spec.elastic.range, spec.namespace)
     return RequestedGang(request.name, request.namespace, spec, wrapper, bool(options))
 
 

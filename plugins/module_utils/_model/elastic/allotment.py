@@ -11,6 +11,7 @@ import copy
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import kueue_obstacle
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import NGPU, Range
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import (
     GpuContainer,
@@ -62,7 +63,7 @@ def resize_method(
     Whatever is beside the resized object goes on meanwhile, unless the object cannot be changed while it is there.
     """
     target = find_target(objects, range_, namespace)
-    if target.at:
+    if target.at or kueue_obstacle(objects, range_, namespace) is not None:
         return "recreate"
     containers = target.containers(range_.resource)
     told = any(_told_size(target.obj, place) for place in containers) and range_.axis == "per_pod"

@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target 
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import ElasticTerms
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object, Path
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 
 # A trainer that saves after SIGTERM should be given at least so many seconds, which is what Kubernetes gives by itself.
 LEAST_GRACE = 30
@@ -93,6 +94,18 @@ def _short_grace(target: ResizeTarget, terms: ElasticTerms) -> str | None:
     )
 
 
+def _ends_well(target: ResizeTarget, terms: ElasticTerms) -> str | None:
+    """Whether a trainer that saves after SIGTERM and then ends with 0 can end its job; nobody can see that it does."""
+    ending = kind_of(target.obj).ending
+    if terms.timing != "on_sigterm" or ending is None or not ending.by_pods or not ending.applies(target.obj):
+        return None
+    return (
+        f"{target.where}: pods of a {target.obj['kind']} that end with 0 count as done; with timing on_sigterm a "
+        "trainer should end with another code after SIGTERM, such as 143. A resize ends no job by it, but a drained "
+        "node does"
+    )
+
+
 def _keeps_files(target: ResizeTarget) -> bool:
     """Whether a container of a pod mounts a volume that outlives the pod."""
     lasting = {item.get("name") for item in _pod(target).get("volumes") or () if LASTING_VOLUMES & item.keys()}
@@ -131,7 +144,7 @@ def _fixed_number(target: ResizeTarget, terms: ElasticTerms) -> str | None:
     return None
 
 
-_CHECKS: tuple[Find, ...] = (_no_second_try, _deaf_shell, _short_grace, _fixed_number)
+_CHECKS: tuple[Find, ...] = (_no_second_try, _deaf_shell, _short_grace, _fixed_number, _ends_well)
 
 
 def _inside(target: ResizeTarget) -> Path:

@@ -30,9 +30,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 
 Data = dict[str, t.Any]
 
-_KUEUE = "kueue.x-k8s.io/"
-_QUEUE_NAME = f"{_KUEUE}queue-name"
-
 
 def resized_place(objects: Sequence[Object], range_: Range, namespace: str) -> int:
     """The place of the object that a range is about."""
@@ -54,13 +51,6 @@ def says_suspended(live: Object) -> bool:
     """Whether its controller tells that it has seen the suspension of an object, and knows of no pod that runs."""
     told = any((item.get("type"), item.get("status")) == ("Suspended", "True") for item in conditions(live))
     return told and not value_at(live, ("status", "active"))
-
-
-def is_kueues(live: Object) -> bool:
-    """Whether Kueue decides about the size of an object, or whether it runs."""
-    labels = value_at(live, ("metadata", "labels")) or {}
-    managers = (value_at(live, path) for path in (("spec", "managedBy"), ("spec", "runPolicy", "managedBy")))
-    return bool(labels.get(_QUEUE_NAME)) or any(str(name).startswith(_KUEUE) for name in managers if name)
 
 
 def suspend_patch(live: Object, mark: str) -> Data:

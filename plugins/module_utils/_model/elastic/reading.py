@@ -13,18 +13,28 @@ from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import DeclaredRange, GlobalBatch
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Axis
-from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import INT32, Fields, plain_value
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import (
+    INT32,
+    Fields,
+    finite_number,
+    plain_value,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.problems import (
     Attempts,
     Problem,
     SeveralProblems,
 )
 
+# Sizes, ascending, each with a speed.
+Profile = tuple[tuple[int, float], ...]
+
 RANGE_KEYS = ("min", "max", "step", "sizes", "resource", "podset", "axis", "global_batch")
 BATCH_KEYS = ("value", "per_device_env", "accumulation_env")
 AXES: tuple[Axis, ...] = ("per_pod", "pods")
 MOST = 4096
 _WHERE = "range"
+# Speeds beyond are no speeds of any training, and what is reckoned with them would be no numbers.
+_SLOWEST = 1e-9
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _RESOURCE = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
@@ -132,6 +142,41 @@ def _batch(attempts: Attempts, fields: Fields, stored: bool) -> GlobalBatch | No
     elif each is not None and each == times:
         attempts.problems.append(Problem(_WHERE, "global_batch.accumulation_env", f"{times} is per_device_env already"))
     return GlobalBatch(value, each or "", times)
+
+
+def read_profile(fields: Fields) -> Profile:
+    """How fast a job is at some sizes, as its user knows it; empty where nothing is said.
+
+    Only ratios count, so one size alone says nothing. Sizes are keys, and thereby texts.
+    """
+    told = fields.mapping("profile")
+    if fields.get("profile") is None:
+        return ()
+    entry = Fields(told, f"{fields.where}: profile")
+    if len(told) < 2:
+        raise fields.fail("profile", "speeds of two sizes or more are needed, since only their ratios count")
+    return tuple(sorted((_profiled_size(entry, key), _speed(entry, key)) for key in told))
+
+
+def _profiled_size(profile: Fields, key: str) -> int:
+    """The size that a key says, which has one way to be written."""
+    if not (key.isascii() and key.isdecimal() and len(key) <= len(str(MOST)) and 1 <= int(key) <= MOST):
+        raise profile.fail(key, f"a size is needed, which is a whole number from 1 to {MOST}")
+    if key != str(int(key)):
+        raise profile.fail(key, f"write {int(key)}")
+    return int(key)
+
+
+def _speed(profile: Fields, key: str) -> float:
+    """Steps per second, or any number in proportion to them; options that were templated arrive as text."""
+    told = profile.get(key)
+    try:
+        speed = finite_number(float(told) if isinstance(told, str) else told)
+    except ValueError:
+        speed = None
+    if speed is None or not _SLOWEST <= speed <= 1 / _SLOWEST:
+        raise profile.fail(key, f"a number above 0 is needed, such as the steps per second, not {told!r}")
+    return speed
 
 
 def _variable(fields: Fields, key: str) -> str | None:

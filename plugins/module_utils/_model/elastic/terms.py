@@ -13,7 +13,12 @@ from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.job_range import range_of
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import DeclaredRange, Range
-from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import MOST, read_range
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.reading import (
+    MOST,
+    Profile,
+    read_profile,
+    read_range,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import Data, Fields, without_none
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
@@ -26,7 +31,10 @@ OnTimeout = t.Literal["give_up", "now"]
 
 TIMINGS: tuple[Timing, ...] = t.get_args(Timing)
 ON_TIMEOUT: tuple[OnTimeout, ...] = t.get_args(OnTimeout)
-TERM_KEYS = ("range", "size", "timing", "checkpoint_timeout", "on_timeout", "cooldown", "restart_cost", "deadline")
+TERM_KEYS = (
+    *("range", "size", "timing", "checkpoint_timeout", "on_timeout", "cooldown", "restart_cost", "deadline"),
+    "profile",
+)
 COOLDOWN = 60.0
 RESTART_COST = 60.0
 
@@ -38,7 +46,8 @@ class ElasticTerms:
     range is what follows from declared and the objects; declared is None where the objects alone name it. size is one
     that the user wants, whatever a policy would choose. checkpoint_timeout is how long a planned resize waits for a
     checkpoint, None for twice the usual time between two. restart_cost are the seconds that a resize costs it: to
-    save, stop, start and load. deadline is when it should be done, as a time in text.
+    save, stop, start and load. deadline is when it should be done, as a time in text. profile is how fast its user
+    knows it to be at some sizes; only their ratios count.
     """
 
     range: Range
@@ -50,6 +59,7 @@ class ElasticTerms:
     cooldown: float = COOLDOWN
     restart_cost: float = RESTART_COST
     deadline: str | None = None
+    profile: Profile = ()
 
     @property
     def due(self) -> float | None:
@@ -66,6 +76,7 @@ class ElasticTerms:
         own = {key: getattr(self, key) for key in TERM_KEYS if key != "range"}
         if self.on_timeout == "give_up":
             del own["on_timeout"]
+        own["profile"] = {str(size): speed for size, speed in self.profile} or None
         return without_none({"range": None if self.declared is None else self.declared.as_data(), **own})
 
     def as_result(self) -> Data:
@@ -95,6 +106,7 @@ def read_terms(fields: Fields, objects: Sequence[Object], namespace: str, *, sto
         cooldown=fields.duration("cooldown", COOLDOWN),
         restart_cost=fields.duration("restart_cost", RESTART_COST),
         deadline=_deadline(fields),
+        profile=read_profile(fields),
     )
 
 

@@ -17,8 +17,8 @@ import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.allotment import find_target, resize_method
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import is_managed, scale_obstacle
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.patches import (
-    is_kueues,
     is_suspended,
     resize_mark,
     resized_place,
@@ -104,9 +104,11 @@ def method_in_place(record: Record, items: Items, *, suspended_jobs_change: bool
     except BadInput:
         return "recreate"
     live = items.get(index)
-    if live is None or is_kueues(live) or is_suspended(live) or is_kept(spec.objects[index]):
+    if live is None or is_suspended(live) or is_kept(spec.objects[index]):
         return "recreate"
-    return found
+    # Somebody else may have given it to Kueue since.
+    beyond = is_managed(live) and (found != "scale" or scale_obstacle(live) is not None)
+    return "recreate" if beyond else found
 
 
 def turned_back(spec: GangSpec, resize: Resize, why: str, since: str) -> Resize:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
@@ -110,15 +109,13 @@ class SizeStep:
         return float((self.job.curve.at(self.to) / self.job.curve.at(self.size)) ** (1 / max(1, self.gpus)))
 
 
-def informed(
-    job: ElasticJob, progress: Progress, now: float, *, profile: Mapping[int, float] | None = None
-) -> ElasticJob:
+def informed(job: ElasticJob, progress: Progress, now: float) -> ElasticJob:
     """The job with what its trainer reported; its restart then also costs what would be computed again."""
     checkpoint = progress.checkpoint
     saved = None if checkpoint is None else checkpoint.time
     return dataclasses.replace(
         job,
-        curve=SpeedCurve(progress.speeds, profile or {}),
+        curve=dataclasses.replace(job.curve, measured=progress.speeds),
         remaining=progress.remaining,
         total=progress.total,
         checkpointed=saved,

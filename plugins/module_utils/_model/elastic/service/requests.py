@@ -26,7 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
 JobStatus = t.Literal["scheduled", "completed"]
 STATUSES: tuple[JobStatus, ...] = t.get_args(JobStatus)
 # Terms of elasticity and settings of the queue in the body of a job.
-TERM_FIELDS = ("size", "timing", "checkpoint_timeout", "on_timeout", "cooldown", "restart_cost", "deadline")
+TERM_FIELDS = ("size", "timing", "checkpoint_timeout", "on_timeout", "cooldown", "restart_cost", "deadline", "profile")
 _MOST_EPOCHS = 10**9
 # Trainers add fractions of epochs up.
 _ROUNDED = 0.01

@@ -100,6 +100,7 @@ JOB_KEYS: Mapping[str, BodyField] = {
     "cooldown": BodyField("string", "How long it is left alone after a resize."),
     "restart_cost": BodyField("string", "What a restart costs."),
     "deadline": BodyField("string", "When it should be done."),
+    "profile": BodyField("object", "How fast it is at some sizes; only ratios count."),
     "queue": BodyField("string", "Its queue."),
     "priority": BodyField("integer", "Its priority."),
     "rerun": BodyField("boolean", "Whether one that is over is run again."),

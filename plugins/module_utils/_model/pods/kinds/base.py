@@ -253,6 +253,8 @@ class KindEnding:
     message: Callable[[Object], str] = status_message
     # A part of the type of the condition that says it is done, as AppWrappers name it; None without such a condition.
     done_word: str | None = None
+    # Whether it is done when its pods have ended well, all of them or some.
+    by_pods: bool = True
     # Which objects of the kind end at all.
     applies: Callable[[Object], bool] = always
     # Where an object says that its controller takes it away some time after it has ended.
@@ -325,6 +327,8 @@ class Resizing:
     bounds: Callable[[Object, Path | None], PodBounds | None] = no_bounds
     # Where it is suspended; None when it cannot be.
     suspend: Path | None = None
+    # Where it asks its operator for an autoscaler of its pods.
+    autoscaled: Path | None = None
     # Where resources and environment of a pod stand in objects that hold no template.
     resources: Path | None = None
     environment: Path | None = None

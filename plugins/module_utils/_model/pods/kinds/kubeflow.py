@@ -162,7 +162,11 @@ def _pytorch_method(obj: Object, axis: Axis, terms: ResizeTerms) -> Method:
 
 _RESIZING = Resizing(counts=_worker_counts)
 _PYTORCH_RESIZING = Resizing(
-    method=_pytorch_method, counts=_worker_counts, bounds=_elastic_bounds, suspend=("spec", "runPolicy", "suspend")
+    method=_pytorch_method,
+    counts=_worker_counts,
+    bounds=_elastic_bounds,
+    suspend=("spec", "runPolicy", "suspend"),
+    autoscaled=("spec", "elasticPolicy", "metrics"),
 )
 
 

@@ -221,7 +221,7 @@ RAY_KINDS = (
         "RayJob",
         _ray_job,
         _expected,
-        ending=KindEnding(_outcome),
+        ending=KindEnding(_outcome, by_pods=False),
         resizing=_RESIZING,
         deadline=("spec", "activeDeadlineSeconds"),
         status_fields=(("jobDeploymentStatus",), ("jobStatus",), _DESIRED_WORKERS),

@@ -47,6 +47,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan i
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.room_capacity import RoomCapacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import DEFAULT_RULES, SizeSettings
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import by_priority
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import CLOCKS_DIFFER
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
@@ -344,6 +345,7 @@ def seen_by_policies(item: RunningGang, now: float) -> ElasticJob:
         item.record.uid,
         terms.wanted,
         size=item.size,
+        curve=SpeedCurve(profile=dict(terms.profile)),
         target=item.target,
         priority=item.priority,
         submitted=item.record.submitted,

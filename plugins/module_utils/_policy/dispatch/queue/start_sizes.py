@@ -24,6 +24,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capaci
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan import plan_sizes
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import DEFAULT_RULES, SizeSettings
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 _T = t.TypeVar("_T")
@@ -93,6 +94,7 @@ def waiting_job(request: SizeRequest, resource: str, now: float) -> ElasticJob |
     return ElasticJob(
         item.uid,
         range_,
+        curve=SpeedCurve(profile=dict(terms.profile) if terms is not None else {}),
         priority=item.priority,
         gained=gained,
         submitted=item.submitted,

@@ -46,12 +46,25 @@ PYTORCH: Object = {
 }
 
 
-def told(obj: Object, timing: str = "on_sigterm", **range_: t.Any) -> tuple[str, ...]:
-    """The warnings about a job."""
+def told(obj: Object, timing: str = "on_sigterm", *, ends: bool = False, **range_: t.Any) -> tuple[str, ...]:
+    """The warnings about a job; the one about how its pods end only where that is asked for."""
     elastic = {"range": {"min": 2, "max": 4, **range_}, "timing": timing}
     spec = read_spec({"name": "g", "namespace": "a", "objects": [obj], "elastic": elastic}, "gang a/g")
     assert spec.elastic is not None
-    return hazards(spec.objects, spec.elastic, "a")
+    texts = hazards(spec.objects, spec.elastic, "a")
+    return texts if ends else tuple(text for text in texts if ENDS_WELL not in text)
+
+
+ENDS_WELL = "that end with 0 count as done"
+RAY: Object = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "r"},
+    "spec": {
+        "headGroupSpec": {"template": {"spec": POD}},
+        "workerGroupSpecs": [{"groupName": "w", "replicas": 1, "maxReplicas": 4, "template": {"spec": POD}}],
+    },
+}
 
 
 def with_pod(base: Object = JOB, **fields: t.Any) -> Object:
@@ -75,6 +88,18 @@ def with_command(*command: str, args: t.Sequence[str] = (), base: Object = JOB) 
 @pytest.mark.parametrize("obj", [JOB, PYTORCH])
 def test_nothing_is_said_of_a_job_that_is_right(obj: Object) -> None:
     assert told(obj) == ()
+
+
+@pytest.mark.parametrize("obj", [JOB, PYTORCH])
+def test_a_trainer_whose_pods_end_well_may_end_its_job(obj: Object) -> None:
+    (text,) = told(obj, ends=True)
+    assert text.startswith(f"{obj['kind']} {obj['metadata']['name']}: pods of a {obj['kind']} that end with 0 count")
+    for timing in ("now", "at_checkpoint"):
+        assert told(obj, timing, ends=True) == ()
+
+
+def test_where_the_pods_end_nothing_nothing_is_said_of_their_codes() -> None:
+    assert told(RAY, ends=True, podset="r/w") == ()
 
 
 def test_pods_that_are_not_tried_again() -> None:

@@ -87,11 +87,34 @@ def test_a_waiting_record_is_planned_with_the_size_that_was_chosen() -> None:
         ({"range": RANGE, "timing": "soon"}, {}, "'soon' is none of now, at_checkpoint, on_sigterm"),
         ({"range": RANGE}, {"podsets": [{"name": "x", "count": 1, "requests": {"cpu": "1"}}]}, "leave them out"),
         ([], {}, "a mapping is needed"),
+        ({"range": RANGE, "profile": [1.0]}, {}, "a mapping is needed, this is a list"),
+        ({"range": RANGE, "profile": {}}, {}, "two sizes or more"),
+        ({"range": RANGE, "profile": {"2": 1.0}}, {}, "two sizes or more"),
+        ({"range": RANGE, "profile": {"2": 1.0, "0": 1.0}}, {}, "a whole number from 1 to 4096"),
+        ({"range": RANGE, "profile": {"2": 1.0, "many": 1.0}}, {}, "a whole number from 1 to 4096"),
+        ({"range": RANGE, "profile": {"2": 1.0, "5000": 1.0}}, {}, "a whole number from 1 to 4096"),
+        ({"range": RANGE, "profile": {"2": 1.0, "04": 1.0}}, {}, "write 4"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": 0}}, {}, "a number above 0 is needed"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": -1}}, {}, "a number above 0 is needed"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": True}}, {}, "a number above 0 is needed"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": "fast"}}, {}, "a number above 0 is needed"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": "nan"}}, {}, "a number above 0 is needed"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": 1e300}}, {}, "a number above 0 is needed"),
+        ({"range": RANGE, "profile": {"2": 1.0, "4": None}}, {}, "a number above 0 is needed"),
     ],
 )
 def test_what_is_wrong_is_told(elastic: t.Any, more: dict[str, t.Any], cause: str) -> None:
     with pytest.raises(BadInput, match=cause):
         spec(elastic, **more)
+
+
+def test_a_profile_is_kept_by_size() -> None:
+    found = spec({"range": RANGE, "profile": {"16": 3, "2": "1.5", "4": 2.5}})
+    assert found.elastic is not None
+    assert found.elastic.profile == ((2, 1.5), (4, 2.5), (16, 3.0))
+    assert spec_data(found)["elastic"]["profile"] == {"2": 1.5, "4": 2.5, "16": 3.0}
+    assert read_spec(spec_data(found), "gang a/g", stored=True) == found
+    assert "profile" not in spec_data(spec({"range": RANGE}))["elastic"]
 
 
 def test_no_gpus_no_range() -> None:

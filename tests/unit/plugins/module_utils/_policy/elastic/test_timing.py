@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, informed
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import (
     LONGEST_WAIT,
     lost_seconds,
@@ -63,7 +64,8 @@ def test_only_a_resize_that_does_not_wait_loses_work():
 
 def test_a_job_is_informed_by_its_trainer():
     told = SAVED.at_step(190.0, 18, 2, total=100).at_step(230.0, 26, 2)
-    job = informed(ElasticJob("a", sizes_from(1, 4), 2, timing="now", ran=230.0), told, 240.0, profile={1: 1.0, 4: 3.0})
+    curve = SpeedCurve(profile={1: 1.0, 4: 3.0})
+    job = informed(ElasticJob("a", sizes_from(1, 4), 2, curve, timing="now", ran=230.0), told, 240.0)
     assert job.curve.measured == {2: 0.2}
     assert job.curve.profile == {1: 1.0, 4: 3.0}
     assert (job.remaining, job.total, job.checkpointed, job.restart) == (74, 100, 200.0, 100.0)

@@ -50,6 +50,8 @@ def elastic(**options):
             {"timing": "now", "checkpoint_timeout": "5m", "cooldown": "0", "restart_cost": "2m"},
             {"timing": "now", "checkpoint_timeout": "5m", "cooldown": "0", "restart_cost": "2m"},
         ),
+        # In YAML sizes are numbers.
+        ({"profile": {1: 1.0, 4: 2.6}}, {"profile": {"1": 1.0, "4": 2.6}}),
     ],
 )
 def test_terms_have_the_form_in_which_records_keep_them(options, terms):

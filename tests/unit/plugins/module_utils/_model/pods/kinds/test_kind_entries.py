@@ -84,6 +84,7 @@ def test_every_kind_that_makes_pods_has_a_case_and_every_field_a_test() -> None:
         "outcome",
         "message",
         "done_word",
+        "by_pods",
         "applies",
         "ttl",
     ]
@@ -93,6 +94,7 @@ def test_every_kind_that_makes_pods_has_a_case_and_every_field_a_test() -> None:
         "counts",
         "bounds",
         "suspend",
+        "autoscaled",
         "resources",
         "environment",
     ]
@@ -171,6 +173,12 @@ def test_a_watch_tells_how_an_object_ended(case: KindCase) -> None:
     assert case.failed is not None
     seen = {essence(case.live(status)) for status in (case.running, case.succeeded, case.failed)}
     assert len(seen) == 3
+
+
+def test_which_kinds_are_done_when_their_pods_have_ended_well() -> None:
+    done = {key[1] for key, kind in KINDS.items() if kind.ending is not None and kind.ending.by_pods}
+    assert {"Job", "JobSet", "Pod", "PyTorchJob", "TrainJob"} < done
+    assert not {"AppWrapper", "RayCluster", "RayJob", "RayService", "LeaderWorkerSet"} & done
 
 
 @each(KIND_CASES)
