@@ -177,14 +177,14 @@ class StackStage(ComponentStage):
             self.cluster.serve(kind)
         self.cluster.listeners.append(self._connect)
         self.cluster.barriers.append(t.cast(t.Any, _Judge(self)))
+        self.around = Surroundings(clock=self.cluster.clock, renew_in_background=False)
 
     def task(self, *components: Object, line: Line | None = None, **options: t.Any) -> ProvisionResult:
         """One task."""
         present = options.get("state", "present") == "present"
         read = tuple(read_component(item, needs_source=present) for item in components)
         line = line or self.line
-        around = Surroundings(clock=self.cluster.clock, renew_in_background=False)
-        return provision(line.client, ProvisionOptions(read, **options), self.told.append, no_program, around)
+        return provision(line.client, ProvisionOptions(read, **options), self.told.append, no_program, self.around)
 
     def course(self, *components: Object, **options: t.Any) -> dict[str, str]:
         """One task: what was done for each component; it must not fail."""

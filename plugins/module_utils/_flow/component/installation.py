@@ -15,7 +15,7 @@ import collections.abc
 import dataclasses
 import functools
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.ladder import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.ladder.climb import (
     Climbed,
     Ladder,
     Report,

@@ -19,7 +19,7 @@ import platform
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import is_used
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, KubeError
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import MANAGED_KINDS, list_in
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
@@ -71,8 +71,10 @@ def provisioning(
         clock=around.clock,
         sleep=client.sleep,
     )
-    if lease.acquire(patience, on_wait=lambda holder: report(f"waiting for {holder}, who provisions")) is None:
-        raise MusterError("provision under", terms.target, f"{lease.holder} provisions the cluster at present")
+    end = client.clock() + patience
+    while not _acquired(client, lease, end, report):
+        # The namespace went away with the last component of somebody else.
+        _ensure_namespace(client, namespace, end)
 
     def hold() -> None:
         """Go on only as the holder."""
@@ -87,6 +89,22 @@ def provisioning(
         raise
     # A process that is being ended leaves the Lease to expire: it may not know what it has sent.
     lease.release()
+
+
+def _acquired(client: KubeClient, lease: DispatchLease, end: float, report: Report) -> bool:
+    """Whether the Lease is ours now; not if its namespace went away meanwhile, and refused if somebody keeps it."""
+    terms = lease.terms
+    try:
+        left = max(0.0, end - client.clock())
+        epoch = lease.acquire(left, on_wait=lambda holder: report(f"waiting for {holder}, who provisions"))
+    except KubeError:
+        live = get_object(client, resource_path("v1", "namespaces", None, terms.namespace))
+        if client.clock() > end or (live is not None and not live["metadata"].get("deletionTimestamp")):
+            raise
+        return False
+    if epoch is None:
+        raise MusterError("provision under", terms.target, f"{lease.holder} provisions the cluster at present")
+    return True
 
 
 def remove_empty_namespace(client: KubeClient, namespace: str, deadline: float) -> None:

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan import ComponentAction, ComponentPlan
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal import RemovalPlan
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.recorded import RemovalPlan
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import ObjectChange, SeveralRefusals
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import pruned
 from ansible_collections.muster.kube.plugins.module_utils._model.component.ladder import StepResult

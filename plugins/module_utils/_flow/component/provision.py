@@ -38,7 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan i
     planned_all,
     what_is_ahead,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.recorded import (
     RemovalPlan,
     RemovalTerms,
     plan_removal,

@@ -2,19 +2,20 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Three dependent components under faults: whatever happens at any write, the next run reaches what an undisturbed one does.
+"""Three dependent components under faults: the next run always reaches what an undisturbed one does.
 
 Each point is one write of an installation, an upgrade or a removal. Full runs take all points, others a share.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import typing as t
 
-import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 from ansible_collections.muster.kube.tests.support.fault_points import chosen
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault, Killed, Line
 from ansible_collections.muster.kube.tests.support.stack_stage import STACK, StackStage, hooks, next_version
@@ -100,17 +101,14 @@ def strike(stage: StackStage, fault: Fault, number: int) -> None:
         """Let that write meet it."""
         if method != "GET" and "dryRun=All" not in url and len(stage.line.writes) == number:
             fault.times = 1
-        answer = original(method, url, *more)
-        return answer
+        return original(method, url, *more)
 
     stage.line.send = send
 
 
 def points() -> list[tuple[str, str, int]]:
     """Every write of every task, with every fault."""
-    found = [
-        (name, trouble, number) for name in TASKS for trouble in FAULTS for number in range(undisturbed(name)[0])
-    ]
+    found = [(name, trouble, number) for name in TASKS for trouble in FAULTS for number in range(undisturbed(name)[0])]
     return chosen(found, SCALE, SEED, "points")
 
 
@@ -127,7 +125,9 @@ def settle(stage: StackStage, name: str) -> None:
 
 
 def check(stage: StackStage, name: str, point: t.Any) -> None:
-    """What is there is what an undisturbed run leaves; what others have was never written; a further run writes nothing."""
+    """All is as an undisturbed run leaves it, what others have was never written, and a further run writes nothing."""
+    # What was deleted last may be on its way out.
+    stage.cluster.clock.advance(5.0)
     left = stage.left()
     expected = undisturbed(name)[1]
     assert left.keys() == expected.keys(), (point, left.keys() ^ expected.keys())
@@ -166,10 +166,8 @@ def test_of_two_runs_at_once_one_provisions_and_the_other_stops():
                 failures.append(run(stage, name, rival).get("msg", ""))
 
             strike(stage, Fault("call", happens=enter), number)
-            try:
+            with contextlib.suppress(LostLeadership):
                 run(stage, name)
-            except MusterError as error:
-                assert "Lease" in error.target, error
             assert failures in ([""], []), (name, number)
             stage.line.faults.clear()
             result = run(stage, name, Line(stage.cluster))

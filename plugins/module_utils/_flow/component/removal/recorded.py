@@ -13,12 +13,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.by_products import (
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import namespaces_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.by_products import (
     Operator,
     find_by_products,
     operator_of,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import namespaces_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import is_used
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import label_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (

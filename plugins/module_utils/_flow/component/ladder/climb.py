@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import typing as t
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.symptoms import symptoms_of
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.ladder.symptoms import symptoms_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
     Object,
