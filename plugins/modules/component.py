@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: component
-short_description: Keep a set of Kubernetes objects as described, and take it away again
+short_description: Keep operators and other sets of Kubernetes objects as described, and take them away again
 version_added: 0.1.0
 description:
   - Makes the objects of a component, for example an operator or the rights of a team, as their definitions say, removes
@@ -18,6 +18,11 @@ description:
     refused, and what is as described already is not written at all.
   - Definitions of kinds come first, then namespaces, then the rest in the order given. A run that was interrupted is
     finished by the next one.
+  - With O(source) or O(components) a component has a record, a ConfigMap in O(record_namespace). It is written before
+    the first object, under one Lease for all provisioning of a cluster, so that two runs never mix, and a run that was
+    killed anywhere is finished by the next. Such a component is judged step by step, upgraded with care, and removed
+    with what its operator made by itself.
+  - What somebody else has installed is told with its version and its owner, and not touched.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
@@ -44,8 +49,9 @@ options:
         O(prune=false).
       - The roles of this collection use C(appwrappers), C(dispatcher), C(inspection), C(quota-tree) and names that
         begin with C(quota-tree.), C(elastic-training.) or C(elastic-service.).
+      - With a record it has small letters, digits, dots and dashes only.
+      - It is required unless O(components) are given.
     type: str
-    required: true
   state:
     description:
       - With V(present) the objects are as described.
@@ -61,7 +67,7 @@ options:
     choices:
       - present
       - absent
-  definition:
+  definition: &definition
     description:
       - The objects of the component, as a mapping, a list of mappings, or YAML text with one or more documents.
       - An object that exists without the label of the component is refused and left as it is, so that nothing is
@@ -75,11 +81,137 @@ options:
     aliases:
       - inline
       - objects
-  src:
+  src: &src
     description:
       - A file with the objects, as YAML with one or more documents.
       - It is looked for as M(kubernetes.core.k8s) does it, in the role, beside the playbook and in C(files) there.
+      - With O(source=kustomize) the directory of the kustomization.
     type: path
+  source: &source
+    description:
+      - Where the objects come from, V(manifest) for O(definition) or O(src), V(kustomize) for a directory in O(src)
+        with a kustomization, which C(kubectl) renders.
+      - With it the component has a record. Objects of kinds that it defines itself are made when its workloads and
+        webhooks are ready for them.
+      - Without it, V(absent) removes a component by its record if it has one.
+    type: str
+    choices:
+      - manifest
+      - kustomize
+  version: &version
+    description:
+      - The version of the component. An older one than the recorded is refused.
+      - Whatever the version says, definitions of kinds are refused that lose a version in which objects are stored, or
+        in which somebody has written objects that exist.
+    type: str
+  namespace: &namespace
+    description:
+      - Where objects lie that name no namespace. It is made if it is missing.
+    type: str
+  resources: &resources
+    description:
+      - Objects that are made once the workloads and webhooks of the component are ready, as in O(definition).
+    type: raw
+  depends_on: &depends_on
+    description:
+      - Names of components, of the same task or with a record, that have to be ready first.
+      - Components that do not depend on each other are waited for side by side. A component is not removed while
+        another one that stays depends on it.
+    type: list
+    elements: str
+  condition: &condition
+    description:
+      - A condition of an object that tells that the component works.
+    type: dict
+    suboptions:
+      api_version:
+        description: Version of the object's API.
+        type: str
+        required: true
+      kind:
+        description: Kind of the object.
+        type: str
+        required: true
+      name:
+        description: Name of the object.
+        type: str
+        required: true
+      namespace:
+        description: Its namespace, by default that of the component.
+        type: str
+      type:
+        description: Type of the condition.
+        type: str
+        required: true
+      status:
+        description: The status that the condition has to have.
+        type: str
+        default: "True"
+  nodes: &nodes
+    description:
+      - What at least one node has when the component works.
+    type: dict
+    suboptions:
+      labels:
+        description: Labels, as C(key) or C(key=value).
+        type: list
+        elements: str
+      resources:
+        description: Names of resources of which the node has some to give.
+        type: list
+        elements: str
+  smoke: &smoke
+    description:
+      - Objects that are made at last, have to become what they are for, and are taken away again. What a version has
+        passed is not tried again.
+    type: dict
+    suboptions:
+      definition:
+        description: The objects, as in O(definition).
+        type: raw
+        required: true
+      condition:
+        description: The type of a condition for which objects are waited whose kind tells nothing by itself.
+        type: str
+  components:
+    description:
+      - Several components in one task. The order does not matter.
+      - Each has a record. See the options of the same names.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description:
+          - Name of the component.
+        type: str
+        required: true
+      source: *source
+      definition: *definition
+      src: *src
+      version: *version
+      namespace: *namespace
+      resources: *resources
+      depends_on: *depends_on
+      condition: *condition
+      nodes: *nodes
+      smoke: *smoke
+  with_resources:
+    description:
+      - Whether to remove the objects of users too whose kinds a component defines. Otherwise they refuse its removal.
+      - Only for components with a record.
+    type: bool
+    default: false
+  remove_definitions:
+    description:
+      - Whether to remove the definitions of kinds with a component that has a record. Otherwise they stay and are told
+        in RV(kept).
+    type: bool
+    default: false
+  record_namespace:
+    description:
+      - The namespace of the records and of the Lease. It is made if it is missing, and goes with the last component.
+    type: str
+    default: muster-system
   prune:
     description:
       - Whether objects of the component that the definitions do not name are removed.
@@ -93,13 +225,31 @@ options:
     description:
       - Whether to wait until the component works. Deployments, StatefulSets and DaemonSets have all pods available and
         up to date, Jobs are complete, definitions of kinds are established.
-      - With O(state=absent), until all is gone.
+      - With O(state=absent), until all is gone. The removal of a component with a record is always waited for.
     type: bool
     default: true
+  wait_for:
+    description:
+      - The last step that a component with a record has to pass. The steps are taken in this order.
+      - V(source), its objects can be rendered. V(definitions), definitions of kinds are established. V(listable), their
+        objects can be listed. V(workloads), there are pods and all are available. V(webhooks), whoever the API server
+        calls has an endpoint and a certificate that is valid. V(condition), V(nodes) and V(smoke), see these options.
+    type: str
+    default: smoke
+    choices:
+      - source
+      - definitions
+      - listable
+      - workloads
+      - webhooks
+      - condition
+      - nodes
+      - smoke
   wait_timeout:
     description:
       - How long to wait at most, in seconds or as C(1h30m), for new kinds to be served, for workloads to be available,
         and with O(state=absent) for the first objects and for the rest to be gone. What requests take does not count.
+      - For components with records it is one time for all of them, and for the Lease before.
     type: str
     default: "120"
 requirements:
@@ -134,6 +284,34 @@ EXAMPLES = r"""
           kind: Group
           name: team-a
 
+- name: Install two operators of which one needs the other
+  muster.kube.component:
+    components:
+      - name: widgets
+        version: 1.4.2
+        source: kustomize
+        src: widget-operator/config/default
+        namespace: widgets
+      - name: gadgets
+        version: 0.3.0
+        src: gadget-operator.yaml
+        depends_on:
+          - widgets
+        condition:
+          api_version: example.org/v1
+          kind: GadgetConfig
+          name: default
+          type: Ready
+    wait_timeout: 10m
+
+- name: Take both away, with the kinds they define
+  muster.kube.component:
+    components:
+      - name: widgets
+      - name: gadgets
+    state: absent
+    remove_definitions: true
+
 - name: Take the operator away, with everything that was installed for it
   muster.kube.component:
     name: widgets
@@ -141,6 +319,74 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+components:
+  description: >-
+    What became of each component with a record, in the order of the task. One of several that failed has C(msg) and
+    C(error) besides.
+  returned: for components with a record
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the component.
+      type: str
+      sample: widgets
+    version:
+      description: Its version. Of a component that somebody else installed, as far as its objects tell.
+      type: str
+      sample: 1.4.2
+    action:
+      description: >-
+        What was done, V(installed), V(upgraded), V(repaired), V(unchanged), V(removed), or V(found) if somebody else
+        has it.
+      type: str
+      sample: installed
+    owner:
+      description: Who has installed a component that was found, and the object that showed it.
+      type: str
+      sample: helm release widgets/widgets (Deployment widgets/operator)
+    plan:
+      description: How many objects were created, changed, left as they are, and pruned.
+      type: dict
+      sample: {created: 7, changed: 0, unchanged: 1, pruned: 0}
+    ladder:
+      description: >-
+        What became of the steps. Each has C(step), C(outcome), which is V(passed), V(failed) or V(skipped), C(reason),
+        C(object), and C(seconds). Of a workload that did not get ready the reason tells what its pods, the last Event
+        and the last lines of the log say.
+      type: list
+      elements: dict
+      sample:
+        - step: workloads
+          outcome: failed
+          object: Deployment widgets/operator
+          reason: "0 of 1 pods are up to date and available; pod operator-1: ImagePullBackOff"
+          seconds: 120.0
+    versions:
+      description: The recorded version C(before), and the one C(after).
+      type: dict
+      sample: {before: 1.4.1, after: 1.4.2}
+    images:
+      description: The images that its workloads run.
+      type: list
+      elements: str
+      sample:
+        - registry.example.com/widgets:1.4.2
+    objects:
+      description: As RV(objects), of this component.
+      type: list
+      elements: dict
+      sample: []
+    kept:
+      description: As RV(kept), of this component.
+      type: list
+      elements: str
+      sample: []
+    unseen:
+      description: As RV(unseen), of this component.
+      type: list
+      elements: str
+      sample: []
 objects:
   description: >-
     The objects of the definitions, in the order in which they are made, and then those that were removed.

@@ -19,19 +19,23 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 
 Args = dict[str, t.Any]
 Options = collections.abc.Mapping[str, t.Any]
+# Options that hold several of what other tasks name one of, with a file for each.
+_SEVERAL = ("components", "gangs")
 
 
 def with_found_files(args: Args, options: Options, find: t.Callable[[str], str], loader: t.Any) -> Args:
     """The arguments with paths of files in place of their names, where the options have such arguments."""
 
     def real(name: str, option: str) -> str:
-        """The file itself, or a decrypted copy that lasts as long as the task."""
+        """The file itself, or a decrypted copy that lasts as long as the task; a directory is taken as it is."""
         try:
             path = find(name)
         except AnsibleFileNotFound as error:
             if not os.path.exists(name):
                 raise BadInput("find", f"the file {name} ({option})", _where_not(name, error)) from error
             path = os.path.abspath(name)
+        if os.path.isdir(path):
+            return path
         try:
             return str(loader.get_real_file(path, decrypt=True))
         except AnsibleError as error:
@@ -43,12 +47,13 @@ def with_found_files(args: Args, options: Options, find: t.Callable[[str], str],
     if "kubeconfig" in options and isinstance(args.get("kubeconfig"), str):
         paths = (path for path in args["kubeconfig"].split(os.pathsep) if path)
         found["kubeconfig"] = os.pathsep.join(real(path, "kubeconfig") for path in paths)
-    gangs = args.get("gangs")
-    if "gangs" in options and isinstance(gangs, list):
-        inner = options["gangs"].get("options") or {}
-        found["gangs"] = [
-            with_found_files(gang, inner, find, loader) if isinstance(gang, dict) else gang for gang in gangs
-        ]
+    for several in _SEVERAL:
+        items = args.get(several)
+        if several in options and isinstance(items, list):
+            inner = options[several].get("options") or {}
+            found[several] = [
+                with_found_files(item, inner, find, loader) if isinstance(item, dict) else item for item in items
+            ]
     return found
 
 

@@ -25,6 +25,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 from ansible_collections.muster.kube.plugins.modules import (
     checkpoint,
     component,
+    component_info,
     dispatch,
     elastic_balance,
     elastic_job,
@@ -53,7 +54,8 @@ SEED = int(os.environ.get("MUSTER_SEED", "1"))
 TASKS = examples(1_000)
 FACES = (
     *(elastic_job, elastic_job_info),
-    *(checkpoint, component, dispatch, elastic_balance, fit_info, gang, gang_info, image_build, image_build_info),
+    *(checkpoint, component, component_info, dispatch, elastic_balance, fit_info, gang, gang_info),
+    *(image_build, image_build_info),
     *(inspection, inspection_info, local_cluster, local_cluster_info, quota, quota_info, report),
 )
 POD = {"containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
@@ -166,11 +168,21 @@ CRD = {
     "spec": {"group": "example.com", "names": {"kind": "Widget"}, "versions": [{"name": "v1", "served": True}]},
 }
 
+COMPONENT = {
+    **{"name": "c", "version": "1.2", "namespace": "n", "definition": [CRD, JOB], "resources": [WRAPPER]},
+    **{"depends_on": ["b"], "nodes": {"labels": ["l"], "resources": ["r"]}},
+    **{"condition": {"api_version": "v1", "kind": "K", "name": "n", "namespace": "n", "type": "T", "status": "True"}},
+    "smoke": {"definition": [RAY], "condition": "T"},
+}
+
 GOOD: dict[str, list[dict[str, t.Any]]] = {
     "component": [
         {"name": "c", "definition": [CRD, JOB], "prune": False, "wait": True, "wait_timeout": "1m"},
         {"name": "c", "definition": {"kind": "List", "items": [JOB]}, "state": "absent"},
+        {"components": [COMPONENT], "wait_for": "nodes", "record_namespace": "r"},
+        {**COMPONENT, "source": "manifest", "state": "absent", "with_resources": True, "remove_definitions": True},
     ],
+    "component_info": [{"names": ["c"], "components": [COMPONENT]}],
     "dispatch": [
         {
             **{"duration": "1m", "policy": "reserve", "reserve_after": "1h", "hold": "hard", "lease": LEASE},

@@ -24,6 +24,7 @@ USUAL = {"changed", "diff", "failed", "msg", "warnings", "error", "ran"}
 WRITERS: dict[str, list[tuple[str, str]]] = {
     "checkpoint": [("_flow/elastic/checkpoint.py", "as_result")],
     "component": [("_flow/component/run.py", "as_result")],
+    "component_info": [("_flow/component/info.py", "answer_components")],
     "dispatch": [("_flow/dispatch/run.py", "as_result")],
     "elastic_balance": [("_flow/elastic/balance.py", "as_result")],
     "elastic_job": [("_flow/elastic/job.py", "as_result")],

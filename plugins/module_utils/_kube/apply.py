@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
     Forbidden,
     KubeError,
+    ServerFault,
     Unauthorized,
     Unreachable,
     is_passing,
@@ -71,6 +72,22 @@ class Label(t.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beforehand when objects are compared."""
+
+    # Objects that are ours whatever labels they carry.
+    uids: frozenset[str] = frozenset()
+    # Definitions of kinds and names of namespaces that others will have made by then.
+    definitions: tuple[Object, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+    # Whether a server in trouble says nothing about an object: the webhook that judges it may not be there yet.
+    patient: bool = False
+
+
+_NOTHING_KNOWN = Known()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ObjectChange:
     """What happens to one object, or in check mode would happen."""
 
@@ -99,6 +116,16 @@ class ObjectChange:
             "action": self.action,
             "untried": self.untried,
         }
+
+
+class Foreign(MusterError):
+    """An object that is to be made is there and is somebody else's; live is that object."""
+
+    def __init__(self, live: Object, label: Label) -> None:
+        """Say how it could be handed over."""
+        cause = f"it exists and is not ours; give it the label {label.selector} if it is to be taken over"
+        super().__init__("apply", describe_object(live), cause)
+        self.live = live
 
 
 class SeveralRefusals(MusterError):
@@ -143,7 +170,10 @@ def in_order(objects: collections.abc.Iterable[Object]) -> list[Object]:
 
 
 def compare(
-    client: KubeClient, objects: collections.abc.Iterable[Object], label: Label | None = None
+    client: KubeClient,
+    objects: collections.abc.Iterable[Object],
+    label: Label | None = None,
+    known: Known = _NOTHING_KNOWN,
 ) -> list[ObjectChange]:
     """What has to be done so that the objects are as described, in order; nothing is written.
 
@@ -151,10 +181,10 @@ def compare(
     is, anything else is refused.
     """
     ordered = [obj if label is None else label.put_on(obj) for obj in in_order(objects)]
-    comparison = _Comparison(client, label, [obj for obj in ordered if group_and_kind(obj) == DEFINITION])
+    comparison = _Comparison(client, label, [obj for obj in ordered if group_and_kind(obj) == DEFINITION], known)
     makers = [obj for obj in ordered if group_and_kind(obj) in (DEFINITION, NAMESPACE)]
     changes = ask_all(functools.partial(comparison.try_one, obj) for obj in makers)
-    comparison.coming = {
+    comparison.coming |= {
         change.obj["metadata"]["name"]
         for change in changes
         if change.action == "created" and group_and_kind(change.obj) == NAMESPACE
@@ -165,16 +195,17 @@ def compare(
 class _Comparison:
     """What is known about a list of objects while they are compared."""
 
-    def __init__(self, client: KubeClient, label: Label | None, definitions: list[Object]) -> None:
-        """The definitions of kinds in the list say which kinds will be served, and whether in namespaces."""
+    def __init__(self, client: KubeClient, label: Label | None, definitions: list[Object], known: Known) -> None:
+        """The definitions of kinds say which kinds will be served, and whether in namespaces."""
         self._client = client
         self._label = label
+        self._known = known
         self._kinds = {
             (crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd["spec"].get("scope") != "Cluster"
-            for crd in definitions
+            for crd in (*definitions, *known.definitions)
         }
         # Namespaces that will be made.
-        self.coming: set[str] = set()
+        self.coming: set[str] = set(known.namespaces)
 
     def try_one(self, obj: Object) -> ObjectChange:
         """What would become of an object; refusals of the server are raised."""
@@ -189,16 +220,24 @@ class _Comparison:
         if live is None and info.namespaced and obj["metadata"]["namespace"] in self.coming:
             return ObjectChange(obj, "created", after=obj, untried=True)
         if live is None:
-            _apply(self._client, info, obj, dry_run=True)
-            return ObjectChange(obj, "created", after=obj)
+            return self._try_creation(info, obj)
         if live["metadata"].get("deletionTimestamp"):
             raise MusterError("apply", describe_object(obj), "it is being deleted; run again when it is gone")
-        if self._label is None or self._label.is_on(live):
+        if self._label is None or self._label.is_on(live) or live["metadata"]["uid"] in self._known.uids:
             return self._try_change(info, obj, live)
         if group_and_kind(obj) == NAMESPACE:
             return ObjectChange(obj, "unchanged")
-        cause = f"it exists and is not ours; give it the label {self._label.selector} if it is to be taken over"
-        raise MusterError("apply", describe_object(obj), cause)
+        raise Foreign({**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}, self._label)
+
+    def _try_creation(self, info: ResourceInfo, obj: Object) -> ObjectChange:
+        """What would become of an object that is not there."""
+        try:
+            _apply(self._client, info, obj, dry_run=True)
+        except ServerFault:
+            if not self._known.patient:
+                raise
+            return ObjectChange(obj, "created", after=obj, untried=True)
+        return ObjectChange(obj, "created", after=obj)
 
     def _try_change(self, info: ResourceInfo, obj: Object, live: Object) -> ObjectChange:
         """What would become of an object that is there; who may not write it need not if it is as described."""
@@ -208,6 +247,10 @@ class _Comparison:
             if covers(live, obj):
                 return ObjectChange(obj, "unchanged")
             raise
+        except ServerFault:
+            if not self._known.patient:
+                raise
+            return ObjectChange(obj, "unchanged" if covers(live, obj) else "changed", untried=True)
         before, after = differing_parts(described_part(live), described_part(result))
         return ObjectChange(obj, "changed" if before or after else "unchanged", before, after)
 

@@ -115,6 +115,7 @@ class KubeClient:
         self.clock = clock
         self._transport = transport
         self._shared = _Shared()
+        self._guard: t.Callable[[], None] | None = None
         # On a loopback connection compressing costs both sides more than it saves.
         local = urlsplit(transport.base_url).hostname in _LOOPBACK
         self._encoding = {} if local else {"Accept-Encoding": "gzip"}
@@ -161,6 +162,22 @@ class KubeClient:
         other._transport = self._transport.bearing(token)
         return other
 
+    def guarded(self, check: t.Callable[[], None]) -> KubeClient:
+        """A client that calls this before each write and after each pause; what it raises ends the work.
+
+        Dry runs and reviews change nothing and are not checked. Connections, counts and discovery stay shared.
+        """
+        other = copy.copy(self)
+
+        def pause(seconds: float) -> None:
+            """Wait, then look whether there is anything left to do."""
+            self.sleep(seconds)
+            check()
+
+        other.sleep = pause
+        other._guard = check
+        return other
+
     @property
     def server_time(self) -> datetime.datetime | None:
         """The server's clock at its last successful answer; None before the first. It may be wrong, see readings."""
@@ -198,6 +215,7 @@ class KubeClient:
         limits = (min(timeout or _CONNECT_SECONDS, _CONNECT_SECONDS), timeout or _READ_SECONDS)
         pretended = query is not None and query.get("dryRun") == "All"
         review = path.startswith(_REVIEWS)
+        reading = pretended or review or method == "GET"
 
         def words() -> tuple[str, str]:
             """The action and the target."""
@@ -206,6 +224,8 @@ class KubeClient:
 
         def once() -> Response:
             """One try."""
+            if self._guard is not None and not reading:
+                self._guard()
             self._count(method, pretended=pretended, review=review)
             sent = self.clock()
             try:
@@ -217,7 +237,6 @@ class KubeClient:
             self._note_date(answer.headers, sent)
             return answer
 
-        reading = pretended or review or method == "GET"
         if reading or not self._shared.listeners:
             return self._retrying(once, reading=reading, enabled=read_retries)
         return self._telling(method, path, lambda: self._retrying(once, reading=False, enabled=read_retries))

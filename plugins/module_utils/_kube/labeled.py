@@ -182,14 +182,20 @@ def is_usual(obj: Object) -> bool:
     return group_and_kind(obj) in {(api_group(api_version), kind) for api_version, kind in MANAGED_KINDS}
 
 
-def read_labeled(client: KubeClient, label: Label, objects: collections.abc.Iterable[Object]) -> tuple[Object, ...]:
-    """Those of the given objects that are there with the label."""
+def read_labeled(
+    client: KubeClient,
+    label: Label,
+    objects: collections.abc.Iterable[Object],
+    uids: collections.abc.Collection[str] = (),
+) -> tuple[Object, ...]:
+    """Those of the given objects that are there with the label, or that are these very objects."""
 
     def read(obj: Object) -> Object | None:
         """One object, if it is there and ours."""
         info = find_resource(client, obj["apiVersion"], obj["kind"])
         live = get_object(client, object_path(info, obj)) if info is not None else None
-        return None if live is None or not label.is_on(live) else {**live, "apiVersion": obj["apiVersion"]}
+        ours = live is not None and (label.is_on(live) or live["metadata"]["uid"] in uids)
+        return {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]} if live is not None and ours else None
 
     found = ask_all(functools.partial(read, obj) for obj in objects)
     return tuple(obj for obj in found if obj is not None)

@@ -53,12 +53,19 @@ def read_definitions(options: ComponentOptions) -> list[Object]:
     if not _NAME.fullmatch(options.name):
         cause = "at most 63 letters, digits, dots, dashes and underscores are needed, a letter or digit first and last"
         raise BadInput("use", f"the name {options.name!r}", cause)
-    given = options.definition is not None or options.src is not None
-    objects = list(flat_objects(read_objects(options.definition, options.src, where))) if given else []
-    if not objects and (options.state == "present" or not options.prune):
+    return checked_definitions(
+        options.definition, options.src, where, may_be_empty=options.state == "absent" and options.prune
+    )
+
+
+def checked_definitions(definition: t.Any, src: str | None, where: str, *, may_be_empty: bool = False) -> list[Object]:
+    """The objects of a definition or a file, each with an address and none of them twice."""
+    given = definition is not None or src is not None
+    objects = list(flat_objects(read_objects(definition, src, where))) if given else []
+    if not objects and not may_be_empty:
         raise BadInput("read", f"{where}: definition", "it is empty: give objects in definition or src")
     for obj in objects:
-        _check_object(obj, f"{where}: {'definition' if options.src is None else f'src {options.src}'}")
+        _check_object(obj, f"{where}: {'definition' if src is None else f'src {src}'}")
     unique_keys(objects, where)
     return objects
 

@@ -25,13 +25,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.appwrapper
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import RECORD_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.text import TREE_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import group_and_kind
+from ansible_collections.muster.kube.plugins.module_utils._store.component_records import COMPONENT_RECORD_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._store.run_records import MANAGED_LABEL, MANAGER
 
-# What users have recorded: builds and inspections, gangs, and quota trees.
+# What users have recorded: builds and inspections, gangs, quota trees, and components.
 _RECORDS = (
     ("v1", "ConfigMap", f"{MANAGED_LABEL}={MANAGER}"),
     ("v1", "ConfigMap", RECORD_LABEL),
     ("v1", "ConfigMap", TREE_LABEL),
+    ("v1", "ConfigMap", COMPONENT_RECORD_LABEL),
     (WRAPPER_API, WRAPPER_KIND, None),
 )
 
@@ -50,7 +52,7 @@ def split_removals(
         # With what somebody has deleted already, all goes that is in it.
         asked = not is_going(obj)
         defined = list_defined(client, obj) if asked and group_and_kind(obj) == DEFINITION else []
-        stays = any(not label.is_on(item) for item in defined) or (asked and _is_used(client, label, obj))
+        stays = any(not label.is_on(item) for item in defined) or (asked and is_used(client, label, obj))
         (kept if stays else going).append(obj)
         if every or not stays:
             instances += [item for item in defined if label.is_on(item)]
@@ -58,11 +60,16 @@ def split_removals(
     return going + [obj for obj in instances if obj["metadata"]["uid"] not in known], kept
 
 
-def _is_used(client: KubeClient, label: Label, obj: Object) -> bool:
-    """Whether an object is a namespace with something recorded in it, or with objects of another component."""
+def is_used(client: KubeClient, label: Label | None, obj: Object, going: collections.abc.Collection[str] = ()) -> bool:
+    """Whether an object is a namespace with something recorded in it, or with objects of another component.
+
+    Those that go are none. Without a label only records count.
+    """
     if group_and_kind(obj) != NAMESPACE:
         return False
-    others = f"{label.key},{label.key}!={label.value}"
-    questions = (*_RECORDS, *((api_version, kind, others) for api_version, kind in MANAGED_KINDS))
+    names = ", ".join(sorted({label.value, *going})) if label is not None else ""
+    others = f"{label.key},{label.key} notin ({names})" if label is not None else ""
+    labeled = () if label is None else MANAGED_KINDS
+    questions = (*_RECORDS, *((api_version, kind, others) for api_version, kind in labeled))
     place = obj["metadata"]["name"]
     return any(parallel([functools.partial(list_in, client, place, *question) for question in questions]))

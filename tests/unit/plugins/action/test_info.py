@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.muster.kube.tests.support.play import play_tasks
 
 TASKS = {
+    "component_info": {"muster.kube.component_info": {"nams": ["a"]}},
     "elastic_job_info": {"muster.kube.elastic_job_info": {"nam": "a"}},
     "fit_info": {"muster.kube.fit_info": {"definiton": {}}},
     "gang_info": {"muster.kube.gang_info": {"namespaces": "default"}},
@@ -20,6 +21,7 @@ TASKS = {
     "missing": {"muster.kube.gang_info": {"kubeconfig": "nowhere"}},
 }
 MEANT = {
+    "component_info": "nams (did you mean names?)",
     "elastic_job_info": "nam (did you mean name?)",
     "fit_info": "definiton (did you mean definition?)",
     "gang_info": "namespaces (did you mean namespace?)",

@@ -1,0 +1,54 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The face of component_info."""
+
+from __future__ import annotations
+
+import functools
+
+from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth_argument_spec
+from ansible_collections.muster.kube.plugins.module_utils._face.component_source import (
+    component_argument_spec,
+    components_from_params,
+)
+from ansible_collections.muster.kube.plugins.module_utils._face.face import Face, Params
+from ansible_collections.muster.kube.plugins.module_utils._face.libraries import check_libraries
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.info import (
+    ComponentQuestion,
+    answer_components,
+)
+from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
+from ansible_collections.muster.kube.plugins.module_utils._store.component_records import RECORDS_NAMESPACE
+
+
+def _options(params: Params, _check_mode: bool) -> ComponentQuestion:
+    """The options behind validated ones."""
+    given = params["components"] is not None
+    names = params["names"]
+    return ComponentQuestion(
+        names=None if names is None else tuple(dict.fromkeys(names)),
+        components=components_from_params(params, needs_source=True) if given else (),
+        record_namespace=params["record_namespace"],
+    )
+
+
+FACE = Face(
+    name="component_info",
+    spec={
+        **auth_argument_spec(),
+        "names": {"type": "list", "elements": "str"},
+        "components": {
+            "type": "list",
+            "elements": "dict",
+            "options": {"name": {"type": "str", "required": True}, **component_argument_spec()},
+        },
+        "record_namespace": {"type": "str", "default": RECORDS_NAMESPACE},
+    },
+    options=_options,
+    work=lambda question, call: answer_components(functools.partial(connect, call.auth), question, run_command),
+    libraries=check_libraries,
+)

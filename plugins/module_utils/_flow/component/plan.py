@@ -1,0 +1,249 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What has to be done for a component: compared by the server's dry run, and refused as a whole before any write."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing as t
+from collections.abc import Iterable
+
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import namespaces_of, unique_keys
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.upgrades import require_upgrade
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
+    DEFINITION,
+    NAMESPACE,
+    Foreign,
+    Known,
+    Object,
+    ObjectChange,
+    SeveralRefusals,
+    compare,
+    in_place,
+)
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
+    LabeledObjects,
+    find_labeled,
+    is_going,
+    try_removals,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import (
+    ComponentRecord,
+    InventoryEntry,
+    key_of_object,
+    merged_entries,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    describe_object,
+    group_and_kind,
+    versionless_key,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.component.ownership import (
+    BULK,
+    owner_of_object,
+    version_of_object,
+)
+from ansible_collections.muster.kube.plugins.module_utils._store.component_records import StoredComponent
+
+ComponentAction = t.Literal["installed", "upgraded", "repaired", "unchanged", "found", "removed"]
+# With these would go what others keep in them: they are removed with the whole component only.
+KEPT_FROM_PRUNING = (DEFINITION, NAMESPACE, ("", "PersistentVolumeClaim"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundComponent:
+    """A component that somebody else installed, by the object that showed it."""
+
+    owner: str
+    version: str | None
+    object: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ahead:
+    """What the components before this one in the same task will have made."""
+
+    definitions: tuple[Object, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ComponentPlan:
+    """What is to be done for one component, or was found instead."""
+
+    target: Target
+    action: ComponentAction
+    stored: StoredComponent | None = None
+    changes: tuple[ObjectChange, ...] = ()
+    # Of objects that come once the component is ready for them.
+    late: tuple[ObjectChange, ...] = ()
+    leftovers: tuple[Object, ...] = ()
+    unseen: tuple[str, ...] = ()
+    found: FoundComponent | None = None
+    smoke_due: bool = False
+
+    @property
+    def record(self) -> ComponentRecord | None:
+        """The record as it was read."""
+        return None if self.stored is None else self.stored.record
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything has to be written."""
+        return self.action not in ("unchanged", "found")
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether something could not be tried yet that has to be before it is written."""
+        return any(change.untried for change in self.changes)
+
+    def coming_record(self) -> ComponentRecord:
+        """The record while the work is under way: what there was, and all that is to be."""
+        phase: t.Literal["installing", "upgrading"] = "upgrading" if self.action == "upgraded" else "installing"
+        used = {
+            versionless_key(change.obj)
+            for change in self.changes
+            if group_and_kind(change.obj) == NAMESPACE and change.action == "unchanged"
+        }
+        coming = [
+            InventoryEntry(key_of_object(obj), made=versionless_key(obj) not in used)
+            for obj in (
+                *(change.obj for change in (*self.changes, *self.late)),
+                *(self.target.smoke if self.smoke_due else ()),
+            )
+        ]
+        before = () if self.record is None else self.record.entries
+        return dataclasses.replace(
+            self.target.as_record(self.record), phase=phase, entries=merged_entries(coming, before)
+        )
+
+
+def plan_component(
+    client: KubeClient, target: Target, stored: StoredComponent | None, ahead: Ahead, *, prune: bool, smokes: bool
+) -> ComponentPlan:
+    """What has to be done; refused where the server refuses a part, or an upgrade would lose something."""
+    record = None if stored is None else stored.record
+    known = _known(target, record, ahead)
+    found_there = _find(client, target, record)
+    try:
+        changes = tuple(compare(client, target.main, target.label, known))
+        seen = _with_changes(known, changes)
+        late = tuple(compare(client, target.late, target.label, seen))
+    except MusterError as error:
+        found = None if record is not None or found_there.objects else _found(error)
+        if found is None:
+            raise
+        return ComponentPlan(target, "found", found=found)
+    unique_keys([change.obj for change in (*changes, *late)], target.component.where)
+    require_upgrade(client, target, record)
+    leftovers = _leftovers(found_there, (*changes, *late)) if prune else ()
+    try_removals(client, leftovers)
+    smoke_due = smokes and bool(target.smoke) and (record is None or record.smoke != target.smoke_digest)
+    plan = ComponentPlan(target, "unchanged", stored, changes, late, leftovers, found_there.unseen, smoke_due=smoke_due)
+    return dataclasses.replace(plan, action=_action(plan, adopted=bool(found_there.objects)))
+
+
+def try_again(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
+    """The plan with the comparison of what had to wait for others."""
+    known = dataclasses.replace(_known(plan.target, plan.record, Ahead()), patient=False)
+    return dataclasses.replace(plan, changes=tuple(compare(client, plan.target.main, plan.target.label, known)))
+
+
+def what_is_ahead(plans: Iterable[ComponentPlan]) -> Ahead:
+    """What the components of these plans will have made."""
+    changes = [change for plan in plans for change in plan.changes]
+    return Ahead(
+        tuple(change.obj for change in changes if group_and_kind(change.obj) == DEFINITION),
+        frozenset(
+            change.obj["metadata"]["name"]
+            for change in changes
+            if group_and_kind(change.obj) == NAMESPACE and change.action == "created"
+        ),
+    )
+
+
+def _known(target: Target, record: ComponentRecord | None, ahead: Ahead) -> Known:
+    """What is known before the comparison: where others are under way, a webhook may not answer yet."""
+    uids = frozenset() if record is None else record.uids
+    return Known(uids, ahead.definitions, ahead.namespaces, patient=bool(target.component.depends_on))
+
+
+def _with_changes(known: Known, changes: Iterable[ObjectChange]) -> Known:
+    """What is known of the objects that come after these: the component's own webhook may not answer yet."""
+    made = tuple(changes)
+    coming = {
+        change.obj["metadata"]["name"]
+        for change in made
+        if group_and_kind(change.obj) == NAMESPACE and change.action == "created"
+    }
+    definitions = tuple(change.obj for change in made if group_and_kind(change.obj) == DEFINITION)
+    return dataclasses.replace(
+        known,
+        definitions=(*known.definitions, *definitions),
+        namespaces=known.namespaces | coming,
+        patient=True,
+    )
+
+
+def _find(client: KubeClient, target: Target, record: ComponentRecord | None) -> LabeledObjects:
+    """Everything there is of the component."""
+    before = [] if record is None else [entry.as_object() for entry in record.entries]
+    objects = [*target.main, *target.late, *target.smoke, *before]
+    places = namespaces_of([in_place(client, obj) for obj in objects])
+    return find_labeled(client, target.label, objects, places)
+
+
+def _leftovers(found: LabeledObjects, changes: Iterable[ObjectChange]) -> tuple[Object, ...]:
+    """What is there of the component and not described any more."""
+    wanted = {versionless_key(change.obj) for change in changes}
+    return tuple(
+        obj
+        for obj in found.objects
+        if versionless_key(obj) not in wanted and group_and_kind(obj) not in KEPT_FROM_PRUNING and not is_going(obj)
+    )
+
+
+def _found(error: MusterError) -> FoundComponent | None:
+    """Whose component it is, if refusals show that somebody else has it."""
+    refusals = error.refusals if isinstance(error, SeveralRefusals) else (error,)
+    lives = [item.live for item in refusals if isinstance(item, Foreign) and group_and_kind(item.live) in BULK]
+    if not lives:
+        return None
+    # Workloads know their version, definitions often do not.
+    best = max(lives, key=lambda live: (version_of_object(live) is not None, group_and_kind(live)[0] == "apps"))
+    return FoundComponent(owner_of_object(best), version_of_object(best), describe_object(best))
+
+
+def _action(plan: ComponentPlan, *, adopted: bool) -> ComponentAction:
+    """What the work is called."""
+    record, target = plan.record, plan.target
+    if record is None:
+        return "repaired" if adopted else "installed"
+    if record.phase in ("installing", "removing"):
+        return "installed"
+    if record.phase == "upgrading" or (record.version, record.digest) != (target.component.version, target.digest):
+        return "upgraded"
+    changed = any(change.action != "unchanged" for change in (*plan.changes, *plan.late))
+    other = plan.coming_record().identities - record.identities or record.depends_on != target.component.depends_on
+    return "repaired" if changed or plan.leftovers or plan.smoke_due or other else "unchanged"
+
+
+def planned_all(calls: Iterable[functools.partial[ComponentPlan]]) -> list[ComponentPlan]:
+    """The plans of several components; what is refused of any of them is told at once."""
+    plans: list[ComponentPlan] = []
+    refusals: list[MusterError] = []
+    for call in calls:
+        try:
+            plans.append(call())
+        except MusterError as error:
+            refusals += error.refusals if isinstance(error, SeveralRefusals) else [error]
+    if refusals:
+        raise refusals[0] if len(refusals) == 1 else SeveralRefusals(refusals)
+    return plans

@@ -1,0 +1,52 @@
+# This file is private to the muster.kube collection; do not import it from elsewhere.
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the objects of a component come from: each source renders them, without asking a cluster for anything."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import hashlib
+import pathlib
+import subprocess
+import typing as t
+
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, versionless_key
+
+
+class Runner(t.Protocol):
+    """Runs a program of this machine to its end."""
+
+    def __call__(
+        self,
+        command: list[str],
+        environment: collections.abc.Mapping[str, str] | None = None,
+        directory: pathlib.Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """What the program wrote, and its exit code."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rendered:
+    """The objects of a component, and the digest by which the same objects are known again."""
+
+    objects: tuple[Object, ...]
+    digest: str
+
+
+class ComponentSource(t.Protocol):
+    """A source of objects."""
+
+    def render(self) -> Rendered:
+        """All objects, checked for what would make them unusable."""
+
+
+def rendered(objects: collections.abc.Iterable[Object]) -> Rendered:
+    """Objects with their digest, in which their order does not count."""
+    found = tuple(objects)
+    text = canonical_json(sorted(found, key=versionless_key))
+    return Rendered(found, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}")
