@@ -33,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.component.righ
     EVERYTHING,
     RBAC,
     KindPlace,
-    Needs,
+    NeededRights,
     Right,
     RoleKey,
     bound_roles,
@@ -195,7 +195,7 @@ class _Places:
         return {**obj, "metadata": {**obj["metadata"], "namespace": _DEFAULT_NAMESPACE}}
 
 
-def _missing(client: KubeClient, needs: Needs) -> dict[Right, str]:
+def _missing(client: KubeClient, needs: NeededRights) -> dict[Right, str]:
     """The rights that the server says we do not have; who may do everything is not asked about each thing."""
     if len(_held(client, EVERYTHING)) == len(EVERYTHING):
         return {}

@@ -85,7 +85,7 @@ class Grant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Needs:
+class NeededRights:
     """Everything that a plan needs: rights with the object that first needs them, and what it gives away."""
 
     direct: Mapping[Right, str]
@@ -136,7 +136,7 @@ def needs_of(
     place: Place,
     roles: Mapping[RoleKey, Sequence[Object] | None],
     more: Mapping[Right, str] | None = None,
-) -> Needs:
+) -> NeededRights:
     """What installing objects takes.
 
     roles has the rules of roles that are in the cluster already; None stands for one that cannot be read.
@@ -155,7 +155,7 @@ def needs_of(
     known = {**roles, **{_role_key(obj): obj.get("rules") or [] for obj in objects if group_and_kind(obj) in _ROLES}}
     aggregated = {_role_key(obj) for obj in objects if group_and_kind(obj) in _ROLES and obj.get("aggregationRule")}
     grants = [grant for obj in objects for grant in _grants(obj, known, aggregated)]
-    return Needs(direct, tuple(grants))
+    return NeededRights(direct, tuple(grants))
 
 
 def bound_roles(objects: Iterable[Object]) -> set[RoleKey]:

@@ -313,7 +313,7 @@ def test_profiles_can_be_combined(one: str, other: str) -> None:
 
 
 def test_openshift_ai_brings_its_own_ray() -> None:
-    with pytest.raises(BadInput, match="kuberay and rhoai cannot be in one cluster|kueue and rhoai"):
+    with pytest.raises(BadInput, match=r"(kuberay|kueue) and rhoai cannot be in one cluster"):
         component_options(SHIPPED, ["rhoai", "gang"], {})
 
 

@@ -13,7 +13,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.component.righ
     EVERYTHING,
     RBAC,
     KindPlace,
-    Needs,
+    NeededRights,
     Right,
     RoleKey,
     bound_roles,
@@ -49,11 +49,11 @@ def binding(kind: str, role: str, role_kind: str = "ClusterRole", namespace: str
     return make(kind, f"bind-{role}", namespace, roleRef={"apiGroup": RBAC, "kind": role_kind, "name": role})
 
 
-def needs(*objects: Object, roles: dict[RoleKey, t.Any] | None = None) -> Needs:
+def needs(*objects: Object, roles: dict[RoleKey, t.Any] | None = None) -> NeededRights:
     return needs_of(list(objects), lambda obj: PLACES[obj["kind"]], roles or {})
 
 
-def missing(found: Needs, *held: Right) -> list[str]:
+def missing(found: NeededRights, *held: Right) -> list[str]:
     return [str(right) for right in sorted(found.missing(set(held)))]
 
 
