@@ -42,7 +42,9 @@ SMALL: Data = {
             "gears",
             source="helm",
             src=None,
-            chart="oci://charts.example/gears:{chart_version}",
+            chart="gears-{version}",
+            repository="https://charts.example",
+            digest="sha256:" + "0" * 64,
             values={"a": {"b": 1, "c": [1]}},
         ),
         row(

@@ -34,6 +34,12 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.component.vers
 _ADDED_UP = ("resources", "depends_on", "definitions", "workloads", "webhooks", "labels")
 # Texts with the version in them.
 _ADDRESSES = ("chart", "src")
+# What belongs to an address: it goes when another address is given.
+_PARTS_OF_ADDRESSES = {
+    "chart": ("repository", "digest", "chart_version"),
+    "src": ("definition",),
+    "definition": ("src",),
+}
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -68,6 +74,8 @@ class ChosenComponent:
         for key in _ADDRESSES:
             if key in options:
                 options[key] = self._filled_in(options[key], f"{where}: {key}")
+        if body["source"] == "helm":
+            options.setdefault("chart_version", self.version.chart_version)
         if "olm" in options:
             options["olm"] = {
                 key: self._filled_in(value, f"{where}: olm: {key}") if isinstance(value, str) else value
@@ -84,11 +92,11 @@ class ChosenComponent:
 
     def _body(self) -> Data:
         """The row, then its version, then features, then what the user wrote."""
-        body = overlaid(self.row.body, self.version.body)
+        body = _over_row(self.row.body, self.version.body)
         for name, parameters in self.choice.features.items():
             feature = self.row.features[name]
-            body = overlaid(body, with_parameters(feature.body, {**feature.parameters, **parameters}), add=True)
-        return overlaid(body, self.choice.body)
+            body = _over_row(body, with_parameters(feature.body, {**feature.parameters, **parameters}), add=True)
+        return _over_row(body, self.choice.body)
 
     def _filled_in(self, text: str, where: str) -> str:
         """An address or the like with the version in it."""
@@ -161,6 +169,12 @@ def overlaid(base: Mapping[str, t.Any], over: Mapping[str, t.Any], *, add: bool 
         else:
             merged[key] = value
     return merged
+
+
+def _over_row(base: Mapping[str, t.Any], over: Mapping[str, t.Any], *, add: bool = False) -> Data:
+    """A row with other words laid over it; with another address the parts of the old one go."""
+    gone = {part for key in over for part in _PARTS_OF_ADDRESSES.get(key, ())}
+    return overlaid({key: value for key, value in base.items() if key not in gone}, over, add=add)
 
 
 def _identity(item: t.Any) -> t.Any:

@@ -32,14 +32,17 @@ Proof = t.Literal["run", "installed", "played", "none"]
 PROOFS: tuple[Proof, ...] = ("run", "installed", "played", "none")
 # The keys that only one or some of the sources take.
 SOURCE_KEYS: dict[str, tuple[str, ...]] = {
-    "helm": ("chart", "digest", "values", "secret_values"),
+    "helm": ("chart", "repository", "chart_version", "digest", "values", "secret_values"),
     "manifest": ("src", "definition"),
     "kustomize": ("src",),
     "olm": ("olm",),
 }
 # What a component is told by, whatever its source.
 _COMMON_KEYS = ("namespace", "depends_on", "resources", "condition", "nodes", "smoke", "expects")
-BODY_KEYS = ("source", "chart", "digest", "values", "src", "definition", "olm", *_COMMON_KEYS)
+BODY_KEYS = (
+    *("source", "chart", "repository", "chart_version", "digest", "values", "src", "definition", "olm"),
+    *_COMMON_KEYS,
+)
 _ROW_KEYS = (
     *("name", "title", "proof", "notes", "excludes", "reinvoke_beside", "removal", "features"),
     *BODY_KEYS,
@@ -363,6 +366,8 @@ def _read_smoke(fields: Fields, key: str) -> Data:
 _READERS: dict[str, t.Callable[[Fields, str], t.Any]] = {
     "source": _read_source,
     "chart": Fields.required_text,
+    "repository": Fields.required_text,
+    "chart_version": Fields.required_text,
     "digest": _read_digest,
     "src": Fields.required_text,
     "definition": Fields.get,

@@ -96,8 +96,8 @@ def test_versions_follow_the_server() -> None:
 
 
 def test_addresses_have_the_version_in_them() -> None:
-    assert chosen(gears={})["gears"]["chart"] == "oci://charts.example/gears:30"
-    assert chosen("pocket")["gears"]["chart"] == "oci://charts.example/gears:2.1.0"
+    assert chosen(gears={})["gears"]["chart"] == "gears-3.0.0"
+    assert chosen("pocket")["gears"]["chart"] == "gears-2.1.0"
     assert chosen(bell={})["bell"]["src"] == "https://example.com/0.1.0/bell.yml"
 
 
@@ -160,7 +160,24 @@ def test_values_are_laid_over_those_of_the_row_and_lists_take_their_place() -> N
 def test_addresses_may_be_replaced_and_so_may_the_source() -> None:
     found = chosen(gears={"source": "kustomize", "src": "/home/me/gears", "namespace": "mine"})["gears"]
     assert (found["source"], found["src"], found["namespace"]) == ("kustomize", "/home/me/gears", "mine")
-    assert not {"chart", "values"} & set(found)
+    assert not {"chart", "repository", "chart_version", "values"} & set(found)
+
+
+def test_the_version_of_a_chart_is_that_of_the_table() -> None:
+    assert chosen(gears={})["gears"]["chart_version"] == "30"
+    assert chosen(gears={"version": "2.0.0"})["gears"]["chart_version"] == "2.0.0"
+    assert chosen(gears={"chart_version": "31"})["gears"]["chart_version"] == "31"
+    assert "chart_version" not in chosen(bell={})["bell"]
+
+
+def test_with_another_address_the_parts_of_the_old_one_go() -> None:
+    assert chosen(gears={})["gears"]["repository"] == "https://charts.example"
+    found = chosen(gears={"chart": "oci://mine.example/gears"})["gears"]
+    assert (found["chart"], found.get("repository"), found.get("digest")) == ("oci://mine.example/gears", None, None)
+    kept = chosen(gears={"repository": "https://mine.example"})["gears"]
+    assert (kept["chart"], kept["repository"]) == ("gears-3.0.0", "https://mine.example")
+    inline = chosen(bell={"definition": {"kind": "ConfigMap"}})["bell"]
+    assert (inline["definition"], inline.get("src")) == ({"kind": "ConfigMap"}, None)
 
 
 def test_a_feature_adds_to_lists_and_gives_an_object_of_the_same_name_another_form() -> None:
