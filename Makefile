@@ -169,8 +169,9 @@ bench: ready go ## measure; figures go to docs/benchmarks.md; a bar that is miss
 
 ##@ Document and tidy up
 .PHONY: docs guides clean help
-guides: venv ## draw the rooms and write the guides anew for the documentation site
-	@$(VENV)/bin/python tests/tools/rooms.py . && $(VENV)/bin/python tests/tools/guides.py .
+guides: venv ## draw the rooms, list the catalogue, and write the guides anew for the documentation site
+	@$(VENV)/bin/python tests/tools/rooms.py . && $(VENV)/bin/python tests/tools/catalogue_page.py . \
+		&& $(VENV)/bin/python tests/tools/guides.py .
 
 docs: ready ## build the HTML documentation
 	@rm -rf $(RUN)/docs && mkdir -p -m 700 $(RUN)/docs

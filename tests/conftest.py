@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers and prepare the list of skips."""
     config.addinivalue_line("markers", "integration: needs the local cluster")
     config.addinivalue_line("markers", "full: needs programs or time that only `make full` has")
+    config.addinivalue_line("markers", "proves(row, proof): shows how far a row of the catalogue of operators works")
     config.stash[SKIPS] = []
 
 

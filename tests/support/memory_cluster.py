@@ -30,6 +30,7 @@ ADMIN = "admin"
 APPLY = "application/apply-patch+yaml"
 
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
+_OWN_RIGHTS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/(?P<rest>.+))?")
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -225,6 +226,8 @@ class MemoryCluster:
         self.listeners: list[Listener] = []
         self.denials: list[Denial] = []
         self.barriers: list[Barrier] = []
+        # What it answers to somebody who asks what they may do; what it lets them do is told by the denials alone.
+        self.reviewer: t.Callable[[str, Object], bool] = lambda _user, _asked: True
         self.date_offset = 0.0
         # Major and minor; one that does not tell its version does not do what only later ones do.
         self.server_version: tuple[int, int] | None = None
@@ -313,6 +316,8 @@ class MemoryCluster:
         """Status and body of the answer to a request that has arrived."""
         address = urlsplit(url)
         query = {name: values[-1] for name, values in parse_qs(address.query).items()} if address.query else {}
+        if (method, address.path) == ("POST", _OWN_RIGHTS):
+            return 201, _JSON({**body, "status": {"allowed": self.reviewer(user, body["spec"])}})
         try:
             request = self._understand(method, address.path, query, body, user, content_type)
             if isinstance(request, str):

@@ -32,6 +32,7 @@ GUIDES = (
         "dockerfile",
         "hardware",
         "components",
+        "operator_stack",
     ),
     *("from_mcad", "from_genai_wm", "from_amun", "benchmarks", "architecture", "protocol"),
 )

@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.fields i
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OWN_RIGHTS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _ACCOUNT = "system:serviceaccount:"
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
@@ -88,4 +89,11 @@ def may_do(client: KubeClient, user: TokenUser, deed: Deed) -> bool:
     )
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     answer = client.request("POST", _RIGHTS, body=review, target=f"the rights of {user.name}").json()
+    return ((answer or {}).get("status") or {}).get("allowed") is True
+
+
+def we_may(client: KubeClient, attributes: Mapping[str, t.Any], told: str) -> bool:
+    """Whether the server would let us do something, given as resourceAttributes or nonResourceAttributes."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": dict(attributes)}
+    answer = client.request("POST", _OWN_RIGHTS, body=review, target=f"our right to {told}").json()
     return ((answer or {}).get("status") or {}).get("allowed") is True
