@@ -194,7 +194,7 @@ options:
         all addresses of this machine.
       - Several clusters have the same address side by side, each on its own bridge. Programs and pods in the network of
         the host get to one of these clusters there, whichever it is; they need RV(server).
-      - Pods still reach no other Service, and there are no names of Services, since there is neither kube-proxy nor DNS.
+      - Pods still reach no other Service, and Services have no names, since there is neither kube-proxy nor DNS.
       - Changing it restarts the API server.
     type: bool
     default: false

@@ -124,8 +124,8 @@ clusters:
       sample: /home/me/.cache/muster-kube/clusters/muster/logs/audit.log
     real_node:
       description:
-        - The real node with name, address, socket of its containerd, directory of logs and the address at which its pods
-          reach the API server, or null.
+        - The real node with name, address, socket of its containerd, directory of logs, and the address at which its
+          pods reach the API server, or null.
       type: dict
       returned: success
       sample:

@@ -132,7 +132,7 @@ class RealNode:
 
     def set_service_address(self, present: bool) -> None:
         """Let the bridge have the address at which pods look for the API server, or not have it any more."""
-        self._ip("address", "add" if present else "delete", f"{SERVICE_ADDRESS}/32", "dev", self.network)
+        self._ip("address", "replace" if present else "delete", f"{SERVICE_ADDRESS}/32", "dev", self.network)
 
     def has_service_address(self) -> bool:
         """True when the bridge is there and has that address."""

@@ -86,7 +86,7 @@ def test_the_address_of_services_is_put_on_the_bridge_and_taken_away(node, monke
     monkeypatch.setattr(type(node), "_ip", lambda _self, *arguments: asked.append(arguments))
     node.set_service_address(True)
     node.set_service_address(False)
-    assert asked == [("address", verb, "10.96.0.1/32", "dev", "muster-01234567") for verb in ("add", "delete")]
+    assert asked == [("address", verb, "10.96.0.1/32", "dev", "muster-01234567") for verb in ("replace", "delete")]
 
 
 @pytest.mark.parametrize(
