@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
 from ansible_collections.muster.kube.tests.support import images
+from ansible_collections.muster.kube.tests.support.asking_pods import answer_to_pod
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.real_cluster import (
     ON_REAL_NODE,
@@ -206,21 +207,6 @@ def settings_without_nodes(record: Object | None) -> dict[str, str]:
     return settings() if record is None else {**settings(), **record["settings"]}
 
 
-def ask_api_server(live: LiveCluster, image: str, name: str, namespace: str = "default") -> str:
-    """What the API server answers to a pod at its Service address; only that of its own cluster knows the pod."""
-    script = (
-        "token=$(cat /var/run/secrets/kubernetes.io/serviceaccount/token); "
-        'wget -q -O - --no-check-certificate --header "Authorization: Bearer $token" '
-        "https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/version"
-    )
-    spec = {**pod_spec(image, script), "tolerations": [{"operator": "Exists"}]}
-    live.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec})
-    path = resource_path("v1", "pods", namespace, name)
-    ends = ("Succeeded", "Failed")
-    wait_until("the pod to end", lambda: get_object(live.client, path)["status"].get("phase") in ends)
-    return live.client.request("GET", f"{path}/log").body.decode()
-
-
 def start_stubborn_pod(live: LiveCluster, image: str) -> Object:
     """A running pod with volumes and a device, whose processes do not end when asked to."""
     script = "trap '' TERM; setsid sleep 1000 & sleep 1000"
@@ -257,9 +243,9 @@ def test_a_real_node_comes_changes_and_goes_without_a_trace(own, real_cluster, r
     assert (node["status"]["allocatable"]["nvidia.com/gpu"], node["status"]["capacity"]["pods"]) == ("2", "42")
     assert node["status"]["capacity"]["cpu"] == str(os.cpu_count())
 
-    image = images.busybox_image(made["registry"])
+    python = images.python_image(made["registry"])
     live = own.live(made)
-    pod = start_stubborn_pod(live, image)
+    pod = start_stubborn_pod(live, images.busybox_image(made["registry"]))
     # The pods know the bridge by this address, which must not change with its ports.
     bridge = pathlib.Path("/sys/class/net", network_name(uid))
     assert _ports_of(bridge.name)
@@ -267,9 +253,10 @@ def test_a_real_node_comes_changes_and_goes_without_a_trace(own, real_cluster, r
 
     # Another cluster has the same address of services on its own bridge.
     assert real_cluster.live.result["real_node"]["service_address"] == made["real_node"]["service_address"]
-    answer = ask_api_server(live, image, "asks")
-    assert json.loads(answer)["gitVersion"] == made["version"]
-    assert ask_api_server(real_cluster.live, real_cluster.busybox_image(), "asks", real_namespace) == answer
+    answer = answer_to_pod(live, python, "/version")
+    assert answer["gitVersion"] == made["version"]
+    other = real_cluster.live, real_cluster.python_image(), "/version"
+    assert answer_to_pod(*other, namespace=real_namespace) == answer
 
     again = own.run(group, SIMULATED, **wanted)
     assert (again["changed"], again["actions"]) == (False, [])
@@ -285,7 +272,7 @@ def test_a_real_node_comes_changes_and_goes_without_a_trace(own, real_cluster, r
     kept = get_object(live.client, resource_path("v1", "pods", "default", "stubborn"))
     assert kept["status"]["containerStatuses"][0]["containerID"] == pod["status"]["containerStatuses"][0]["containerID"]
 
-    assert ask_api_server(live, image, "asks-again")
+    assert answer_to_pod(live, python, "/version", name="asks-again") == answer
     _kill(repaired, *ended)
     own.run(state="absent")
     assert not own.layout.directory.exists()
@@ -344,8 +331,8 @@ def _switch_services(own: Own) -> None:
     mended = own.run(REAL, SIMULATED, registry=True, services=True)
     create = "create the network bridge of the pods"
     assert mended["actions"] == [create, put, "restart service-forwarder, whose network bridge is gone"]
-    image = images.busybox_image(mended["registry"])
-    assert ask_api_server(own.live(mended), image, "asks")
+    answer = answer_to_pod(own.live(mended), images.python_image(mended["registry"]), "/version")
+    assert answer["gitVersion"] == mended["version"]
     ended = own.run(REAL, SIMULATED, registry=True)
     take = "take the address of services from the bridge"
     assert ended["actions"][:3] == ["stop service-forwarder", restart, take]

@@ -18,26 +18,15 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.pr
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import choose_ports
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import SERVICE_FORWARDER
+from ansible_collections.muster.kube.tests.support.asking_pods import answer_to_pod
 from ansible_collections.muster.kube.tests.support.kuberay_pod import NAMESPACE, running_kuberay
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
-from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, SIMULATED
+from ansible_collections.muster.kube.tests.support.real_cluster import SIMULATED
 from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
 
 Object = dict[str, t.Any]
-# What any program in a pod does to ask the API server.
-LIST_PODS = """
-import json, os, ssl, urllib.request
-folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
-token, namespace = (open(folder + name).read() for name in ("token", "namespace"))
-host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-request = urllib.request.Request(
-    f"https://{host}:{port}/api/v1/namespaces/{namespace}/pods", headers={"Authorization": f"Bearer {token}"}
-)
-with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=folder + "ca.crt")) as answer:
-    print(host, port, *(pod["metadata"]["name"] for pod in json.load(answer)["items"]))
-"""
 
 
 def allow_to_list_pods(namespace: str, account: str) -> list[Object]:
@@ -64,28 +53,15 @@ def allow_to_list_pods(namespace: str, account: str) -> list[Object]:
 
 def test_a_pod_asks_the_api_server_at_its_service_address_with_what_every_pod_has(real_cluster, real_namespace):
     real_cluster.live.create(*allow_to_list_pods(real_namespace, "reader"))
-    container = {"name": "main", "image": real_cluster.python_image(), "command": ["python3", "-c", LIST_PODS]}
-    real_cluster.live.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "asks", "namespace": real_namespace},
-            "spec": {
-                "serviceAccountName": "reader",
-                "restartPolicy": "Never",
-                "nodeSelector": ON_REAL_NODE,
-                "containers": [container],
-            },
-        }
+    pods = answer_to_pod(
+        real_cluster.live,
+        real_cluster.python_image(),
+        resource_path("v1", "pods", real_namespace),
+        namespace=real_namespace,
+        serviceAccountName="reader",
     )
-    path = resource_path("v1", "pods", real_namespace, "asks")
-
-    def ended() -> bool:
-        return get_object(real_cluster.client, path)["status"].get("phase") in ("Succeeded", "Failed")
-
-    wait_until("the pod to end", ended)
-    printed = real_cluster.client.request("GET", f"{path}/log").body.decode()
-    assert printed == "10.96.0.1 443 asks\n"
+    [pod] = pods["items"]
+    assert (pod["metadata"]["name"], pod["spec"]["nodeName"]) == ("asks", real_cluster.node)
 
 
 def ray_cluster(namespace: str, name: str, *groups: str) -> Object:
