@@ -91,7 +91,8 @@ options:
           - Whether the node is this machine, running pods with its own kubelet and containerd. Needs root and, in
             Debian's names, the packages containerd, runc, containernetworking-plugins and iproute2.
           - Its pods see each other and this machine, but nothing beyond it unless they use the network of the host,
-            since no address translation is set up. There is no kube-proxy, so services have no effect on it.
+            since no address translation is set up. There is no kube-proxy, so Services have no effect on it but for
+            what O(services) brings.
           - While a real node runs, the kernel settings that every kubelet makes (C(vm.overcommit_memory),
             C(kernel.panic) and the like) are in force. They are set back when the last one of this machine goes.
         type: bool
@@ -205,6 +206,20 @@ options:
       - It grows without end and goes with the cluster.
     type: bool
     default: false
+  services:
+    description:
+      - Whether operators can run as pods of the real node. Such pods find the API server where every cluster has it, at
+        the address of the Service C(kubernetes), and the API server finds webhooks in pods through their Services.
+        Refused without a real node.
+      - The address, V(10.96.0.1), is put on the network bridge of the pods, and a process called C(service-forwarder)
+        passes what comes to its port 443 on to the API server. That port must not be taken by a program that listens on
+        all addresses of this machine.
+      - Several clusters have the same address side by side, each on its own bridge. Programs and pods in the network of
+        the host get to one of these clusters there, whichever it is; they need RV(server).
+      - Pods still reach no other Service, and Services have no names, since there is neither kube-proxy nor DNS.
+      - Changing it restarts the API server.
+    type: bool
+    default: false
   cache:
     description:
       - Directory for Go's caches, built programs and the files of the clusters.
@@ -290,6 +305,15 @@ EXAMPLES = r"""
   ansible.builtin.command: "{{ example.programs.helm.path }}/helm --kubeconfig {{ example.kubeconfig }} list -A"
   changed_when: false
 
+- name: Have a node on which operators run as pods, and a registry for their images
+  muster.kube.local_cluster:
+    name: example
+    nodes:
+      - name: real
+        real: true
+    registry: true
+    services: true
+
 - name: Stop it and remove its files
   muster.kube.local_cluster:
     name: example
@@ -370,7 +394,8 @@ audit_log:
   sample: /home/me/.cache/muster-kube/clusters/muster/logs/audit.log
 real_node:
   description:
-    - The real node, with its name, its address, the socket of its containerd and the directory of the pods' logs.
+    - The real node, with its name, its address, the socket of its containerd, the directory of the pods' logs, and the
+      address at which pods reach the API server, which is null unless there are services.
     - Null when there is none.
   returned: success
   type: dict
@@ -379,6 +404,7 @@ real_node:
     address: 10.213.0.1
     containerd: /home/me/.cache/muster-kube/clusters/muster/data/containerd/containerd.sock
     logs: /home/me/.cache/muster-kube/clusters/muster/data/pod-logs
+    service_address: 10.96.0.1
 programs:
   description: The programs in use, with their place, version, whether this run built them, and how long that took.
   returned: success

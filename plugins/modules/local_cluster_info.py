@@ -123,7 +123,9 @@ clusters:
       returned: success
       sample: /home/me/.cache/muster-kube/clusters/muster/logs/audit.log
     real_node:
-      description: The real node with name, address, socket of its containerd and directory of logs, or null.
+      description:
+        - The real node with name, address, socket of its containerd, directory of logs, and the address at which its
+          pods reach the API server, or null.
       type: dict
       returned: success
       sample:
@@ -131,6 +133,7 @@ clusters:
         address: 10.213.0.1
         containerd: /home/me/.cache/muster-kube/clusters/muster/data/containerd/containerd.sock
         logs: /home/me/.cache/muster-kube/clusters/muster/data/pod-logs
+        service_address: 10.96.0.1
     programs:
       description: Always empty here; which programs a run uses is only known to that run.
       type: dict

@@ -119,13 +119,14 @@ def operator_cluster():
 
 @pytest.fixture(scope="module")
 def real_cluster():
-    """A cluster with this machine as a real node, two simulated ones, a registry and training-operator."""
+    """A cluster with this machine as a real node, two simulated ones, a registry, services and training-operator."""
     from ansible_collections.muster.kube.tests.support.real_cluster import reason_to_skip, running_real_cluster
 
     reason = reason_to_skip()
     if reason is not None:
         pytest.skip(reason)
-    return cluster_of_group(lambda: running_real_cluster(f"real-{os.getpid()}", "training-operator"))
+    name = f"real-{os.getpid()}"
+    return cluster_of_group(lambda: running_real_cluster(name, "training-operator", services=True))
 
 
 def own_name(request):

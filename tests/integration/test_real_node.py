@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import Taint
 from ansible_collections.muster.kube.tests.support import images
+from ansible_collections.muster.kube.tests.support.asking_pods import answer_to_pod
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.real_cluster import (
     ON_REAL_NODE,
@@ -206,14 +207,32 @@ def settings_without_nodes(record: Object | None) -> dict[str, str]:
     return settings() if record is None else {**settings(), **record["settings"]}
 
 
-def test_a_real_node_comes_changes_and_goes_without_a_trace(own):
+def start_stubborn_pod(live: LiveCluster, image: str) -> Object:
+    """A running pod with volumes and a device, whose processes do not end when asked to."""
+    script = "trap '' TERM; setsid sleep 1000 & sleep 1000"
+    spec = pod_spec(image, script, resources={"limits": {"nvidia.com/gpu": "1"}})
+    spec["tolerations"] = [{"operator": "Exists"}]
+    spec["volumes"] = [{"name": "memory", "emptyDir": {"medium": "Memory"}}, {"name": "disk", "emptyDir": {}}]
+    spec["containers"][0]["volumeMounts"] = [
+        {"name": "memory", "mountPath": "/memory"},
+        {"name": "disk", "mountPath": "/disk", "subPath": "part"},
+    ]
+    metadata = {"name": "stubborn", "namespace": "default"}
+    live.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    path = resource_path("v1", "pods", "default", "stubborn")
+    wait_until("the pod to run", lambda: get_object(live.client, path)["status"].get("phase") == "Running")
+    return get_object(live.client, path)
+
+
+def test_a_real_node_comes_changes_and_goes_without_a_trace(own, real_cluster, real_namespace):
     with nobody_comes_or_goes() as record:
         before = settings_without_nodes(record)
     labels = (("feature.node.kubernetes.io/cpu-model.vendor_id", "AMD"), ("nvidia.com/gpu.product", "A100"))
     group = NodeGroup("real", 1, "", "", 42, (("nvidia.com/gpu", "2"),), labels, (Taint("k", "NoSchedule"),), real=True)
-    predicted = own.run(group, SIMULATED, registry=True, check_mode=True)
+    wanted = {"registry": True, "services": True}
+    predicted = own.run(group, SIMULATED, **wanted, check_mode=True)
     assert not own.layout.directory.exists()
-    made = own.run(group, SIMULATED, registry=True)
+    made = own.run(group, SIMULATED, **wanted)
     assert made["actions"] == predicted["actions"]
     assert (made["nodes"]["count"], made["nodes"]["ready"]) == (3, 3)
     uid = read_state(own.layout).uid
@@ -224,39 +243,37 @@ def test_a_real_node_comes_changes_and_goes_without_a_trace(own):
     assert (node["status"]["allocatable"]["nvidia.com/gpu"], node["status"]["capacity"]["pods"]) == ("2", "42")
     assert node["status"]["capacity"]["cpu"] == str(os.cpu_count())
 
-    image = images.busybox_image(made["registry"])
+    python = images.python_image(made["registry"])
     live = own.live(made)
-    script = "trap '' TERM; setsid sleep 1000 & sleep 1000"
-    spec = pod_spec(image, script, resources={"limits": {"nvidia.com/gpu": "1"}})
-    spec["tolerations"] = [{"operator": "Exists"}]
-    spec["volumes"] = [{"name": "memory", "emptyDir": {"medium": "Memory"}}, {"name": "disk", "emptyDir": {}}]
-    spec["containers"][0]["volumeMounts"] = [
-        {"name": "memory", "mountPath": "/memory"},
-        {"name": "disk", "mountPath": "/disk", "subPath": "part"},
-    ]
-    live.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": spec})
-    pod_path = resource_path("v1", "pods", "default", "p")
-    wait_until("the pod to run", lambda: get_object(live.client, pod_path)["status"].get("phase") == "Running")
-    pod = get_object(live.client, pod_path)
+    pod = start_stubborn_pod(live, images.busybox_image(made["registry"]))
     # The pods know the bridge by this address, which must not change with its ports.
     bridge = pathlib.Path("/sys/class/net", network_name(uid))
     assert _ports_of(bridge.name)
     assert (bridge / "address").read_text().strip() == hardware_address(made["real_node"]["address"])
 
-    again = own.run(group, SIMULATED, registry=True)
+    # Another cluster has the same address of services on its own bridge.
+    assert real_cluster.live.result["real_node"]["service_address"] == made["real_node"]["service_address"]
+    answer = answer_to_pod(live, python, "/version")
+    assert answer["gitVersion"] == made["version"]
+    other = real_cluster.live, real_cluster.python_image(), "/version"
+    assert answer_to_pod(*other, namespace=real_namespace) == answer
+
+    again = own.run(group, SIMULATED, **wanted)
     assert (again["changed"], again["actions"]) == (False, [])
     assert again["components"] == made["components"]
     assert all(traces(uid, own.layout.directory).values())
 
-    _kill(made, "kubelet", "containerd")
-    predicted = own.run(group, SIMULATED, registry=True, check_mode=True)
-    repaired = own.run(group, SIMULATED, registry=True)
-    restarts = [f"restart {name}, which had ended" for name in ("containerd", "kubelet")]
+    ended = ("service-forwarder", "containerd", "kubelet")
+    _kill(made, *ended)
+    predicted = own.run(group, SIMULATED, **wanted, check_mode=True)
+    repaired = own.run(group, SIMULATED, **wanted)
+    restarts = [f"restart {name}, which had ended" for name in ended]
     assert repaired["actions"] == predicted["actions"] == restarts
-    kept = get_object(live.client, pod_path)
+    kept = get_object(live.client, resource_path("v1", "pods", "default", "stubborn"))
     assert kept["status"]["containerStatuses"][0]["containerID"] == pod["status"]["containerStatuses"][0]["containerID"]
 
-    _kill(repaired, "kubelet", "containerd")
+    assert answer_to_pod(live, python, "/version", name="asks-again") == answer
+    _kill(repaired, *ended)
     own.run(state="absent")
     assert not own.layout.directory.exists()
     left = traces(uid, own.layout.directory)
@@ -291,6 +308,7 @@ def test_the_node_joins_leaves_and_returns_on_a_running_cluster(own):
     returned = own.run(REAL, SIMULATED, registry=True)
     assert returned["actions"] == predicted["actions"]
     assert returned["actions"] == ["restart kubelet, whose node was deleted", "create node real-0"]
+    _switch_services(own)
     predicted = own.run(SIMULATED, check_mode=True)
     left = own.run(SIMULATED)
     assert left["actions"] == predicted["actions"]
@@ -300,6 +318,25 @@ def test_the_node_joins_leaves_and_returns_on_a_running_cluster(own):
     found = traces(read_state(own.layout).uid, own.layout.directory)
     assert found.pop("processes")
     assert found == {name: [] for name in found}
+
+
+def _switch_services(own: Own) -> None:
+    """Have services on the running cluster, take their bridge away, and have none again."""
+    restart = "restart kube-apiserver with changed settings"
+    served = own.run(REAL, SIMULATED, registry=True, services=True)
+    put = "put the address of services on the bridge"
+    assert served["actions"][:3] == [restart, put, "start service-forwarder"]
+    bridge = network_name(read_state(own.layout).uid)
+    subprocess.run(["ip", "link", "delete", bridge], check=True, stdin=subprocess.DEVNULL)
+    mended = own.run(REAL, SIMULATED, registry=True, services=True)
+    create = "create the network bridge of the pods"
+    assert mended["actions"] == [create, put, "restart service-forwarder, whose network bridge is gone"]
+    answer = answer_to_pod(own.live(mended), images.python_image(mended["registry"]), "/version")
+    assert answer["gitVersion"] == mended["version"]
+    ended = own.run(REAL, SIMULATED, registry=True)
+    take = "take the address of services from the bridge"
+    assert ended["actions"][:3] == ["stop service-forwarder", restart, take]
+    assert ended["real_node"]["service_address"] is None
 
 
 def test_the_registry_deletes(real_cluster):

@@ -6,6 +6,7 @@
 
 No image comes from outside. The Debian ones are made by mmdebstrap once per list of packages, the small one is busybox,
 and one in between is busybox and python3: each build and each push reads an image several times, so its size matters.
+Operators have images of nothing but their static program, as their makers build them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ RECIPE = 1
 SHELL_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LOCK_SECONDS = 900.0
 PROGRAMS = ("mmdebstrap", "skopeo", "busybox")
+# Manifests of operators ask for a user that is not root, and the kubelet believes in numbers only.
+ORDINARY_USER = "65532"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +83,14 @@ def python_image(registry: str) -> str:
 def busybox_image(registry: str) -> str:
     """Nothing but busybox: a plain sh and no python3, in the registry."""
     return _pushed(registry, "busybox", str(_ensure_busybox()))
+
+
+def program_image(registry: str, name: str, program: pathlib.Path, place: str) -> str:
+    """Nothing but one static program at its place, run by an ordinary user, in the registry.
+
+    The program is one that was built into the cache: the directory it lies in says of what.
+    """
+    return _pushed(registry, name, str(_ensure_program(name, program, place)))
 
 
 @functools.cache
@@ -133,6 +144,18 @@ def _ensure_busybox() -> pathlib.Path:
     return _ensure_layout(f"busybox-{key}", make_layer, ["/bin/sh"])
 
 
+def _ensure_program(name: str, program: pathlib.Path, place: str) -> pathlib.Path:
+    """The image of one program in the cache, made when it is not there."""
+    key = _key(["program", program.parent.name, program.name, place])
+
+    def make_layer(target: pathlib.Path) -> None:
+        """Only the program."""
+        with tarfile.open(target, "w") as archive:
+            _add(archive, place.lstrip("/"), program.read_bytes(), 0o755)
+
+    return _ensure_layout(f"{name}-{key}", make_layer, [place], ORDINARY_USER)
+
+
 def _busybox() -> str:
     """Where the program is."""
     return shutil.which("busybox") or "busybox"
@@ -163,7 +186,9 @@ def _complete(layer: pathlib.Path, links: t.Sequence[str]) -> None:
         _add_busybox(target, {entry.name.removeprefix("./") for entry in source}, links)
 
 
-def _ensure_layout(name: str, make_layer: t.Callable[[pathlib.Path], None], command: t.Sequence[str]) -> pathlib.Path:
+def _ensure_layout(
+    name: str, make_layer: t.Callable[[pathlib.Path], None], command: t.Sequence[str], user: str = ""
+) -> pathlib.Path:
     """An image as an OCI directory with compressed layers, which is pushed in a moment; made by one process only."""
     place = cache_directory() / "images" / name
     if place.is_dir():
@@ -174,17 +199,21 @@ def _ensure_layout(name: str, make_layer: t.Callable[[pathlib.Path], None], comm
         with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
             work = pathlib.Path(folder)
             make_layer(work / "layer.tar")
-            archive = _pack(work / "layer.tar", command)
+            archive = _pack(work / "layer.tar", command, user)
             _run(["skopeo", "copy", "--quiet", f"docker-archive:{archive}", f"oci:{work / 'oci'}"])
             (work / "oci").rename(place)
     return place
 
 
-def _pack(layer: pathlib.Path, command: t.Sequence[str]) -> pathlib.Path:
+def _pack(layer: pathlib.Path, command: t.Sequence[str], user: str) -> pathlib.Path:
     """A layer with its configuration and list of images as one archive."""
     with layer.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     config = build_config(digest, platform.machine(), command, [SHELL_PATH])
+    if user:
+        wanted = json.loads(config)
+        wanted["config"]["User"] = user
+        config = json.dumps(wanted, sort_keys=True).encode()
     config_name, manifest = build_manifest("localhost/test:latest", config, f"{digest}.tar")
     place = layer.with_name("image.tar")
     with tarfile.open(place, "w") as archive:

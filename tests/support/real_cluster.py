@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import read_catalogue
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import ensure_present
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import find_programs
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout, read_state
 from ansible_collections.muster.kube.plugins.module_utils._host.distribution_programs import find_host_programs
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_marked, find_process
@@ -62,7 +63,9 @@ class RealCluster:
     def node_stopped(self) -> t.Iterator[None]:
         """The real node dies with all that runs there, and is back when the block has ended."""
         operators = tuple(self.live.result["operators"])
-        spec = ClusterSpec(self.live.result["name"], (REAL, SIMULATED), registry=True, operators=operators)
+        services = self.live.result["real_node"]["service_address"] is not None
+        name = self.live.result["name"]
+        spec = ClusterSpec(name, (REAL, SIMULATED), registry=True, operators=operators, services=services)
         uid = read_state(Layout(cache_directory(), spec.name)).uid
         doomed = {process.pid for process, name in find_marked(uid).items() if name in ("containerd", "kubelet")}
         # The kubelet first, else it would tell of the end of the others.
@@ -96,6 +99,11 @@ class RealCluster:
         """Only busybox."""
         return images.busybox_image(self.registry)
 
+    def program_image(self, program: str, binary: str, place: str) -> str:
+        """Only a program of the catalogue, which was built, at its place."""
+        [built] = find_programs(read_catalogue(FILES), [program], FILES, cache_directory())[1]
+        return images.program_image(self.registry, program, built.directory / binary, place)
+
 
 def in_cgroup(name: str) -> list[int]:
     """Processes in a cgroup of that name."""
@@ -124,9 +132,10 @@ def reason_to_skip() -> str | None:
 
 
 @contextlib.contextmanager
-def running_real_cluster(name: str, *operators: str) -> t.Iterator[RealCluster]:
+def running_real_cluster(name: str, *operators: str, services: bool = False) -> t.Iterator[RealCluster]:
     """The cluster with these operators, for as long as the block lasts."""
-    with running_cluster(name, nodes=(REAL, SIMULATED), registry=True, operators=operators) as live:
+    settings = {"registry": True, "operators": operators, "services": services}
+    with running_cluster(name, nodes=(REAL, SIMULATED), **settings) as live:
         yield RealCluster(live, live.result)
     # Another one may get the same address for its registry.
     images.forget_pushed()

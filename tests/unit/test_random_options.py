@@ -273,6 +273,7 @@ GOOD: dict[str, list[dict[str, t.Any]]] = {
             **{"feature_gates": {"A": True}, "runtime_config": {"b/v1": "yes"}, "wait_timeout": "5m", "cache": "/none"},
             "component_flags": {"kube-apiserver": {"v": 3}},
             "audit_log": True,
+            "services": True,
         }
     ],
     "local_cluster_info": [{"name": "c", "cache": "/none"}],

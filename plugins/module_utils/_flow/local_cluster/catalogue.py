@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    SERVICE_FORWARDER,
     Catalogue,
     Conversion,
     ProcessSpec,
@@ -63,6 +64,7 @@ def build_catalogue(data: dict[str, t.Any]) -> Catalogue:
         control_plane=tuple(_build_process(entry["name"], entry) for entry in data["control_plane"]),
         operators={name: _build_process(name, entry) for name, entry in data["operators"].items()},
         registry=_build_process("registry", data["registry"]) if "registry" in data else None,
+        services=_build_process(SERVICE_FORWARDER, data["services"]) if "services" in data else None,
         real_node=tuple(_build_process(entry["name"], entry) for entry in data.get("real_node", ())),
     )
     for process in catalogue.all_processes():

@@ -19,6 +19,7 @@ import traceback
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import Layout
 from ansible_collections.muster.kube.plugins.module_utils._host.files import ensure_file, write_file
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ProcessSpec
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import SERVICE_ADDRESS
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 CRYPTOGRAPHY_IMPORT_ERROR: str | None = None
@@ -31,7 +32,6 @@ except ImportError:
     CRYPTOGRAPHY_IMPORT_ERROR = traceback.format_exc()
 
 VALID_DAYS = 3650
-SERVICE_ADDRESS = "10.96.0.1"
 SERVING_NAMES = (
     "localhost",
     "127.0.0.1",

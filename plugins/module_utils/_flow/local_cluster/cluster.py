@@ -59,6 +59,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.p
     describe_actions,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
+    SERVICE_ADDRESS,
     check_data_path,
     node_address,
 )
@@ -247,6 +248,7 @@ def _describe_real_node(layout: Layout, state: ClusterState) -> Result | None:
         "address": node_address(state.subnet),
         "containerd": str(containerd_socket(layout)),
         "logs": str(layout.data / "pod-logs"),
+        "service_address": SERVICE_ADDRESS if state.services else None,
     }
 
 

@@ -123,6 +123,7 @@ class Processes:
                 "runtime_config": switches_text(self.spec.runtime_config),
                 "audit_log": str(layout.audit_log) if self.spec.audit_log else "",
                 "audit_policy": str(layout.configuration / AUDIT_POLICY) if self.spec.audit_log else "",
+                "services": "true" if self.spec.services else "",
                 **self.node_values(),
             },
             self.state.ports,

@@ -40,6 +40,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     NodeGroup,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.real_node import (
+    SERVICE_ADDRESS,
     cgroup_directories,
     check_data_path,
     choose_subnet,
@@ -47,6 +48,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
     mounts_below,
     network_name,
     node_address,
+    parse_addresses,
     parse_mounts,
     parse_routes,
     sandbox_ids,
@@ -90,6 +92,7 @@ class RealNode:
             "runc": self.host.tools["runc"],
             "cni_plugins": self.host.cni_plugins,
             "sandbox_image": sandbox_image(self.pause),
+            "service_address": SERVICE_ADDRESS,
         }
 
     def assign_subnet(self, report: Report) -> None:
@@ -127,6 +130,15 @@ class RealNode:
         """True when the bridge is there."""
         return pathlib.Path("/sys/class/net", self.network).exists()
 
+    def set_service_address(self, present: bool) -> None:
+        """Let the bridge have the address at which pods look for the API server, or not have it any more."""
+        self._ip("address", "replace" if present else "delete", f"{SERVICE_ADDRESS}/32", "dev", self.network)
+
+    def has_service_address(self) -> bool:
+        """True when the bridge is there and has that address."""
+        answer = run_command([self.host.tools["ip"], "-oneline", "-4", "address", "show", "dev", self.network])
+        return f"{SERVICE_ADDRESS}/32" in parse_addresses(answer.stdout)
+
     def ensure_sandbox_image(self, deadline: float) -> None:
         """Give containerd the image of pause unless it has it."""
         name = sandbox_image(self.pause)
@@ -153,7 +165,7 @@ class RealNode:
         """Change an interface."""
         answer = run_command([self.host.tools["ip"], *arguments])
         if answer.returncode != 0:
-            raise MusterError("create", f"network interface {self.network}", answer.stderr.strip())
+            raise MusterError("set up", f"network interface {self.network}", answer.stderr.strip())
 
 
 def containerd_socket(layout: Layout) -> pathlib.Path:

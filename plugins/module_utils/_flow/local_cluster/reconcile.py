@@ -128,6 +128,7 @@ class ClusterRun:
             recorded=tuple(dict.fromkeys([*self.state.processes, *self.state.operators])),
             real_node=self.state.real_node,
             has_bridge=self.real_node is not None and self.real_node.has_bridge(),
+            has_service_address=self.real_node is not None and self.real_node.has_service_address(),
             differing=tuple(self._differing(client)),
             nodes=list_nodes(client) if client is not None else remembered if self.state.complete else {},
         )
@@ -192,6 +193,7 @@ class ClusterRun:
         self.state.operators = list(self.spec.operators)
         self.state.registry = REGISTRY in self.wanted
         self.state.audit_log = self.spec.audit_log
+        self.state.services = self.spec.services
         self.state.nodes = list(self.spec.nodes)
         self.state.version = kubernetes.program.version
         self.state.kubectl = str(kubernetes.directory / "kubectl")
@@ -225,6 +227,8 @@ class ClusterRun:
                     write_changes(self._client(), changes, self.deadline)
                 case plan.CreateBridge():
                     t.cast("RealNode", self.real_node).create_bridge()
+                case plan.SetServiceAddress(present):
+                    t.cast("RealNode", self.real_node).set_service_address(present)
                 case plan.WriteNodes() as nodes:
                     write_nodes(self._client(), nodes, self.nodes, self.report)
 

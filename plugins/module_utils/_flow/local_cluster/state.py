@@ -103,6 +103,7 @@ class ClusterState:
     kubectl: str = ""
     registry: bool = False
     audit_log: bool = False
+    services: bool = False
     real_node: str = ""
     subnet: str = ""
     # The node groups that were written last; None where an older version wrote the file.
@@ -148,9 +149,10 @@ def _node_group(data: dict[str, t.Any]) -> NodeGroup:
 def write_state(layout: Layout, state: ClusterState) -> None:
     """Replace the state file atomically, so that an interrupted run leaves either the old or the new one."""
     data = {"state_version": STATE_VERSION, **dataclasses.asdict(state)}
-    if not state.audit_log:
-        # Versions that know nothing of it can still read the file.
-        del data["audit_log"]
+    for later in ("audit_log", "services"):
+        if not data[later]:
+            # Versions that know nothing of it can still read the file.
+            del data[later]
     write_file(layout.state, json.dumps(data, indent=2) + "\n")
 
 

@@ -21,12 +21,14 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.quantity
 PAUSE_PROGRAM = "pause"
 CONTAINERD = "containerd"
 KUBELET = "kubelet"
+SERVICE_FORWARDER = "service-forwarder"
 REGISTRY = "registry"
 FLAG_NAME = re.compile(r"^[A-Za-z0-9][-A-Za-z0-9]*$")
 DNS_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$")
 PLACEHOLDER = re.compile(
     r"\{(kubeconfig|certificates|configuration|data|server|feature_gates|runtime_config|port:[^{}]+|base64:[^{}]+"
-    r"|audit_log|audit_policy|node|node_group|node_ip|pods|network|subnet|runc|cni_plugins|sandbox_image)\}"
+    r"|audit_log|audit_policy|services|service_address"
+    r"|node|node_group|node_ip|pods|network|subnet|runc|cni_plugins|sandbox_image)\}"
 )
 
 
@@ -68,6 +70,7 @@ class ClusterSpec:
     component_flags: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     audit_log: bool = False
     programs: tuple[str, ...] = ()
+    services: bool = False
 
     @property
     def real_group(self) -> NodeGroup | None:
@@ -199,6 +202,7 @@ class Catalogue:
     control_plane: tuple[ProcessSpec, ...]
     operators: collections.abc.Mapping[str, ProcessSpec]
     registry: ProcessSpec | None = None
+    services: ProcessSpec | None = None
     real_node: tuple[ProcessSpec, ...] = ()
 
     def processes(self, spec: ClusterSpec) -> tuple[ProcessSpec, ...]:
@@ -206,14 +210,15 @@ class Catalogue:
         return self.control_plane + tuple(self.operators[name] for name in spec.operators) + self.on_demand(spec)
 
     def on_demand(self, spec: ClusterSpec) -> tuple[ProcessSpec, ...]:
-        """The processes of the registry and of the real node, where they are wanted."""
+        """The processes of the registry, of services and of the real node, where they are wanted."""
         registry = (self.registry,) if spec.registry and self.registry is not None else ()
-        return registry + (self.real_node if spec.real_group is not None else ())
+        services = (self.services,) if spec.services and self.services is not None else ()
+        return registry + services + (self.real_node if spec.real_group is not None else ())
 
     def all_processes(self) -> tuple[ProcessSpec, ...]:
         """Every process there is an entry for."""
-        registry = () if self.registry is None else (self.registry,)
-        return (*self.control_plane, *self.operators.values(), *registry, *self.real_node)
+        single = (process for process in (self.registry, self.services) if process is not None)
+        return (*self.control_plane, *self.operators.values(), *single, *self.real_node)
 
     def program_names(self, spec: ClusterSpec) -> list[str]:
         """The programs that must be built: those of the processes of a cluster, and those asked for by name."""
@@ -262,6 +267,7 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
             except BadInput as error:
                 raise BadInput("use", f"nodes[{index}] resource {resource}", error.cause) from error
         seen.add(group.name)
+    _check_services(spec)
     for index, operator in enumerate(spec.operators):
         if operator not in known_operators:
             known = ", ".join(sorted(known_operators))
@@ -314,6 +320,17 @@ def _check_real(spec: ClusterSpec, index: int) -> None:
         raise BadInput("use", f"nodes[{index}].real", "a cluster can have one real node, and another group is real too")
     if group.cpu or group.memory:
         raise BadInput("use", f"nodes[{index}]", "a real node has the cpu and memory of this machine; leave them out")
+
+
+def _check_services(spec: ClusterSpec) -> None:
+    """Refuse services that no pod could use."""
+    if not spec.services:
+        return
+    if spec.real_group is None:
+        raise BadInput("use", "services", "they are for pods that really run; let a group of nodes be real")
+    if "service-cluster-ip-range" in spec.flags_of("kube-apiserver"):
+        cause = "pods would be told another address of the API server than that of option services"
+        raise BadInput("use", "component_flags.kube-apiserver.service-cluster-ip-range", cause)
 
 
 def switches_text(switches: collections.abc.Iterable[tuple[str, bool]]) -> str:

@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     CONTAINERD,
     KUBELET,
+    SERVICE_FORWARDER,
     Catalogue,
     ClusterSpec,
     Program,
@@ -28,13 +29,15 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.n
 )
 
 Condition = t.Literal["running", "outdated", "stopped", "absent"]
-# A kubelet whose node was deleted is lost: it registers the node only when it starts.
-StartReason = t.Literal[Condition, "lost"]
+# A kubelet whose node was deleted is lost: it registers the node only when it starts. A forwarder listens on the bridge
+# that was there when it started.
+StartReason = t.Literal[Condition, "lost", "unbridged"]
 START_SENTENCES: dict[StartReason, str] = {
     "absent": "start {}",
     "outdated": "restart {} with changed settings",
     "stopped": "restart {}, which had ended",
     "lost": "restart {}, whose node was deleted",
+    "unbridged": "restart {}, whose network bridge is gone",
 }
 
 
@@ -53,6 +56,8 @@ class FoundCluster:
     # The name of the real node that an earlier run prepared; empty when there is none.
     real_node: str = ""
     has_bridge: bool = False
+    # Whether the bridge has the address at which pods look for the API server.
+    has_service_address: bool = False
     # CustomResourceDefinitions and objects of the wanted operators that are missing or differ.
     differing: tuple[str, ...] = ()
     nodes: collections.abc.Mapping[str, Object] = dataclasses.field(default_factory=dict)
@@ -105,6 +110,13 @@ class CreateBridge:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SetServiceAddress:
+    """Let the network bridge have the address at which pods look for the API server, or not have it any more."""
+
+    present: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class WriteNodes:
     """Create, change and delete nodes, given by their names."""
 
@@ -122,8 +134,8 @@ class RemoveCluster:
 
 # As text: pylint takes a union of dataclasses with slots for an operation that they do not support.
 Action: t.TypeAlias = (
-    "Build | StopProcess | DropOperator | RemoveRealNode | StartProcess | WriteObjects | CreateBridge | WriteNodes"
-    " | RemoveCluster"
+    "Build | StopProcess | DropOperator | RemoveRealNode | StartProcess | WriteObjects | CreateBridge"
+    " | SetServiceAddress | WriteNodes | RemoveCluster"
 )
 
 
@@ -147,6 +159,8 @@ def _lines(action: Action) -> list[str]:
             return [f"write {name}" for name in names]
         case CreateBridge():
             return ["create the network bridge of the pods"]
+        case SetServiceAddress(present):
+            return [f"{'put' if present else 'take'} the address of services {'on' if present else 'from'} the bridge"]
         case WriteNodes(created, changed, deleted):
             verbs = {"create": created, "change": changed, "delete": deleted}
             return [f"{verb} {_node_names(names)}" for verb, names in verbs.items() if names]
@@ -166,18 +180,24 @@ def plan_cluster(catalogue: Catalogue, spec: ClusterSpec, found: FoundCluster) -
     nodes = plan_nodes(build_nodes(spec.nodes), found.nodes)
     wanted = [process.name for process in catalogue.processes(spec)]
     control_plane = {process.name for process in catalogue.control_plane}
-    real_processes = {process.name for process in catalogue.real_node}
+    node_processes = {process.name for process in catalogue.real_node}
+    on_bridge = {SERVICE_FORWARDER, *node_processes}
     real = spec.real_group.node_name(0) if spec.real_group is not None else ""
-    # A real node of another name is another node.
+    # A real node of another name is another node, with another bridge.
     replaced = found.real_node not in ("", real)
-    unwanted = [name for name in found.recorded if name not in wanted and not (replaced and name in real_processes)]
+    bridged = found.has_bridge and not replaced
+    # The processes of a node that is replaced end with it; the forwarder is stopped like any other.
+    kept = (set(wanted) - {SERVICE_FORWARDER}) | node_processes if replaced else set(wanted)
+    unwanted = [name for name in found.recorded if name not in kept]
 
     def reason(name: str) -> StartReason:
         """How a process is found when its turn comes."""
-        if replaced and name in real_processes:
-            return "absent"
-        lost = name == KUBELET and found.conditions[name] == "running" and real in nodes.create
-        return "lost" if lost else found.conditions[name]
+        condition = "absent" if replaced and name in on_bridge else found.conditions[name]
+        if condition != "running":
+            return condition
+        if name == SERVICE_FORWARDER and not bridged:
+            return "unbridged"
+        return "lost" if name == KUBELET and real in nodes.create else "running"
 
     starts = [StartProcess(name, reason(name)) for name in wanted if reason(name) != "running"]
     return [
@@ -187,11 +207,21 @@ def plan_cluster(catalogue: Catalogue, spec: ClusterSpec, found: FoundCluster) -
         *(start for start in starts if start.name in control_plane),
         *(DropOperator(name) for name in unwanted if name in catalogue.operators),
         *([WriteObjects(found.differing)] if found.differing else ()),
-        *(start for start in starts if start.name not in control_plane | real_processes),
-        *([CreateBridge()] if real and (replaced or not found.has_bridge) else ()),
-        *(start for start in starts if start.name in real_processes),
+        *(start for start in starts if start.name not in control_plane | on_bridge),
+        *(plan_bridge(spec, bridged, found.has_service_address) if real else ()),
+        *(start for start in starts if start.name in on_bridge),
         *([nodes] if nodes != WriteNodes() else ()),
     ]
+
+
+def plan_bridge(
+    spec: ClusterSpec, has_bridge: bool, has_service_address: bool
+) -> collections.abc.Iterator[CreateBridge | SetServiceAddress]:
+    """What the network bridge of a real node lacks; a new one has its own address only."""
+    if not has_bridge:
+        yield CreateBridge()
+    if spec.services != (has_bridge and has_service_address):
+        yield SetServiceAddress(spec.services)
 
 
 def plan_nodes(wanted: collections.abc.Mapping[str, Object], live: collections.abc.Mapping[str, Object]) -> WriteNodes:

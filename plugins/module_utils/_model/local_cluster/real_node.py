@@ -18,6 +18,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 # Each cluster uses one subnet of this range for its pods.
 POD_RANGE = ipaddress.IPv4Network("10.213.0.0/16")
 SUBNET_PREFIX = 24
+# Where pods look for the API server: the first address of the range of Services, the same in every cluster.
+SERVICE_ADDRESS = "10.96.0.1"
 # The kernel's limit for the path of a socket, less the longest name that containerd and the kubelet put below `data`.
 SOCKET_PATH_LIMIT = 107 - len("/kubelet/pod-resources/0123456789ab")
 OCTAL = re.compile(r"\\([0-7]{3})")
@@ -72,6 +74,12 @@ def parse_routes(table: str) -> list[ipaddress.IPv4Network]:
             ipaddress.IPv4Network(f"{ipaddress.IPv4Address(address)}/{ipaddress.IPv4Address(mask)}", strict=False)
         )
     return networks
+
+
+def parse_addresses(listing: str) -> list[str]:
+    """The addresses with their prefix lengths in what `ip -oneline address show` prints."""
+    lines = (line.split() for line in listing.splitlines())
+    return [fields[3] for fields in lines if len(fields) > 3 and fields[2] == "inet"]
 
 
 def parse_mounts(mountinfo: str) -> list[Mount]:

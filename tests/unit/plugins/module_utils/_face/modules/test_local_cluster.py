@@ -66,10 +66,11 @@ def test_node_groups_are_taken_as_written():
     )
 
 
-def test_a_real_node_has_no_size_of_its_own_and_a_registry_is_a_switch():
-    spec = FACE.options(validated(nodes=[{"name": "real", "real": True}], registry=True), False).spec
+def test_a_real_node_has_no_size_of_its_own_and_registry_and_services_are_switches():
+    spec = FACE.options(validated(nodes=[{"name": "real", "real": True}], registry=True, services=True), False).spec
     assert spec.nodes == (NodeGroup("real", 1, "", "", 110, real=True),)
-    assert (spec.real_group, spec.registry) == (spec.nodes[0], True)
+    assert (spec.real_group, spec.registry, spec.services) == (spec.nodes[0], True, True)
+    assert FACE.options(validated(), False).spec.services is False
 
 
 @pytest.mark.parametrize(

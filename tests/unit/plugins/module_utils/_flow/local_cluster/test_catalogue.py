@@ -51,7 +51,7 @@ def test_every_go_module_is_in_the_catalogue():
 
 def test_our_own_sources_lie_beside_their_go_module():
     own = [program for program in REAL.programs.values() if program not in FOREIGN]
-    assert [program.name for program in own] == ["pause"]
+    assert [program.name for program in own] == ["pause", "service-forwarder"]
     for program in own:
         source = FILES / "go" / program.source_name
         assert f"module {program.module}\n" in (source / "go.mod").read_text()
@@ -76,8 +76,9 @@ def test_nothing_listens_beyond_loopback(component):
     texts = [*dict(component.files).values(), *data]
     settings = [*component.arguments, *(line for text in texts for line in text.splitlines())]
     listening = [text for text in settings if re.search(r"(address|addr)\b(?!-types)|listen|bind", text, re.IGNORECASE)]
-    # The kubelet is reached by the address of its node, which only the bridge of the cluster has.
-    allowed = ("127.0.0.1", ".sock", "{node_ip}")
+    # The kubelet is reached by the address of its node, which only the bridge of the cluster has; what listens at the
+    # address of services is bound to that bridge.
+    allowed = ("127.0.0.1", ".sock", "{node_ip}", "{service_address}")
     # An address that is 0 keeps a server from being started.
     assert all(text.endswith("Address=0") or any(place in text for place in allowed) for text in listening)
 
@@ -128,6 +129,14 @@ def test_a_registry_and_a_real_node_are_run_and_built_only_on_demand():
     assert more == ["registry", "containerd", "kubelet"]
     assert not {"kubelet", "pause"} & set(REAL.program_names(plain))
     assert {"kubelet", "pause"} <= set(REAL.program_names(real))
+    assert "service-forwarder" not in REAL.program_names(real)
+
+
+def test_what_forwards_to_the_api_server_is_on_its_bridge_before_the_pods():
+    spec = ClusterSpec("c", (NodeGroup("n", 1, "", "", 1, real=True),), services=True)
+    assert [component.name for component in REAL.processes(spec)][-3:] == ["service-forwarder", "containerd", "kubelet"]
+    assert "service-forwarder" in REAL.program_names(spec)
+    assert "--device={network}" in REAL.services.arguments
 
 
 def test_a_program_that_no_process_is_is_built_only_for_who_asks_for_it():

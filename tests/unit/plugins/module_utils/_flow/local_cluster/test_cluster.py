@@ -18,6 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster im
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import Processes
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import BuiltProgram, Go
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.state import (
+    ClusterState,
     Layout,
     read_state,
     write_state,
@@ -415,6 +416,21 @@ def test_an_audit_log_is_begun_shown_and_ended(bench):
     assert bench.run(audit_log=True)["changed"] is False
     assert bench.run()["audit_log"] is None
     assert '"audit_log"' not in bench.layout().state.read_text()
+
+
+@pytest.mark.parametrize(("services", "address"), [(False, None), (True, "10.96.0.1")])
+def test_the_address_of_services_is_shown_with_the_real_node(bench, services, address):
+    state = ClusterState("c", "0" * 32, real_node="real-0", subnet="10.213.0.0/24", services=services)
+    write_state(bench.layout(), state)
+    [shown] = cluster.describe_clusters(bench.cache, "c")
+    assert (shown["real_node"]["name"], shown["real_node"]["service_address"]) == ("real-0", address)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_services_without_a_real_node_are_refused(bench, check_mode):
+    with pytest.raises(BadInput, match="services: they are for pods that really run"):
+        bench.run(services=True, check_mode=check_mode)
+    assert not bench.layout().directory.exists()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import socket
 import subprocess
 import sys
@@ -13,7 +14,10 @@ import time
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster import cluster_processes
-from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import build_catalogue
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.catalogue import (
+    build_catalogue,
+    read_catalogue,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.certificates import ensure_certificates
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster_processes import (
     Processes,
@@ -58,6 +62,16 @@ def processes(tmp_path, catalogue):
 
 def prepare(processes, catalogue, directory):
     return [processes.prepare(component, directory) for component in catalogue.control_plane]
+
+
+@pytest.mark.parametrize("services", [False, True])
+def test_webhooks_are_called_at_the_addresses_of_pods_when_there_are_services(processes, services):
+    real = read_catalogue(pathlib.Path(__file__).resolve().parents[6] / "roles" / "local_cluster" / "files")
+    [server] = [process for process in real.control_plane if process.name == "kube-apiserver"]
+    processes.assign_ports(real.control_plane)
+    processes.spec = ClusterSpec("c", services=services)
+    command = processes.prepare(server, pathlib.Path("/programs")).command
+    assert [text for text in command if "aggregator" in text] == ["--enable-aggregator-routing=true"] * services
 
 
 def test_ports_are_chosen_once(processes, catalogue):

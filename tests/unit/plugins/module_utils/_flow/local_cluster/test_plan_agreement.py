@@ -68,7 +68,7 @@ class Machine:
         self.alive: dict[Process, str] = {}
         self.leaders: set[Process] = set()
         self.versions: dict[str, int] = {}
-        self.bridge = False
+        self.bridge = self.address = False
         self.started = 0
         # The number of starts after which a run is interrupted, and a client that ends when its server does.
         self.interrupted_at = 0
@@ -115,7 +115,7 @@ class Machine:
         for name in ("kubelet", "containerd"):
             self.kill(name)
             state.processes.pop(name, None)
-        self.bridge = False
+        self.bridge = self.address = False
         state.real_node = ""
 
     def register(self, name: str) -> None:
@@ -164,6 +164,7 @@ class Course:
             registry=draw((False, True)),
             component_flags=draw(((), (("kube-scheduler", (("v", "2"),)),))),
             audit_log=draw((False, False, True)),
+            services=bool(real) and draw((False, True)),
         )
 
     def run(self, **options: t.Any) -> dict[str, t.Any]:
@@ -183,6 +184,9 @@ class Course:
         if chance.random() < 0.1:
             for process in list(machine.alive):
                 machine.alive.pop(process)
+        if chance.random() < 0.2:
+            machine.address = False
+            machine.bridge = machine.bridge and chance.random() < 0.5
         events = (self.disturb_nodes, self.disturb_objects, self.edit_state, self.rebuild, self.remove_kubeconfig)
         for event in events:
             if chance.random() < 0.3:
@@ -299,6 +303,8 @@ def course(request, tmp_path, catalogue_data, program_directory, api, client, mo
     catalogue_data["operators"]["ray"]["program"] = "ray"
     registry = process_entry("registry", package="some-registry")
     catalogue_data["registry"] = registry
+    catalogue_data["programs"]["forward"] = {"module": "f", "version": "v1", "binaries": {"serve": "f/serve"}}
+    catalogue_data["services"] = process_entry("service-forwarder", program="forward")
     kubelet = process_entry("kubelet", program="kubernetes", identity={"user": "system:node:{node}"})
     catalogue_data["real_node"] = [process_entry("containerd", package="containerd"), kubelet]
     made = Course(machine, tmp_path, random.Random(request.param))
@@ -336,6 +342,8 @@ def replace_machine(machine: Machine, client: t.Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(RealNode, "prepare", lambda _self: None)
     monkeypatch.setattr(RealNode, "has_bridge", lambda _self: machine.bridge)
     monkeypatch.setattr(RealNode, "create_bridge", lambda _self: setattr(machine, "bridge", True))
+    monkeypatch.setattr(RealNode, "has_service_address", lambda _self: machine.address)
+    monkeypatch.setattr(RealNode, "set_service_address", lambda _self, present: setattr(machine, "address", present))
     monkeypatch.setattr(
         RealNode, "ensure_sandbox_image", lambda self, _deadline: machine.register(self.group.node_name(0))
     )

@@ -50,6 +50,7 @@ def test_everything_is_filled_in_once_the_network_is_chosen(node):
         "runc": "/sbin/runc",
         "cni_plugins": "/cni",
         "sandbox_image": "localhost/muster/pause:abc",
+        "service_address": "10.96.0.1",
     }
 
 
@@ -78,6 +79,31 @@ def test_a_bridge_has_a_hardware_address_of_its_own_from_the_beginning(node, mon
     node.state.subnet = "10.213.7.0/24"
     node.create_bridge()
     assert asked[0] == ("link", "add", "muster-01234567", "address", "0a:58:0a:d5:07:01", "type", "bridge")
+
+
+def test_the_address_of_services_is_put_on_the_bridge_and_taken_away(node, monkeypatch):
+    asked = []
+    monkeypatch.setattr(type(node), "_ip", lambda _self, *arguments: asked.append(arguments))
+    node.set_service_address(True)
+    node.set_service_address(False)
+    assert asked == [("address", verb, "10.96.0.1/32", "dev", "muster-01234567") for verb in ("replace", "delete")]
+
+
+@pytest.mark.parametrize(
+    ("listing", "expected"),
+    [
+        ("7: b    inet 10.213.1.1/24 scope global b\\\n7: b    inet 10.96.0.1/32 scope global b\\\n", True),
+        ("7: b    inet 10.213.1.1/24 scope global b\\\n", False),
+        ("", False),
+    ],
+)
+def test_a_bridge_has_the_address_of_services_or_not(node, monkeypatch, listing, expected):
+    def run(command):
+        assert command[-2:] == ["dev", "muster-01234567"]
+        return real_node.subprocess.CompletedProcess(command, 0, listing, "")
+
+    monkeypatch.setattr(real_node, "run_command", run)
+    assert node.has_service_address() is expected
 
 
 def test_a_bridge_that_cannot_be_made_is_named(node):

@@ -44,6 +44,16 @@ def test_state_survives(layout):
     assert stat.S_IMODE(layout.state.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("option", ["audit_log", "services"])
+def test_an_option_that_is_not_used_is_not_written_so_that_older_versions_can_read_the_file(layout, option):
+    state = saved(layout, {"secure": 5})
+    assert f'"{option}"' not in layout.state.read_text()
+    setattr(state, option, True)
+    write_state(layout, state)
+    assert f'"{option}": true' in layout.state.read_text()
+    assert read_state(layout) == state
+
+
 def test_no_state_means_no_cluster(layout):
     assert read_state(layout) is None
     assert ClusterState.new("c").server() == ""

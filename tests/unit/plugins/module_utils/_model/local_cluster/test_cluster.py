@@ -34,6 +34,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
 GROUP = NodeGroup(
     "gpu", 2, "8", "8118372Ki", 110, (("nvidia.com/gpu", "8"),), (("zone", "a"),), (Taint("gpu", "NoSchedule"),)
 )
+REAL = NodeGroup("real", 1, "", "", 110, real=True)
+SERVICE_RANGE = (("kube-apiserver", (("service-cluster-ip-range", "10.97.0.0/16"),)),)
 
 
 def placeholders(**paths):
@@ -54,6 +56,11 @@ def placeholders(**paths):
         (ClusterSpec("a", (NodeGroup("a", 1, "lots", "1", 1),)), "nodes[0] resource cpu"),
         (ClusterSpec("a", (NodeGroup("a", 1, "1", "1", 1, (("x/y", "z"),)),)), "nodes[0] resource x/y"),
         (ClusterSpec("a", operators=("kuberay", "kubera")), "operators[1]"),
+        (ClusterSpec("a", (GROUP,), services=True), "services"),
+        (
+            ClusterSpec("a", (REAL,), services=True, component_flags=SERVICE_RANGE),
+            "component_flags.kube-apiserver.service-cluster-ip-range",
+        ),
     ],
 )
 def test_bad_specs_are_refused_naming_the_field(spec, where):
@@ -64,6 +71,8 @@ def test_bad_specs_are_refused_naming_the_field(spec, where):
 
 def test_a_good_spec_passes():
     assert check_spec(ClusterSpec("a-1", (GROUP,), ("kuberay",)), ["kuberay"]) is None
+    assert check_spec(ClusterSpec("a-1", (GROUP, REAL), services=True), ["kuberay"]) is None
+    assert check_spec(ClusterSpec("a-1", (REAL,), component_flags=SERVICE_RANGE), ["kuberay"]) is None
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,13 @@ CATALOGUE = Catalogue(
     (process("etcd"), process("kube-apiserver")),
     {"ray": process("ray"), "kueue": process("kueue")},
     process("registry"),
+    process("service-forwarder"),
     (process("containerd"), process("kubelet")),
 )
 NODE = NodeGroup("node", 2, "8", "1Gi", 110)
 REAL = NodeGroup("real", 1, "", "", 110, real=True)
-RUNNING = dict.fromkeys(("etcd", "kube-apiserver", "ray", "kueue", "registry", "containerd", "kubelet"), "running")
+NAMES = ("etcd", "kube-apiserver", "ray", "kueue", "registry", "service-forwarder", "containerd", "kubelet")
+RUNNING = dict.fromkeys(NAMES, "running")
 
 
 def found(spec, **changes):
@@ -50,6 +52,7 @@ def found(spec, **changes):
         "recorded": tuple(item.name for item in CATALOGUE.processes(spec)),
         "real_node": group.node_name(0) if group else "",
         "has_bridge": group is not None,
+        "has_service_address": spec.services,
         "nodes": build_nodes(spec.nodes),
     }
     return plan.FoundCluster(**{**values, **changes})
@@ -59,13 +62,14 @@ def lines(spec, state):
     return plan.describe_actions(plan.plan_cluster(CATALOGUE, spec, state))
 
 
-def test_nothing_is_planned_for_a_cluster_that_is_as_wanted():
-    spec = ClusterSpec("c", (NODE, REAL), ("ray",), registry=True)
+@pytest.mark.parametrize("services", [False, True])
+def test_nothing_is_planned_for_a_cluster_that_is_as_wanted(services):
+    spec = ClusterSpec("c", (NODE, REAL), ("ray",), registry=True, services=services)
     assert plan.plan_cluster(CATALOGUE, spec, found(spec)) == []
 
 
 def test_a_new_cluster_is_planned_in_the_order_in_which_it_must_be_made():
-    spec = ClusterSpec("c", (NODE, REAL), ("ray",), registry=True)
+    spec = ClusterSpec("c", (NODE, REAL), ("ray",), registry=True, services=True)
     nothing = plan.FoundCluster(
         unbuilt=(PROGRAM,), conditions=dict.fromkeys(RUNNING, "absent"), differing=("the objects of ray",)
     )
@@ -77,6 +81,8 @@ def test_a_new_cluster_is_planned_in_the_order_in_which_it_must_be_made():
         "start ray",
         "start registry",
         "create the network bridge of the pods",
+        "put the address of services on the bridge",
+        "start service-forwarder",
         "start containerd",
         "start kubelet",
         "create 3 nodes (node-0, node-1, real-0)",
@@ -125,12 +131,60 @@ def test_a_kubelet_whose_node_was_deleted_is_started_anew(condition, line):
     assert lines(spec, state) == [line, "create node real-0"]
 
 
+def test_services_come_and_go_with_their_address():
+    without, with_services = ClusterSpec("c", (REAL,)), ClusterSpec("c", (REAL,), services=True)
+    outdated = {**RUNNING, "kube-apiserver": "outdated"}
+    assert lines(with_services, found(without, conditions={**outdated, "service-forwarder": "absent"})) == [
+        "restart kube-apiserver with changed settings",
+        "put the address of services on the bridge",
+        "start service-forwarder",
+    ]
+    assert lines(without, found(with_services, conditions=outdated)) == [
+        "stop service-forwarder",
+        "restart kube-apiserver with changed settings",
+        "take the address of services from the bridge",
+    ]
+    assert lines(ClusterSpec("c"), found(with_services)) == [
+        "stop service-forwarder",
+        "stop kubelet",
+        "stop containerd",
+        "delete node real-0",
+    ]
+
+
+def test_a_forwarder_is_started_anew_on_another_bridge():
+    spec = ClusterSpec("c", (REAL,), services=True)
+    new_bridge = ["create the network bridge of the pods", "put the address of services on the bridge"]
+    assert lines(spec, found(spec, has_bridge=False, has_service_address=False)) == [
+        *new_bridge,
+        "restart service-forwarder, whose network bridge is gone",
+    ]
+    other = ClusterSpec("c", (dataclasses.replace(REAL, name="other"),), services=True)
+    assert lines(other, found(spec)) == [
+        "stop service-forwarder",
+        "stop kubelet",
+        "stop containerd",
+        *new_bridge,
+        "start service-forwarder",
+        "start containerd",
+        "start kubelet",
+        "create node other-0",
+        "delete node real-0",
+    ]
+
+
+def test_an_address_that_somebody_took_is_put_back():
+    spec = ClusterSpec("c", (REAL,), services=True)
+    assert lines(spec, found(spec, has_service_address=False)) == ["put the address of services on the bridge"]
+
+
 def draw_spec(chance):
     groups = [NodeGroup("node", chance.choice((0, 1, 5)), chance.choice(("4", "8")), "1Gi", 110)]
     if chance.random() < 0.5:
         groups.append(dataclasses.replace(REAL, name=chance.choice(("real", "other"))))
     operators = tuple(name for name in CATALOGUE.operators if chance.random() < 0.5)
-    return ClusterSpec("c", tuple(groups), operators, registry=chance.random() < 0.5)
+    services = len(groups) > 1 and chance.random() < 0.5
+    return ClusterSpec("c", tuple(groups), operators, registry=chance.random() < 0.5, services=services)
 
 
 def draw_found(chance):
@@ -138,12 +192,14 @@ def draw_found(chance):
     before = draw_spec(chance)
     conditions = {name: chance.choice(("running", "running", "outdated", "stopped", "absent")) for name in RUNNING}
     live = {name: node for name, node in build_nodes(before.nodes).items() if chance.random() < 0.8}
+    has_bridge = chance.random() < 0.5
     return found(
         before,
         unbuilt=(PROGRAM,) if chance.random() < 0.2 else (),
         conditions=conditions,
         recorded=tuple(name for name in RUNNING if chance.random() < 0.5),
-        has_bridge=chance.random() < 0.5,
+        has_bridge=has_bridge,
+        has_service_address=has_bridge and chance.random() < 0.5,
         differing=("Namespace ray",) if chance.random() < 0.2 else (),
         nodes=live,
     )
@@ -154,6 +210,7 @@ def carry_out(spec, state, actions):
     group = spec.real_group
     wanted, nodes, conditions = build_nodes(spec.nodes), dict(state.nodes), dict(state.conditions)
     recorded, unbuilt, differing, bridge = set(state.recorded), state.unbuilt, state.differing, state.has_bridge
+    address = state.has_service_address
     for action in actions:
         match action:
             case plan.Build():
@@ -162,7 +219,7 @@ def carry_out(spec, state, actions):
                 recorded.remove(name)
             case plan.RemoveRealNode():
                 recorded -= {"kubelet", "containerd"}
-                bridge = False
+                bridge = address = False
             case plan.StartProcess(name, reason):
                 assert reason != "running"
                 recorded.add(name)
@@ -172,12 +229,17 @@ def carry_out(spec, state, actions):
             case plan.CreateBridge():
                 assert not bridge
                 bridge = True
+            case plan.SetServiceAddress(present):
+                assert bridge
+                assert address != present
+                address = present
             case plan.WriteNodes(create, change, delete):
                 assert not set(create) & set(nodes)
                 nodes |= {name: wanted[name] for name in (*create, *change)}
                 for name in delete:
                     del nodes[name]
-    values = {"conditions": conditions, "recorded": tuple(recorded), "nodes": nodes, "has_bridge": bridge}
+    values = {"conditions": conditions, "recorded": tuple(recorded), "nodes": nodes}
+    values |= {"has_bridge": bridge, "has_service_address": address}
     real_node = group.node_name(0) if group else ""
     return dataclasses.replace(state, unbuilt=unbuilt, differing=differing, real_node=real_node, **values)
 

@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.r
     mounts_below,
     network_name,
     node_address,
+    parse_addresses,
     parse_mounts,
     parse_routes,
     sandbox_ids,
@@ -46,6 +47,17 @@ def test_names_fit_into_what_the_kernel_takes():
 
 def test_the_node_has_the_first_address_of_its_network():
     assert node_address("10.213.4.0/24") == "10.213.4.1"
+
+
+def test_the_addresses_of_an_interface_are_read():
+    listing = (
+        "7: muster-01234567    inet 10.213.1.1/24 scope global muster-01234567\\       valid_lft forever\n"
+        "7: muster-01234567    inet 10.96.0.1/32 scope global muster-01234567\\       valid_lft forever\n"
+        "7: muster-01234567    inet6 fe80::1/64 scope link\n"
+        "odd\n"
+    )
+    assert parse_addresses(listing) == ["10.213.1.1/24", "10.96.0.1/32"]
+    assert parse_addresses("") == []
 
 
 def test_routes_are_read():

@@ -1,0 +1,3 @@
+module muster.kube/local/service-forwarder
+
+go 1.26.0
