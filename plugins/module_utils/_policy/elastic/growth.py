@@ -36,6 +36,8 @@ class Growing:
         """
         sizes = self._sizes
         self._queued = any(not sizes.hopeless(job) for job in sizes.waiting)
+        if sizes.capacity.unused <= 0:
+            return
         near, far = self._ranked(sizes.jobs), _Ranked()
         # Where nobody has GPUs enough for his step, there is nothing to choose.
         able = self._able(near)

@@ -78,6 +78,34 @@ class ElasticJob:
         """The part that is done; None when nobody told how much there is."""
         return None if not self.total or self.remaining is None else 1 - self.remaining / self.total
 
+    def at(self, ran: float, attained: float, restart: float) -> ElasticJob:
+        """The same job at another moment: what time alone changes of it. There are many, and this is done to all."""
+        return ElasticJob(
+            self.uid,
+            self.range,
+            self.size,
+            self.curve,
+            self.remaining,
+            self.total,
+            self.priority,
+            self.gained,
+            self.submitted,
+            self.resized,
+            ran,
+            self.most,
+            self.checkpointed,
+            self.missed,
+            self.timing,
+            attained,
+            self.deadline,
+            restart,
+            self.cooldown,
+            self.target,
+            self.planned,
+            self.busy,
+            self.nominated,
+        )
+
     def left(self, size: int) -> float:
         """Seconds to its end at a size; where nobody knows, as long again as it has run so far."""
         speed = self.curve.at(size)

@@ -74,8 +74,7 @@ class RoomCapacity:
         asked = self._asked(job, size)
         gone = [pod for uid in (job.uid, *(other.uid for other, _its in others)) for pod in self.held.get(uid, ())]
         left = sum(each * count for other, its in others for each, count in self._asked(other, its))
-        total = sum(free * nodes for free, nodes in self._counts.items() if free > 0)
-        total += sum(pod.requests.get(self.resource, 0) for pod in gone) - left
+        total = self.unused + sum(pod.requests.get(self.resource, 0) for pod in gone) - left
         if sum(each * count for each, count in asked) > total:
             return False
         freed = self._by_node(gone)
@@ -129,6 +128,11 @@ class RoomCapacity:
         """Free amounts by node."""
         free = zip(self.room.nodes, self.room.free, strict=True)
         return {node.name: left for node, amounts in free if (left := max(0, amounts.get(self.resource, 0)))}
+
+    @functools.cached_property
+    def unused(self) -> int:
+        """How many there are of them in all."""
+        return sum(free * nodes for free, nodes in self._counts.items() if free > 0)
 
     def _homes(self, job: ElasticJob) -> frozenset[int]:
         """The nodes that a job has."""

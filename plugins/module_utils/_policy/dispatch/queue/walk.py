@@ -785,7 +785,7 @@ class Queue:
             return Sizing(next_check=self._again, planned=dropped)
         whole, taken = self._with_pods(able), self._taken_back()
         wanted = {*explained, *(item.terms.range.resource for item in whole)}
-        asking = [item.record for item in self._choices if _lacks_nodes(item) and _asks_for(item, wanted)]
+        asking = self._asking(wanted)
         question = ResizeQuestion(
             whole,
             [self._size_request(self._queued_gang(record)) for record in asking],
@@ -800,12 +800,17 @@ class Queue:
             settings=self._world.sizes.settings,
             resources=explained,
             taken=taken,
+            explained=self._terms.sizes_only,
         )
         sizing = question.answer()
         again = [moment for moment in (sizing.next_check, self._again) if moment is not None]
         changes = tuple(self._with_methods(sizing.changes, {item.record.uid: item for item in whole}))
         planned = (*sizing.planned, *dropped)
         return sizing._replace(changes=changes, next_check=min(again, default=None), planned=planned)
+
+    def _asking(self, resources: AbstractSet[str]) -> list[Record]:
+        """The gangs that lack nothing but nodes, and ask for any of these resources."""
+        return [item.record for item in self._choices if _lacks_nodes(item) and _asks_for(item, resources)]
 
     def _known_elastic(self) -> list[Record]:
         """The elastic gangs that are started, if anybody can tell by what their sizes are decided."""
@@ -986,10 +991,19 @@ class Queue:
 
     def _may_ask(self, asker: str, victim: str) -> bool:
         """Whether a gang may have another shrink for it: it starts then, and those of one queue share what it has."""
+        may = self._askers.get(asker)
+        if may is None:
+            one = self._records[asker]
+            may = self._askers[asker] = self._may_start(one) and not self._has_obstacle(one)
+        if not may or not self._quotas.in_force:
+            return may
         one, other = (self._records[uid] for uid in (asker, victim))
-        if not self._may_start(one) or self._has_obstacle(one):
-            return False
-        return not self._quotas.in_force or self._lane_of(one) == self._lane_of(other)
+        return self._lane_of(one) == self._lane_of(other)
+
+    @functools.cached_property
+    def _askers(self) -> dict[str, bool]:
+        """Whether gangs would start if others shrank for them, as far as that was asked; who starts is decided."""
+        return {}
 
     def _is_others(self, uid: str) -> bool:
         """Whether a gang waits, as far as this run sees, that only other runs may start."""
