@@ -810,7 +810,7 @@ class Queue:
 
     def _asking(self, resources: AbstractSet[str]) -> list[Record]:
         """The gangs that lack nothing but nodes, and ask for any of these resources."""
-        return [item.record for item in self._choices if _lacks_nodes(item) and _asks_for(item, resources)]
+        return [item.record for item in self._choices if lacks_nodes(item) and asks_for(item, resources)]
 
     def _known_elastic(self) -> list[Record]:
         """The elastic gangs that are started, if anybody can tell by what their sizes are decided."""
@@ -1294,13 +1294,13 @@ def _has_other_sizes(record: Record) -> bool:
     return spec.podsets is not None or state.allotment not in spec.elastic.range.sizes
 
 
-def _lacks_nodes(choice: Choice) -> bool:
+def lacks_nodes(choice: Choice) -> bool:
     """Whether nodes are all that a gang waits for."""
     said = choice.said
     return not choice.chosen and said.answer == "waits" and said.reason in NODE_REASONS
 
 
-def _asks_for(choice: Choice, resources: AbstractSet[str]) -> bool:
+def asks_for(choice: Choice, resources: AbstractSet[str]) -> bool:
     """Whether a gang asks for any of these resources."""
     spec = choice.record.spec
     if spec is not None and spec.elastic is not None:
