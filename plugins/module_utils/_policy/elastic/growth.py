@@ -27,6 +27,10 @@ class Growing:
         self.policy = policy
         self._queued = False
         self._at_home: dict[tuple[str, int], bool] = {}
+        # What does not depend on who has got what: guards by job, and steps by job and size, ready to be compared.
+        self._guards: dict[str, SizeReason | None] = {}
+        self._worth: dict[tuple[str, int], SizeStep | SizeReason] = {}
+        self._ranks: dict[tuple[str, int], RankedStep] = {}
         self._asked = {job.uid: job.planned or 0 for job in sizes.jobs if job.leaning > 0}
 
     def grow(self) -> None:
@@ -90,23 +94,36 @@ class Growing:
         size = self._sizes.of[job.uid]
         if not size:
             return "waits"
-        larger = [to for to in job.range.sizes if to > size]
-        if not larger:
+        if size >= job.range.max:
             return "at_max"
         if not job.waits:
             return self._growth(job, size)
-        faster = (to for to in larger if job.curve.at(to) > job.curve.at(size))
+        faster = (to for to in job.range.sizes if to > size and job.speed(to) > job.speed(size))
         return next((SizeStep(job, size, to) for to in faster), "no_gain")
 
     def _ranked(self, jobs: Iterable[ElasticJob]) -> _Ranked:
         """The next step of each job that may take one."""
-        steps = ((job.uid, self.following(job)) for job in jobs)
-        return {uid: self.policy.rank(step, self._sizes.now) for uid, step in steps if isinstance(step, SizeStep)}
+        found = _Ranked()
+        for job in jobs:
+            step = self.following(job)
+            if isinstance(step, SizeStep):
+                found[job.uid] = self._rank(step)
+        return found
+
+    def _rank(self, step: SizeStep) -> RankedStep:
+        """A step ready to be compared; from one size a job has but one that it may take."""
+        key = step.job.uid, step.size
+        known = self._ranks.get(key)
+        if known is None:
+            known = self._ranks[key] = self.policy.rank(step, self._sizes.now)
+        return known
 
     def _growth(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
         """The smallest growth of a running job that is worth it; what it had counts, not what it was given just now."""
-        sizes = self._sizes
-        kept = untouchable(job, sizes.now, sizes.terms)
+        sizes, uid = self._sizes, job.uid
+        if uid not in self._guards:
+            self._guards[uid] = untouchable(job, sizes.now, sizes.terms)
+        kept = self._guards[uid]
         if kept is not None:
             return kept
         if size < job.size:
@@ -115,7 +132,9 @@ class Growing:
             return "queued_work"
         if sizes.untouched(job) and job.timing != "at_checkpoint" and sizes.resizes_left < 1:
             return "too_many"
-        return self._worthy(job, size)
+        if (uid, size) not in self._worth:
+            self._worth[uid, size] = self._worthy(job, size)
+        return self._worth[uid, size]
 
     def _worthy(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
         """The first larger size that no guard forbids; else what the next one is forbidden by."""
@@ -124,7 +143,7 @@ class Growing:
             if to > size:
                 allowed = job.most is None or to <= job.most
                 guard = growth_guard(SizeStep(job, job.size, to), self._sizes.terms) if allowed else "quota"
-                if guard is None and job.curve.at(to) > job.curve.at(size):
+                if guard is None and job.speed(to) > job.speed(size):
                     return SizeStep(job, size, to)
                 reason = reason or guard or "no_gain"
         return reason or "at_max"

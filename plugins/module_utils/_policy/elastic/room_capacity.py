@@ -26,13 +26,22 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import find_packing
 
 
+@dataclasses.dataclass(slots=True)
+class JobNotes:
+    """What jobs ask for at sizes, by podset the GPUs of a pod and the pods, and what pods have, with those pods."""
+
+    asked: dict[tuple[str, int], list[tuple[int, int]]] = dataclasses.field(default_factory=dict)
+    owned: dict[str, tuple[tuple[Pod, ...], Mapping[int, int], int]] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class RoomCapacity:
     """A room with the pods of jobs in it.
 
     held are the pods of each job, the same objects that the room has. gang_at is a job's gang at a size. resource is
-    what idle counts. counted says how many nodes have so much of it free, where that is known. A job stays on its nodes
-    if they can have it, else it fits for certain wherever that is.
+    what idle counts. counted says how many nodes have so much of it free, where that is known; notes hold what is known
+    of jobs in all capacities that are made of one. A job stays on its nodes if they can have it, else it fits for
+    certain wherever that is.
     """
 
     room: Room
@@ -40,6 +49,7 @@ class RoomCapacity:
     gang_at: Callable[[ElasticJob, int], Gang]
     resource: str
     counted: Mapping[int, int] | None = dataclasses.field(default=None, compare=False)
+    notes: JobNotes = dataclasses.field(default_factory=JobNotes, compare=False, repr=False)
 
     def resized(self, job: ElasticJob, size: int) -> RoomCapacity | None:
         """With the job at a size, on its own nodes if they have room for all of it."""
@@ -71,13 +81,22 @@ class RoomCapacity:
 
     def has_gpus(self, job: ElasticJob, size: int, others: Sequence[tuple[ElasticJob, int]] = ()) -> bool:
         """Whether GPUs could be enough for each podset by itself, and for all of them together."""
-        asked = self._asked(job, size)
-        gone = [pod for uid in (job.uid, *(other.uid for other, _its in others)) for pod in self.held.get(uid, ())]
-        left = sum(each * count for other, its in others for each, count in self._asked(other, its))
-        total = self.unused + sum(pod.requests.get(self.resource, 0) for pod in gone) - left
-        if sum(each * count for each, count in asked) > total:
+        asked, total = self._asked(job, size), self.unused
+        owned = [self._owned(uid) for uid in (job.uid, *(other.uid for other, _its in others))]
+        for _nodes, gpus in owned:
+            total += gpus
+        for other, its in others:
+            for each, count in self._asked(other, its):
+                total -= each * count
+        for each, count in asked:
+            total -= each * count
+        if total < 0:
             return False
-        freed = self._by_node(gone)
+        freed = owned[0][0]
+        if others:
+            freed = collections.Counter(freed)
+            for nodes, _gpus in owned[1:]:
+                freed.update(nodes)
         return all(self._slots(each) + self._more_slots(each, freed) >= count for each, count in asked)
 
     @functools.cached_property
@@ -92,8 +111,20 @@ class RoomCapacity:
 
     def _asked(self, job: ElasticJob, size: int) -> list[tuple[int, int]]:
         """The GPUs of a pod and the number of pods, for each podset that has any."""
-        found = ((podset.requests.get(self.resource, 0), podset.count) for podset in self.gang_at(job, size).podsets)
-        return [(each, count) for each, count in found if each]
+        known = self.notes.asked.get((job.uid, size))
+        if known is None:
+            podsets = self.gang_at(job, size).podsets
+            found = ((podset.requests.get(self.resource, 0), podset.count) for podset in podsets)
+            known = self.notes.asked[job.uid, size] = [(each, count) for each, count in found if each]
+        return known
+
+    def _owned(self, uid: str) -> tuple[Mapping[int, int], int]:
+        """The GPUs of a job's pods by node, and all of them."""
+        held, known = self.held.get(uid, ()), self.notes.owned.get(uid)
+        if known is None or known[0] is not held:
+            gpus = sum(pod.requests.get(self.resource, 0) for pod in held)
+            known = self.notes.owned[uid] = held, self._by_node(held), gpus
+        return known[1:]
 
     def _by_node(self, pods: Iterable[Pod]) -> dict[int, int]:
         """The GPUs of pods by node."""
@@ -106,21 +137,34 @@ class RoomCapacity:
 
     def _slots(self, each: int) -> int:
         """How many pods with so many GPUs nodes take as they are."""
-        return sum(free // each * nodes for free, nodes in self._counts.items() if free > 0)
+        known = self._slots_by_size.get(each)
+        if known is None:
+            known = sum(free // each * nodes for free, nodes in self._counts.items() if free > 0)
+            self._slots_by_size[each] = known
+        return known
+
+    @functools.cached_property
+    def _slots_by_size(self) -> dict[int, int]:
+        """The same for what was asked already."""
+        return {}
 
     def _more_slots(self, each: int, freed: Mapping[int, int]) -> int:
         """How many more they take once so much of them is free."""
-        pairs = ((self._free(node), gpus) for node, gpus in freed.items())
-        return sum(max(0, free + gpus) // each - max(0, free) // each for free, gpus in pairs)
+        more = 0
+        for node, gpus in freed.items():
+            free = self._free(node)
+            more += max(0, free + gpus) // each - max(0, free) // each
+        return more
 
     def stays(self, job: ElasticJob, size: int) -> bool:
         """Whether its own nodes have room for that size; a job without nodes leaves none."""
         if not self.held.get(job.uid):
             return True
-        own = self._by_node(self.held[job.uid])
+        own, _gpus = self._owned(job.uid)
         here = [max(0, self._free(node) + gpus) for node, gpus in own.items()]
-        if any(sum(free // each for free in here) < count for each, count in self._asked(job, size)):
-            return False
+        for each, count in self._asked(job, size):
+            if sum([free // each for free in here]) < count:
+                return False
         return self._at_home(self.room.without(self.held[job.uid]), job, size) is not None
 
     @property
