@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import growth_guard, untouchable
@@ -31,6 +32,9 @@ class Growing:
         self._guards: dict[str, SizeReason | None] = {}
         self._worth: dict[tuple[str, int], SizeStep | SizeReason] = {}
         self._ranks: dict[tuple[str, int], RankedStep] = {}
+        # One for whose step there could be GPUs as the room is now, and those for which there are none.
+        self._able: str | None = None
+        self._unable: set[str] = set()
         self._asked = {job.uid: job.planned or 0 for job in sizes.jobs if job.leaning > 0}
 
     def grow(self) -> None:
@@ -42,11 +46,11 @@ class Growing:
         self._queued = any(not sizes.hopeless(job) for job in sizes.waiting)
         if sizes.capacity.unused <= 0:
             return
-        near, far = self._ranked(sizes.jobs), _Ranked()
+        ranked = self._ranked(sizes.jobs)
+        near, far = dict(ranked), _Ranked()
+        self._forget_room()
         # Where nobody has GPUs enough for his step, there is nothing to choose.
-        able = self._able(near)
-        self._at_home.clear()
-        while able:
+        while self._is_anybody_able(near, far):
             if near and not any(self._stays(item.step) for item in near.values()):
                 far, near = {**far, **near}, {}
             at_home = bool(near)
@@ -58,17 +62,41 @@ class Growing:
                 continue
             room = sizes.capacity.resized(job, size)
             if room is None:
-                able.discard(job.uid)
                 continue
-            resized_before = sizes.resizes_left
+            may_resize = sizes.resizes_left >= 1
             sizes.set(job, size, room)
-            self._at_home.clear()
-            again = [job] if at_home and (sizes.resizes_left >= 1 or resized_before < 1) else sizes.jobs
-            if again is sizes.jobs:
-                far.clear()
-                near.clear()
-            near |= self._ranked(again)
-            able = self._able({**near, **far})
+            self._forget_room()
+            fewer = may_resize and sizes.resizes_left < 1
+            self._rank_again(ranked, sizes.jobs if fewer else [job])
+            if fewer or not at_home:
+                near, far = dict(ranked), _Ranked()
+            elif job.uid in ranked:
+                near[job.uid] = ranked[job.uid]
+
+    def _rank_again(self, ranked: _Ranked, jobs: Iterable[ElasticJob]) -> None:
+        """Bring the next steps of these jobs up to date."""
+        for job in jobs:
+            ranked.pop(job.uid, None)
+        ranked.update(self._ranked(jobs))
+
+    def _is_anybody_able(self, near: _Ranked, far: _Ranked) -> bool:
+        """Whether there could be GPUs for the step of any of them; one is enough, and is remembered."""
+        has_gpus = self._sizes.capacity.has_gpus
+        if self._able is not None and (self._able in near or self._able in far):
+            return True
+        for uid, item in itertools.chain(near.items(), far.items()):
+            if uid not in self._unable:
+                if has_gpus(item.step.job, item.step.to):
+                    self._able = uid
+                    return True
+                self._unable.add(uid)
+        return False
+
+    def _forget_room(self) -> None:
+        """Forget what was found out about the room: it is another one."""
+        self._at_home.clear()
+        self._unable.clear()
+        self._able = None
 
     def _stays(self, step: SizeStep) -> bool:
         """Whether a job takes its step on the nodes it has, as the room is now."""
@@ -76,11 +104,6 @@ class Growing:
         if key not in self._at_home:
             self._at_home[key] = self._sizes.capacity.stays(step.job, step.to)
         return self._at_home[key]
-
-    def _able(self, ranked: _Ranked) -> set[str]:
-        """Those for whose steps there could be GPUs."""
-        capacity = self._sizes.capacity
-        return {uid for uid, item in ranked.items() if capacity.has_gpus(item.step.job, item.step.to)}
 
     def _choose(self, steps: Sequence[RankedStep]) -> RankedStep:
         """Whose step is taken: one for which a trainer was asked to save comes before those that nobody was told of."""

@@ -194,9 +194,17 @@ class RoomCapacity:
 
     def _anywhere(self, room: Room, job: ElasticJob, size: int) -> tuple[Pod, ...] | None:
         """Pods of the job wherever they fit for certain."""
-        case = open_case(self.gang_at(job, size), room)
+        gang = self.gang_at(job, size)
+        case = open_case(gang, room, nodes=self._with_gpus(room, gang))
         placed = try_to_fit(case)
         return None if placed is None else _pods(case, placed.placement, job)
+
+    def _with_gpus(self, room: Room, gang: Gang) -> list[int] | None:
+        """The nodes that have GPUs for any pod of a gang, if no others matter to it; None where all may."""
+        least = min((podset.requests.get(self.resource, 0) for podset in gang.podsets), default=0)
+        if not least or any(item.constraints.spreads or item.constraints.affinity for item in gang.podsets):
+            return None
+        return [node for node, free in enumerate(room.free) if free.get(self.resource, 0) >= least]
 
 
 def _pods(case: Case, placement: Placement, job: ElasticJob) -> tuple[Pod, ...]:
