@@ -26,12 +26,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import find_packing
 
 
-@dataclasses.dataclass(slots=True)
-class JobNotes:
-    """What jobs ask for at sizes, by podset the GPUs of a pod and the pods, and what pods have, with those pods."""
-
-    asked: dict[tuple[str, int], list[tuple[int, int]]] = dataclasses.field(default_factory=dict)
-    owned: dict[str, tuple[tuple[Pod, ...], Mapping[int, int], int]] = dataclasses.field(default_factory=dict)
+# The pods of jobs by uid, with the GPUs that they have by node, and all of them.
+Owned = dict[str, tuple[tuple[Pod, ...], Mapping[int, int], int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +35,8 @@ class RoomCapacity:
     """A room with the pods of jobs in it.
 
     held are the pods of each job, the same objects that the room has. gang_at is a job's gang at a size. resource is
-    what idle counts. counted says how many nodes have so much of it free, where that is known; notes hold what is known
-    of jobs in all capacities that are made of one. A job stays on its nodes if they can have it, else it fits for
+    what idle counts. counted says how many nodes have so much of it free, where that is known; owned is what pods have,
+    shared by all capacities that are made of one. A job stays on its nodes if they can have it, else it fits for
     certain wherever that is.
     """
 
@@ -49,7 +45,7 @@ class RoomCapacity:
     gang_at: Callable[[ElasticJob, int], Gang]
     resource: str
     counted: Mapping[int, int] | None = dataclasses.field(default=None, compare=False)
-    notes: JobNotes = dataclasses.field(default_factory=JobNotes, compare=False, repr=False)
+    owned: Owned = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def resized(self, job: ElasticJob, size: int) -> RoomCapacity | None:
         """With the job at a size, on its own nodes if they have room for all of it."""
@@ -94,9 +90,10 @@ class RoomCapacity:
             return False
         freed = owned[0][0]
         if others:
-            freed = collections.Counter(freed)
+            freed = dict(freed)
             for nodes, _gpus in owned[1:]:
-                freed.update(nodes)
+                for node, gpus in nodes.items():
+                    freed[node] = freed.get(node, 0) + gpus
         return all(self._slots(each) + self._more_slots(each, freed) >= count for each, count in asked)
 
     @functools.cached_property
@@ -111,19 +108,20 @@ class RoomCapacity:
 
     def _asked(self, job: ElasticJob, size: int) -> list[tuple[int, int]]:
         """The GPUs of a pod and the number of pods, for each podset that has any."""
-        known = self.notes.asked.get((job.uid, size))
+        key = "asked", self.resource, size
+        known: list[tuple[int, int]] | None = job.notes.get(key)
         if known is None:
             podsets = self.gang_at(job, size).podsets
             found = ((podset.requests.get(self.resource, 0), podset.count) for podset in podsets)
-            known = self.notes.asked[job.uid, size] = [(each, count) for each, count in found if each]
+            known = job.notes[key] = [(each, count) for each, count in found if each]
         return known
 
     def _owned(self, uid: str) -> tuple[Mapping[int, int], int]:
         """The GPUs of a job's pods by node, and all of them."""
-        held, known = self.held.get(uid, ()), self.notes.owned.get(uid)
+        held, known = self.held.get(uid, ()), self.owned.get(uid)
         if known is None or known[0] is not held:
             gpus = sum(pod.requests.get(self.resource, 0) for pod in held)
-            known = self.notes.owned[uid] = held, self._by_node(held), gpus
+            known = self.owned[uid] = held, self._by_node(held), gpus
         return known[1:]
 
     def _by_node(self, pods: Iterable[Pod]) -> dict[int, int]:
