@@ -520,7 +520,8 @@ class KeptQueue(Queue):
 
     def resizes(self, leaving: t.Collection[str]) -> Sizing:
         """The same; where nobody waits for GPUs and none are left, nothing is decided about sizes."""
-        if not self._terms.sizes_only and not self._taken_back() and self._keep_their_sizes():
+        taken = self._taken_back() or self._saves_first()
+        if not self._terms.sizes_only and not taken and self._keep_their_sizes():
             return Sizing(next_check=self._again)
         return super().resizes(leaving)
 

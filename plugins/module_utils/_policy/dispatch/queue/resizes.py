@@ -128,7 +128,8 @@ class ResizeQuestion:
     gang_at is a gang at a size, may_have whether namespace and queue let it grow to one, comes_back whether they let it
     start again with one once it is taken back, may_ask whether one gang may ask another to shrink, is_others whether a
     gang waits that only other runs may start. resources are looked at besides those of running gangs. taken are shrinks
-    that are decided already, by uid; under_way counts them too. Only if it is explained the plans are told as well.
+    that are decided already, by uid; under_way counts them too. saves are those that are decided once a gang has saved.
+    Only if it is explained the plans are told as well.
     """
 
     running: Sequence[RunningGang]
@@ -144,6 +145,7 @@ class ResizeQuestion:
     settings: SizeSettings = DEFAULT_RULES.settings
     resources: Collection[str] = ()
     taken: Mapping[str, Taking] = dataclasses.field(default_factory=dict)
+    saves: Mapping[str, Taking] = dataclasses.field(default_factory=dict)
     explained: bool = False
     _jobs: dict[str, ElasticJob] = dataclasses.field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -166,17 +168,21 @@ class ResizeQuestion:
         found = {item.record.uid: item for item in self.running if item.terms.range.resource == resource}
         taken = [(item, self.taken[uid]) for uid, item in found.items() if uid in self.taken]
         going = {item.record.uid: item._replace(target=taking.to, known=None) for item, taking in taken}
-        mine = {**found, **going}
-        kept = [item for item in mine.values() if item.target is None]
-        terms = self._terms(len(mine) - len(kept) - begun)
+        asked = {uid: item._replace(known=_asked_to_save(item)) for uid, item in found.items() if uid in self.saves}
+        mine = {**found, **asked, **going}
+        kept = [item for uid, item in mine.items() if item.target is None and uid not in asked]
+        terms = self._terms(len(mine) - len(kept) - len(asked) - begun)
         plan = self._plan(mine, resource, terms, {})
         changed = [mine[uid] for uid in plan.changed if uid in mine]
         if any(not self._is_allowed(item, plan.decisions[item.record.uid]) for item in changed):
             # What one may not have is for others.
             plan = self._plan(mine, resource, terms, {item.record.uid: self._most(item) for item in kept})
-        sizing = self._carried_out(kept, plan, terms, begun)
+        sizing, saves = self._carried_out(kept, plan, terms, begun), [self._save_first(item) for item in asked.values()]
+        later = [sizing.next_check, *(wait.look for _change, wait in saves)]
         return sizing._replace(
             changes=(*(self._taken(item, taking) for item, taking in taken), *sizing.changes),
+            next_check=min((moment for moment in later if moment is not None and moment > self.now), default=None),
+            planned=(*sizing.planned, *(change for change, _wait in saves if change is not None)),
             starting={uid: plan.sizes[uid] for uid in plan.changed if uid not in mine},
             plans={resource: plan} if self.explained else {},
         )
@@ -252,6 +258,13 @@ class ResizeQuestion:
         decision = SizeDecision(item.record.uid, item.size, taking.to, "shrinks", "now", for_uid=taking.asker)
         resize = dataclasses.replace(self._resize(item, decision), why=taking.why)
         return SizeChange(item.record, resize, taking.asker)
+
+    def _save_first(self, item: RunningGang) -> tuple[PlanChange | None, Wait]:
+        """How the plan of a gang changes that shrinks for one that takes back its own, once it has saved."""
+        taking, told = self.saves[item.record.uid], item.progress or Progress()
+        wanted = Wanted(item.size, taking.to, taking.why, taking.asker)
+        wait = go_on_waiting(item.state.planned, wanted, item.terms, told, self.now)
+        return PlanChange(item.record, wait.plan) if wait.plan != item.state.planned else None, wait
 
     def _wait(self, item: RunningGang, decision: SizeDecision) -> Wait:
         """What becomes of a plan that waits for a checkpoint, and whether there is to be one."""
@@ -384,6 +397,11 @@ def without_time(item: RunningGang) -> ElasticJob:
         missed=None if plan is None else plan.missed_at,
         planned=plan.to if plan is not None and plan.waits else None,
     )
+
+
+def _asked_to_save(item: RunningGang) -> ElasticJob:
+    """A gang that is left alone until it has saved its work for one that takes back its own."""
+    return dataclasses.replace(item.known or without_time(item), busy="reclaim")
 
 
 def _why(decision: SizeDecision) -> str:
