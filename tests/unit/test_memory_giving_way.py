@@ -27,10 +27,12 @@ from ansible_collections.muster.kube.tests.support.reclaim_cases import (
     two_namespaces,
 )
 from ansible_collections.muster.kube.tests.unit.test_memory_decisions import foreseen
+from ansible_collections.muster.kube.tests.unit.test_memory_progress import is_asked, report
 from ansible_collections.muster.kube.tests.unit.test_memory_quota import declare
 
 GPU = "nvidia.com/gpu"
 FREE = {"timing": "now", "cooldown": 0, "restart_cost": 0}
+TERM_KEYS = ("timing", "cooldown", "checkpoint_timeout", "on_timeout")
 
 
 @pytest.fixture(name="stage")
@@ -60,7 +62,7 @@ def submit_elastic(
     stage: MemoryStage, name: str, queue: str, sizes: tuple[int, int], *, pods: bool = False, **options: t.Any
 ) -> None:
     """Queue an elastic gang of one pod with so many GPUs, or of so many pods with one each."""
-    terms = {**FREE, **{key: options.pop(key) for key in ("timing", "cooldown") if key in options}}
+    terms = {**FREE, **{key: options.pop(key) for key in TERM_KEYS if key in options}}
     least, most = sizes
     job = cases.job(f"{name}-j", "p", least if pods else 1, **{"cpu": "1", GPU: "1" if pods else str(least)})
     if pods:
@@ -84,6 +86,18 @@ def gpus_of_pods(stage: MemoryStage) -> int:
 def nobody_went(stage: MemoryStage, *names: str) -> bool:
     """Whether none of these gangs was evicted."""
     return all("evicting" not in history(stage, name) for name in names)
+
+
+def flavors_of(stage: MemoryStage, name: str) -> list[str]:
+    """The flavors that a gang is charged to."""
+    return [flavor for charge in state(stage, name)["charged"] for flavor in charge["flavors"].values()]
+
+
+def finish_pods(stage: MemoryStage, name: str) -> None:
+    """Let a gang end."""
+    for pod in stage.cluster.all("pods", "a"):
+        if pod["metadata"]["name"].startswith(f"{name}-j"):
+            finish_pod(stage.cluster, "a", pod["metadata"]["name"])
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -139,29 +153,136 @@ def test_the_least_size_forces_an_eviction(stage: MemoryStage) -> None:
     assert "resizing" not in history(stage, "one")
 
 
-def test_one_that_waits_for_checkpoints_is_evicted(stage: MemoryStage) -> None:
-    """Nobody knows when it would have saved, and its owner waits."""
+def one_waits_for_its_checkpoint(stage: MemoryStage, **terms: t.Any) -> None:
+    """A borrower that shrinks after checkpoints alone has all GPUs, and an owner wants three of them."""
     trees(stage, leaf("x", 0), leaf("y", 8))
-    submit_elastic(stage, "one", "x", (2, 8), timing="at_checkpoint")
+    submit_elastic(stage, "one", "x", (2, 8), timing="at_checkpoint", **terms)
     stage.start("d")
     assert stage.run_until(running(stage, "one"))
     stage.run_for(60)
     submit(stage, "owner", "y", 3)
+    assert stage.run_until(lambda: "planned" in state(stage, "one"), 60)
+
+
+def test_one_that_waits_for_checkpoints_is_asked_to_save_and_shrinks_then(stage: MemoryStage) -> None:
+    one_waits_for_its_checkpoint(stage)
+    plan = state(stage, "one")["planned"]
+    assert (plan["from"], plan["to"], plan["why"]) == (8, 5, "queue all/y takes its own back")
+    assert stage.run_until(lambda: is_asked(stage, "one"), 60)
+    report(stage, "one", 100)
+    stage.run_for(600)
+    assert (phases(stage, "one", "owner"), state(stage, "one")["planned"]) == (["running", "queued"], plan)
+    assert state(stage, "owner")["verdict"]["detail"] == "until others have saved their work"
+    report(stage, "one", 110, saved=True)
+    assert stage.run_until(running(stage, "owner", "one"), 120)
+    assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([5], True)
+    told = state(stage, "one")
+    assert "planned" not in told
+    assert "lost_seconds" not in told["resize"]
+    assert "nominated" not in state(stage, "owner")
+
+
+def test_what_one_gives_once_it_has_saved_is_held_for_its_owner(stage: MemoryStage) -> None:
+    stage.controllers.pace.stop = 20.0
+    one_waits_for_its_checkpoint(stage)
+    report(stage, "one", 10, saved=True)
+    assert stage.run_until(lambda: "nominated" in state(stage, "owner"), 60)
+    for number in range(3):
+        submit(stage, f"small{number}", "x", 1, priority=100)
+    assert stage.run_until(running(stage, "owner", "one"), 300)
+    assert sizes(stage, "one") == [5]
+    assert all(len(history(stage, f"small{number}")) <= 1 for number in range(3))
+
+
+def test_one_that_does_not_save_in_time_is_evicted(stage: MemoryStage) -> None:
+    one_waits_for_its_checkpoint(stage, checkpoint_timeout=200)
+    stage.run_for(180)
+    assert phases(stage, "one") == ["running"]
     assert stage.run_until(running(stage, "owner"), 120)
     assert history(stage, "one").count("evicting") == 1
+    assert "resizing" not in history(stage, "one")
 
 
-def test_where_trees_have_flavors_it_is_evicted(stage: MemoryStage) -> None:
-    flavors = [{"name": "all", "node_labels": {}}]
-    queues = [{"name": name, "parent": "all", "nominal": {"all": {GPU: own}}} for name, own in (("x", 0), ("y", 8))]
+def test_one_that_does_not_save_in_time_shrinks_all_the_same_if_its_terms_say_so(stage: MemoryStage) -> None:
+    one_waits_for_its_checkpoint(stage, checkpoint_timeout=200, on_timeout="now")
+    stage.run_for(180)
+    assert sizes(stage, "one") == [8]
+    assert stage.run_until(running(stage, "owner", "one"), 120)
+    assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([5], True)
+
+
+def test_one_is_not_asked_to_save_any_more_when_its_owner_has_gone(stage: MemoryStage) -> None:
+    one_waits_for_its_checkpoint(stage)
+    stage.cluster.remove("configmaps", "a", "owner")
+    assert stage.run_until(lambda: "planned" not in state(stage, "one"), 60)
+    report(stage, "one", 110, saved=True)
+    stage.run_for(200)
+    assert history(stage, "one").count("running") == 1
+
+
+def test_those_that_shrink_at_once_come_before_those_that_save_first(stage: MemoryStage) -> None:
+    trees(stage, leaf("x", 0), leaf("y", 8))
+    submit_elastic(stage, "early", "x", (2, 4), timing="now")
+    submit_elastic(stage, "late", "x", (2, 4), timing="at_checkpoint", priority=-1)
+    stage.start("d")
+    assert stage.run_until(running(stage, "early", "late"))
+    stage.run_for(60)
+    submit(stage, "owner", "y", 2)
+    assert stage.run_until(running(stage, "owner", "early", "late"), 120)
+    assert sizes(stage, "early", "late") == [2, 4]
+    assert "planned" not in state(stage, "late")
+
+
+def test_each_goes_when_it_has_saved_and_those_at_once_go_last(stage: MemoryStage) -> None:
+    """Whoever waited for others after its checkpoint would do steps again."""
+    trees(stage, leaf("x", 0), leaf("y", 8))
+    for name, most, timing in (("one", 3, "at_checkpoint"), ("two", 3, "at_checkpoint"), ("quick", 2, "now")):
+        submit_elastic(stage, name, "x", (1, most), timing=timing)
+    stage.start("d")
+    assert stage.run_until(running(stage, "one", "two", "quick"))
+    assert sizes(stage, "one", "two", "quick") == [3, 3, 2]
+    stage.run_for(60)
+    submit(stage, "owner", "y", 5)
+    assert stage.run_until(lambda: all("planned" in state(stage, name) for name in ("one", "two")), 60)
+    report(stage, "one", 10, saved=True)
+    assert stage.run_until(lambda: sizes(stage, "one") == [1] and running(stage, "one")(), 120)
+    assert (sizes(stage, "two", "quick"), phases(stage, "owner")) == ([3, 2], ["queued"])
+    stage.run_for(400)
+    assert sizes(stage, "one", "two", "quick") == [1, 3, 2]
+    report(stage, "two", 20, saved=True)
+    assert stage.run_until(running(stage, "one", "two", "quick", "owner"), 120)
+    assert sizes(stage, "one", "two", "quick") == [1, 1, 1]
+    assert nobody_went(stage, "one", "two", "quick")
+    assert all("lost_seconds" not in state(stage, name)["resize"] for name in ("one", "two"))
+
+
+@pytest.mark.parametrize("timing", ["now", "at_checkpoint"])
+@pytest.mark.parametrize("pods", [False, True])
+def test_where_trees_have_flavors_it_shrinks_in_the_one_that_it_has(
+    stage: MemoryStage, pods: bool, timing: str
+) -> None:
+    """The first flavor is free by then, but what it gives has to be of the one that its owner lacks."""
+    flavors = [{"name": name, "node_labels": {}} for name in ("first", "second")]
+    amounts = {"x": (2, 0), "y": (0, 6), "z": (0, 0)}
+    queues = [
+        {"name": name, "parent": "all", "nominal": {"first": {GPU: first}, "second": {GPU: second}}}
+        for name, (first, second) in amounts.items()
+    ]
     declare(stage, *queues, settings=AT_ONCE, flavors=flavors)
-    submit_elastic(stage, "one", "x", (2, 8))
+    submit(stage, "before", "x", 2)
+    submit_elastic(stage, "one", "z", (2, 6), pods=pods, timing=timing)
     stage.start("d")
-    assert stage.run_until(running(stage, "one"))
+    assert stage.run_until(running(stage, "before", "one"))
+    assert (sizes(stage, "one"), flavors_of(stage, "one")) == ([6], ["second"])
     stage.run_for(60)
     submit(stage, "owner", "y", 3)
-    assert stage.run_until(running(stage, "owner"), 120)
-    assert history(stage, "one").count("evicting") == 1
+    if timing == "at_checkpoint":
+        assert stage.run_until(lambda: is_asked(stage, "one"), 60)
+        report(stage, "one", 10, saved=True)
+    finish_pods(stage, "before")
+    assert stage.run_until(running(stage, "owner", "one"), 120)
+    assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([3], True)
+    assert (flavors_of(stage, "one"), flavors_of(stage, "owner")) == (["second"], ["second"])
 
 
 def test_one_that_was_resized_not_long_ago_is_evicted(stage: MemoryStage) -> None:
@@ -252,9 +373,7 @@ def test_it_grows_again_when_the_owner_is_done(stage: MemoryStage) -> None:
     submit(stage, "owner", "y", 4)
     assert stage.run_until(running(stage, "owner", "one"), 300)
     stage.run_for(100)
-    for pod in stage.cluster.all("pods", "a"):
-        if pod["metadata"]["name"].startswith("owner-j"):
-            finish_pod(stage.cluster, "a", pod["metadata"]["name"])
+    finish_pods(stage, "owner")
     assert stage.run_until(lambda: sizes(stage, "one") == [8] and running(stage, "one")(), 1000)
     assert nobody_went(stage, "one")
 

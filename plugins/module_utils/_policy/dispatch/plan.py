@@ -57,7 +57,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.kept_walk import KeptQueue
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import back_off
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import Eviction, EvictionTerms
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reclaim import (
+    Eviction,
+    EvictionTerms,
+    taken_by,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.resizes import (
     NOT_ASKED,
     PlanChange,
@@ -349,7 +353,7 @@ class Walked(t.NamedTuple):
 
 def _group(eviction: Eviction, resized: Mapping[str, Stop | Rescale], now: float) -> EvictionGroup | None:
     """An eviction as the stops of its victims, or as their resizes; None if one of them is not resized after all."""
-    message, victims = f"queue {eviction.queue} takes its own back", tuple[Stop | Rescale, ...]()
+    message, victims = taken_by(eviction.queue), tuple[Stop | Rescale, ...]()
     if eviction.sizes:
         victims = tuple(resized[record.uid] for record in eviction.victims if record.uid in resized)
     else:

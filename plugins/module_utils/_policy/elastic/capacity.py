@@ -36,6 +36,10 @@ class Capacity(t.Protocol):
     def idle(self) -> Mapping[str, int]:
         """The GPUs that nobody has, by node or pool."""
 
+    @property
+    def unused(self) -> int:
+        """How many there are of them in all."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GpuPool:
@@ -68,3 +72,8 @@ class GpuPool:
     def idle(self) -> Mapping[str, int]:
         """All that is free."""
         return {"": self.free} if self.free else {}
+
+    @property
+    def unused(self) -> int:
+        """The same."""
+        return self.free

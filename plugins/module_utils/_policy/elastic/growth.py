@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import growth_guard, untouchable
@@ -27,6 +28,13 @@ class Growing:
         self.policy = policy
         self._queued = False
         self._at_home: dict[tuple[str, int], bool] = {}
+        # What does not depend on who has got what: guards by job, and steps by job and size, ready to be compared.
+        self._guards: dict[str, SizeReason | None] = {}
+        self._worth: dict[tuple[str, int], SizeStep | SizeReason] = {}
+        self._ranks: dict[tuple[str, int], RankedStep] = {}
+        # One for whose step there could be GPUs as the room is now, and those for which there are none.
+        self._able: str | None = None
+        self._unable: set[str] = set()
         self._asked = {job.uid: job.planned or 0 for job in sizes.jobs if job.leaning > 0}
 
     def grow(self) -> None:
@@ -36,11 +44,13 @@ class Growing:
         """
         sizes = self._sizes
         self._queued = any(not sizes.hopeless(job) for job in sizes.waiting)
-        near, far = self._ranked(sizes.jobs), _Ranked()
+        if sizes.capacity.unused <= 0:
+            return
+        ranked = self._ranked(sizes.jobs)
+        near, far = dict(ranked), _Ranked()
+        self._forget_room()
         # Where nobody has GPUs enough for his step, there is nothing to choose.
-        able = self._able(near)
-        self._at_home.clear()
-        while able:
+        while self._is_anybody_able(near, far):
             if near and not any(self._stays(item.step) for item in near.values()):
                 far, near = {**far, **near}, {}
             at_home = bool(near)
@@ -52,17 +62,41 @@ class Growing:
                 continue
             room = sizes.capacity.resized(job, size)
             if room is None:
-                able.discard(job.uid)
                 continue
-            resized_before = sizes.resizes_left
+            may_resize = sizes.resizes_left >= 1
             sizes.set(job, size, room)
-            self._at_home.clear()
-            again = [job] if at_home and (sizes.resizes_left >= 1 or resized_before < 1) else sizes.jobs
-            if again is sizes.jobs:
-                far.clear()
-                near.clear()
-            near |= self._ranked(again)
-            able = self._able({**near, **far})
+            self._forget_room()
+            fewer = may_resize and sizes.resizes_left < 1
+            self._rank_again(ranked, sizes.jobs if fewer else [job])
+            if fewer or not at_home:
+                near, far = dict(ranked), _Ranked()
+            elif job.uid in ranked:
+                near[job.uid] = ranked[job.uid]
+
+    def _rank_again(self, ranked: _Ranked, jobs: Iterable[ElasticJob]) -> None:
+        """Bring the next steps of these jobs up to date."""
+        for job in jobs:
+            ranked.pop(job.uid, None)
+        ranked.update(self._ranked(jobs))
+
+    def _is_anybody_able(self, near: _Ranked, far: _Ranked) -> bool:
+        """Whether there could be GPUs for the step of any of them; one is enough, and is remembered."""
+        has_gpus = self._sizes.capacity.has_gpus
+        if self._able is not None and (self._able in near or self._able in far):
+            return True
+        for uid, item in itertools.chain(near.items(), far.items()):
+            if uid not in self._unable:
+                if has_gpus(item.step.job, item.step.to):
+                    self._able = uid
+                    return True
+                self._unable.add(uid)
+        return False
+
+    def _forget_room(self) -> None:
+        """Forget what was found out about the room: it is another one."""
+        self._at_home.clear()
+        self._unable.clear()
+        self._able = None
 
     def _stays(self, step: SizeStep) -> bool:
         """Whether a job takes its step on the nodes it has, as the room is now."""
@@ -70,11 +104,6 @@ class Growing:
         if key not in self._at_home:
             self._at_home[key] = self._sizes.capacity.stays(step.job, step.to)
         return self._at_home[key]
-
-    def _able(self, ranked: _Ranked) -> set[str]:
-        """Those for whose steps there could be GPUs."""
-        capacity = self._sizes.capacity
-        return {uid for uid, item in ranked.items() if capacity.has_gpus(item.step.job, item.step.to)}
 
     def _choose(self, steps: Sequence[RankedStep]) -> RankedStep:
         """Whose step is taken: one for which a trainer was asked to save comes before those that nobody was told of."""
@@ -88,23 +117,36 @@ class Growing:
         size = self._sizes.of[job.uid]
         if not size:
             return "waits"
-        larger = [to for to in job.range.sizes if to > size]
-        if not larger:
+        if size >= job.range.max:
             return "at_max"
         if not job.waits:
             return self._growth(job, size)
-        faster = (to for to in larger if job.curve.at(to) > job.curve.at(size))
+        faster = (to for to in job.range.sizes if to > size and job.speed(to) > job.speed(size))
         return next((SizeStep(job, size, to) for to in faster), "no_gain")
 
     def _ranked(self, jobs: Iterable[ElasticJob]) -> _Ranked:
         """The next step of each job that may take one."""
-        steps = ((job.uid, self.following(job)) for job in jobs)
-        return {uid: self.policy.rank(step, self._sizes.now) for uid, step in steps if isinstance(step, SizeStep)}
+        found = _Ranked()
+        for job in jobs:
+            step = self.following(job)
+            if isinstance(step, SizeStep):
+                found[job.uid] = self._rank(step)
+        return found
+
+    def _rank(self, step: SizeStep) -> RankedStep:
+        """A step ready to be compared; from one size a job has but one that it may take."""
+        key = step.job.uid, step.size
+        known = self._ranks.get(key)
+        if known is None:
+            known = self._ranks[key] = self.policy.rank(step, self._sizes.now)
+        return known
 
     def _growth(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
         """The smallest growth of a running job that is worth it; what it had counts, not what it was given just now."""
-        sizes = self._sizes
-        kept = untouchable(job, sizes.now, sizes.terms)
+        sizes, uid = self._sizes, job.uid
+        if uid not in self._guards:
+            self._guards[uid] = untouchable(job, sizes.now, sizes.terms)
+        kept = self._guards[uid]
         if kept is not None:
             return kept
         if size < job.size:
@@ -113,7 +155,9 @@ class Growing:
             return "queued_work"
         if sizes.untouched(job) and job.timing != "at_checkpoint" and sizes.resizes_left < 1:
             return "too_many"
-        return self._worthy(job, size)
+        if (uid, size) not in self._worth:
+            self._worth[uid, size] = self._worthy(job, size)
+        return self._worth[uid, size]
 
     def _worthy(self, job: ElasticJob, size: int) -> SizeStep | SizeReason:
         """The first larger size that no guard forbids; else what the next one is forbidden by."""
@@ -122,7 +166,7 @@ class Growing:
             if to > size:
                 allowed = job.most is None or to <= job.most
                 guard = growth_guard(SizeStep(job, job.size, to), self._sizes.terms) if allowed else "quota"
-                if guard is None and job.curve.at(to) > job.curve.at(size):
+                if guard is None and job.speed(to) > job.speed(size):
                     return SizeStep(job, size, to)
                 reason = reason or guard or "no_gain"
         return reason or "at_max"

@@ -58,7 +58,7 @@ def untouchable(job: ElasticJob, now: float, terms: SizeTerms) -> Guard | None:
 def growth_guard(step: SizeStep, terms: SizeTerms) -> Guard | None:
     """Why a running job does not grow to a size; None if it may."""
     job = step.job
-    if job.curve.at(step.to) <= job.curve.at(step.size):
+    if job.speed(step.to) <= job.speed(step.size):
         return "no_gain"
     if step.to > job.curve.trusted(job.size):
         return "not_measured"

@@ -8,12 +8,16 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
+from collections.abc import Callable
 
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.range import Range
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import Timing
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import lost_seconds
+
+_T = t.TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class ElasticJob:
     planned: int | None = None
     busy: str | None = None
     nominated: bool = False
+    # What follows from the job whatever time it is, once somebody has asked for it.
+    notes: dict[t.Hashable, t.Any] = dataclasses.field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def waits(self) -> bool:
@@ -77,12 +83,56 @@ class ElasticJob:
         """The part that is done; None when nobody told how much there is."""
         return None if not self.total or self.remaining is None else 1 - self.remaining / self.total
 
+    def at(self, ran: float, attained: float, restart: float) -> ElasticJob:
+        """The same job at another moment: what time alone changes of it. There are many, and this is done to all."""
+        job = ElasticJob(
+            self.uid,
+            self.range,
+            self.size,
+            self.curve,
+            self.remaining,
+            self.total,
+            self.priority,
+            self.gained,
+            self.submitted,
+            self.resized,
+            ran,
+            self.most,
+            self.checkpointed,
+            self.missed,
+            self.timing,
+            attained,
+            self.deadline,
+            restart,
+            self.cooldown,
+            self.target,
+            self.planned,
+            self.busy,
+            self.nominated,
+        )
+        object.__setattr__(job, "notes", self.notes)
+        return job
+
+    def noted(self, key: t.Hashable, work_out: Callable[[], _T]) -> _T:
+        """What follows from the job whatever time it is, worked out once."""
+        found: _T | None = self.notes.get(key)
+        if found is None:
+            found = self.notes[key] = work_out()
+        return found
+
+    def speed(self, size: int) -> float:
+        """How fast it is at a size."""
+        found: float | None = self.notes.get(size)
+        if found is None:
+            found = self.notes[size] = self.curve.at(size)
+        return found
+
     def left(self, size: int) -> float:
         """Seconds to its end at a size; where nobody knows, as long again as it has run so far."""
-        speed = self.curve.at(size)
+        speed = self.speed(size)
         if self.remaining is not None and self.curve.known:
             return self.remaining / speed
-        return self.ran * self.curve.at(self.size or self.range.min) / speed
+        return self.ran * self.speed(self.size or self.range.min) / speed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,7 +156,7 @@ class SizeStep:
     @property
     def speedup(self) -> float:
         """By what each GPU of the step multiplies the speed."""
-        return float((self.job.curve.at(self.to) / self.job.curve.at(self.size)) ** (1 / max(1, self.gpus)))
+        return float((self.job.speed(self.to) / self.job.speed(self.size)) ** (1 / max(1, self.gpus)))
 
 
 def informed(job: ElasticJob, progress: Progress, now: float) -> ElasticJob:

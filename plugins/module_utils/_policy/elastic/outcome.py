@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import Capacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import Guard
@@ -70,23 +71,50 @@ class IdleGpus:
     jobs: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+class Decisions(Mapping[str, SizeDecision]):
+    """What became of each job by uid, put into words once somebody asks: of most jobs nobody does."""
+
+    def __init__(self, uids: Sequence[str], decide: Callable[[str], SizeDecision]) -> None:
+        """Take the jobs in the order in which they are told, and how to find out about one."""
+        self._uids, self._decide = uids, decide
+        self._known: dict[str, SizeDecision] = {}
+
+    def __getitem__(self, uid: str) -> SizeDecision:
+        """The decision about one job."""
+        known = self._known.get(uid)
+        if known is None:
+            known = self._known[uid] = self._decide(uid)
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        """The uids of all jobs."""
+        return iter(self._uids)
+
+    def __len__(self) -> int:
+        return len(self._uids)
+
+
+@dataclasses.dataclass(frozen=True)
 class SizePlan:
-    """All jobs by uid, the GPUs that are left, and what is free once all of it is done."""
+    """All jobs by uid, and what is free once all of it is done.
+
+    sizes are those of all jobs, 0 for those that wait. changed are the jobs of which anything is to be done.
+    """
 
     decisions: Mapping[str, SizeDecision]
-    idle: tuple[IdleGpus, ...]
+    sizes: Mapping[str, int]
+    changed: Sequence[str]
     capacity: Capacity = dataclasses.field(compare=False)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The size of each job, 0 for those that wait."""
-        return {uid: decision.size for uid, decision in self.decisions.items()}
+    @functools.cached_property
+    def idle(self) -> tuple[IdleGpus, ...]:
+        """The GPUs that are left, and why nobody has them."""
+        return idle_gpus(self.capacity, list(self.decisions.values()))
 
     @property
     def changes(self) -> tuple[SizeDecision, ...]:
         """What is to be done, shrinks first: others need their room."""
-        changed = [decision for decision in self.decisions.values() if decision.changes]
+        changed = [self.decisions[uid] for uid in self.changed]
         return tuple(sorted(changed, key=lambda decision: (decision.size > decision.before, decision.uid)))
 
 

@@ -12,7 +12,7 @@ and a start is never capped.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from collections.abc import Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.capacity import Capacity
@@ -20,11 +20,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.growth
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import (
+    Decisions,
     SizeDecision,
     SizePlan,
     SizeReason,
     When,
-    idle_gpus,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import POLICIES, PolicyName
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.queue_start import Starting
@@ -57,31 +57,34 @@ def plan_sizes(
     return _Telling(sizes, starting, growing, capacity).plan()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class _Telling:
     """What was decided, in words; present is the room as it was before."""
 
-    sizes: SizesSoFar
-    starting: Starting
-    growing: Growing
-    present: Capacity
+    def __init__(self, sizes: SizesSoFar, starting: Starting, growing: Growing, present: Capacity) -> None:
+        """Take what was decided for good."""
+        self.sizes, self.starting, self.growing, self.present = sizes, starting, growing, present
 
     def plan(self) -> SizePlan:
         """The decisions by uid."""
-        jobs, times = self.sizes.jobs, self._times()
-        decisions = {job.uid: self._decision(job, times) for job in sorted(jobs, key=lambda job: job.uid)}
-        room = self.sizes.capacity
-        return SizePlan(decisions, idle_gpus(room, list(decisions.values())), room)
+        jobs = {job.uid: job for job in self.sizes.jobs}
+        decisions = Decisions(sorted(jobs), lambda uid: self._decision(jobs[uid]))
+        changed = sorted(job.uid for job in self._changed)
+        return SizePlan(decisions, {uid: self.sizes.of[uid] for uid in decisions}, changed, self.sizes.capacity)
 
+    @functools.cached_property
+    def _changed(self) -> list[ElasticJob]:
+        """The jobs with other sizes than they have or are on their way to."""
+        return [job for job in self.sizes.jobs if self.sizes.of[job.uid] != job.heading]
+
+    @functools.cached_property
     def _times(self) -> dict[str, When]:
         """When each change is carried out: room that others have yet to leave cannot be used before.
 
         Those that leave room by going elsewhere come last, one of them at a time.
         """
         present, times = self.present, dict[str, When]()
-        changed = [job for job in self.sizes.jobs if self.sizes.of[job.uid] != job.heading]
         moved = False
-        for moves, job in sorted(((self._moves(job), job) for job in changed), key=lambda pair: pair[0]):
+        for moves, job in sorted(((self._moves(job), job) for job in self._changed), key=lambda pair: pair[0]):
             size = self.sizes.of[job.uid]
             room = present.resized(job, size) if size > job.heading else present
             if room is None or (moves and moved):
@@ -95,14 +98,14 @@ class _Telling:
         """Whether a running job leaves its nodes."""
         return not job.waits and not self.present.stays(job, self.sizes.of[job.uid])
 
-    def _decision(self, job: ElasticJob, times: dict[str, When]) -> SizeDecision:
+    def _decision(self, job: ElasticJob) -> SizeDecision:
         """What became of one job."""
         size = self.sizes.of[job.uid]
         larger = job.range.larger(size) if size else job.range.min
         score = self.growing.policy.score(SizeStep(job, size, larger), self.sizes.now) if size and larger else None
         related = self.starting.askers.get(job.uid) or self.starting.passed_by(job)
         reason = self._reason(job, size)
-        return SizeDecision(job.uid, job.heading, size, reason, times.get(job.uid), score, related, larger)
+        return SizeDecision(job.uid, job.heading, size, reason, self._times.get(job.uid), score, related, larger)
 
     def _reason(self, job: ElasticJob, size: int) -> SizeReason:
         """In one word."""

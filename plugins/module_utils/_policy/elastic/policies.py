@@ -82,8 +82,8 @@ def _efficiency(step: SizeStep, _now: float) -> Score:
 
 def _gained(step: SizeStep, base: int) -> float:
     """The gain in speed of a step for each GPU, relative to the speed at a size."""
-    curve = step.job.curve
-    return (curve.at(step.to) - curve.at(step.size)) / curve.at(base) / max(1, step.gpus)
+    job = step.job
+    return (job.speed(step.to) - job.speed(step.size)) / job.speed(base) / max(1, step.gpus)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,5 +150,15 @@ def harm(step: SizeStep) -> Harm:
     First by how much it slows the job down for each GPU, then how safe its work is, then how new it is.
     """
     job: ElasticJob = step.job
-    saved = -math.inf if job.checkpointed is None else job.checkpointed
-    return -step.speedup, -saved, -job.submitted, job.uid
+
+    def found() -> Harm:
+        saved = -math.inf if job.checkpointed is None else job.checkpointed
+        return -step.speedup, -saved, -job.submitted, job.uid
+
+    return job.noted(("harm", step.size, step.to), found)
+
+
+def least_harm(job: ElasticJob) -> Harm:
+    """The least that any shrink does to a job."""
+    sizes = [size for size in job.range.sizes if size < job.size]
+    return job.noted("least harm", lambda: min(harm(SizeStep(job, job.size, size)) for size in sizes))

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
@@ -29,11 +30,15 @@ class Starting:
         """Nobody was asked yet."""
         self._sizes = sizes
         self._may_take = may_take
-        self._givers = [job for job in sizes.jobs if may_shrink(job, sizes.now, sizes.terms)]
         # Whom those who shrink make room for.
         self.askers: dict[str, str] = {}
         # The gang that nobody behind it may pass.
         self._blocker: ElasticJob | None = None
+
+    @functools.cached_property
+    def _givers(self) -> list[ElasticJob]:
+        """The running jobs that may shrink, found once somebody needs them."""
+        return [job for job in self._sizes.jobs if may_shrink(job, self._sizes.now, self._sizes.terms)]
 
     def start(self) -> bool:
         """Start all that can be; whether there was any."""

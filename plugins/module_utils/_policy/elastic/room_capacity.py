@@ -26,13 +26,18 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import find_packing
 
 
+# The pods of jobs by uid, with the GPUs that they have by node, and all of them.
+Owned = dict[str, tuple[tuple[Pod, ...], Mapping[int, int], int]]
+
+
 @dataclasses.dataclass(frozen=True)
 class RoomCapacity:
     """A room with the pods of jobs in it.
 
     held are the pods of each job, the same objects that the room has. gang_at is a job's gang at a size. resource is
-    what idle counts. counted says how many nodes have so much of it free, where that is known. A job stays on its nodes
-    if they can have it, else it fits for certain wherever that is.
+    what idle counts. counted says how many nodes have so much of it free, where that is known; owned is what pods have,
+    shared by all capacities that are made of one. A job stays on its nodes if they can have it, else it fits for
+    certain wherever that is.
     """
 
     room: Room
@@ -40,6 +45,7 @@ class RoomCapacity:
     gang_at: Callable[[ElasticJob, int], Gang]
     resource: str
     counted: Mapping[int, int] | None = dataclasses.field(default=None, compare=False)
+    owned: Owned = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def resized(self, job: ElasticJob, size: int) -> RoomCapacity | None:
         """With the job at a size, on its own nodes if they have room for all of it."""
@@ -71,14 +77,23 @@ class RoomCapacity:
 
     def has_gpus(self, job: ElasticJob, size: int, others: Sequence[tuple[ElasticJob, int]] = ()) -> bool:
         """Whether GPUs could be enough for each podset by itself, and for all of them together."""
-        asked = self._asked(job, size)
-        gone = [pod for uid in (job.uid, *(other.uid for other, _its in others)) for pod in self.held.get(uid, ())]
-        left = sum(each * count for other, its in others for each, count in self._asked(other, its))
-        total = sum(free * nodes for free, nodes in self._counts.items() if free > 0)
-        total += sum(pod.requests.get(self.resource, 0) for pod in gone) - left
-        if sum(each * count for each, count in asked) > total:
+        asked, total = self._asked(job, size), self.unused
+        owned = [self._owned(uid) for uid in (job.uid, *(other.uid for other, _its in others))]
+        for _nodes, gpus in owned:
+            total += gpus
+        for other, its in others:
+            for each, count in self._asked(other, its):
+                total -= each * count
+        for each, count in asked:
+            total -= each * count
+        if total < 0:
             return False
-        freed = self._by_node(gone)
+        freed = owned[0][0]
+        if others:
+            freed = dict(freed)
+            for nodes, _gpus in owned[1:]:
+                for node, gpus in nodes.items():
+                    freed[node] = freed.get(node, 0) + gpus
         return all(self._slots(each) + self._more_slots(each, freed) >= count for each, count in asked)
 
     @functools.cached_property
@@ -93,8 +108,21 @@ class RoomCapacity:
 
     def _asked(self, job: ElasticJob, size: int) -> list[tuple[int, int]]:
         """The GPUs of a pod and the number of pods, for each podset that has any."""
-        found = ((podset.requests.get(self.resource, 0), podset.count) for podset in self.gang_at(job, size).podsets)
-        return [(each, count) for each, count in found if each]
+        key = "asked", self.resource, size
+        known: list[tuple[int, int]] | None = job.notes.get(key)
+        if known is None:
+            podsets = self.gang_at(job, size).podsets
+            found = ((podset.requests.get(self.resource, 0), podset.count) for podset in podsets)
+            known = job.notes[key] = [(each, count) for each, count in found if each]
+        return known
+
+    def _owned(self, uid: str) -> tuple[Mapping[int, int], int]:
+        """The GPUs of a job's pods by node, and all of them."""
+        held, known = self.held.get(uid, ()), self.owned.get(uid)
+        if known is None or known[0] is not held:
+            gpus = sum(pod.requests.get(self.resource, 0) for pod in held)
+            known = self.owned[uid] = held, self._by_node(held), gpus
+        return known[1:]
 
     def _by_node(self, pods: Iterable[Pod]) -> dict[int, int]:
         """The GPUs of pods by node."""
@@ -107,21 +135,34 @@ class RoomCapacity:
 
     def _slots(self, each: int) -> int:
         """How many pods with so many GPUs nodes take as they are."""
-        return sum(free // each * nodes for free, nodes in self._counts.items() if free > 0)
+        known = self._slots_by_size.get(each)
+        if known is None:
+            known = sum(free // each * nodes for free, nodes in self._counts.items() if free > 0)
+            self._slots_by_size[each] = known
+        return known
+
+    @functools.cached_property
+    def _slots_by_size(self) -> dict[int, int]:
+        """The same for what was asked already."""
+        return {}
 
     def _more_slots(self, each: int, freed: Mapping[int, int]) -> int:
         """How many more they take once so much of them is free."""
-        pairs = ((self._free(node), gpus) for node, gpus in freed.items())
-        return sum(max(0, free + gpus) // each - max(0, free) // each for free, gpus in pairs)
+        more = 0
+        for node, gpus in freed.items():
+            free = self._free(node)
+            more += max(0, free + gpus) // each - max(0, free) // each
+        return more
 
     def stays(self, job: ElasticJob, size: int) -> bool:
         """Whether its own nodes have room for that size; a job without nodes leaves none."""
         if not self.held.get(job.uid):
             return True
-        own = self._by_node(self.held[job.uid])
+        own, _gpus = self._owned(job.uid)
         here = [max(0, self._free(node) + gpus) for node, gpus in own.items()]
-        if any(sum(free // each for free in here) < count for each, count in self._asked(job, size)):
-            return False
+        for each, count in self._asked(job, size):
+            if sum([free // each for free in here]) < count:
+                return False
         return self._at_home(self.room.without(self.held[job.uid]), job, size) is not None
 
     @property
@@ -129,6 +170,11 @@ class RoomCapacity:
         """Free amounts by node."""
         free = zip(self.room.nodes, self.room.free, strict=True)
         return {node.name: left for node, amounts in free if (left := max(0, amounts.get(self.resource, 0)))}
+
+    @functools.cached_property
+    def unused(self) -> int:
+        """How many there are of them in all."""
+        return sum(free * nodes for free, nodes in self._counts.items() if free > 0)
 
     def _homes(self, job: ElasticJob) -> frozenset[int]:
         """The nodes that a job has."""
@@ -146,9 +192,17 @@ class RoomCapacity:
 
     def _anywhere(self, room: Room, job: ElasticJob, size: int) -> tuple[Pod, ...] | None:
         """Pods of the job wherever they fit for certain."""
-        case = open_case(self.gang_at(job, size), room)
+        gang = self.gang_at(job, size)
+        case = open_case(gang, room, nodes=self._with_gpus(room, gang))
         placed = try_to_fit(case)
         return None if placed is None else _pods(case, placed.placement, job)
+
+    def _with_gpus(self, room: Room, gang: Gang) -> list[int] | None:
+        """The nodes that have GPUs for any pod of a gang, if no others matter to it; None where all may."""
+        least = min((podset.requests.get(self.resource, 0) for podset in gang.podsets), default=0)
+        if not least or any(item.constraints.spreads or item.constraints.affinity for item in gang.podsets):
+            return None
+        return [node for node, free in enumerate(room.free) if free.get(self.resource, 0) >= least]
 
 
 def _pods(case: Case, placement: Placement, job: ElasticJob) -> tuple[Pod, ...]:

@@ -18,7 +18,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards
     untouchable,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import Harm, harm
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.policies import Harm, harm, least_harm
 
 # Whether a gang that waits may take from a running job.
 MayTake = Callable[[ElasticJob, ElasticJob], bool]
@@ -61,17 +61,23 @@ def _least_harm(capacity: Capacity, asker: ElasticJob, victims: Iterable[Elastic
     Of each job that is its smallest one. Looked at first are those whose shrinks could harm least: to look for places
     takes far longer than to compare.
     """
-    heap = [found for job in victims if (found := _tries(capacity, asker, job))]
+    heap: list[tuple[Harm, ElasticJob, tuple[_Try, ...]]] = [(least_harm(job), job, ()) for job in victims]
     heapq.heapify(heap)
     while heap:
-        _harm, steps = heapq.heappop(heap)
-        if len(steps) == 1 and steps[0].fits:
-            return steps[0].step
+        _harm, job, steps = heapq.heappop(heap)
+        if not steps:
+            # Only now it is asked which of its shrinks could be enough.
+            able = _tries(capacity, asker, job)
+            if able:
+                heapq.heappush(heap, (_least(able), job, able))
+            continue
         first = steps[0].step
-        if _given(capacity, asker, [first.job], {first.job.uid: first.to}) is not None:
-            heapq.heappush(heap, (harm(first), (_Try(first, fits=True),)))
+        if steps[0].fits:
+            return first
+        if _given(capacity, asker, [job], {job.uid: first.to}) is not None:
+            heapq.heappush(heap, (harm(first), job, (_Try(first, fits=True),)))
         elif len(steps) > 1:
-            heapq.heappush(heap, (_least(steps[1:]), steps[1:]))
+            heapq.heappush(heap, (_least(steps[1:]), job, steps[1:]))
     return None
 
 
@@ -87,13 +93,12 @@ def _least(steps: Sequence[_Try]) -> Harm:
     return min(harm(item.step) for item in steps)
 
 
-def _tries(capacity: Capacity, asker: ElasticJob, job: ElasticJob) -> tuple[Harm, tuple[_Try, ...]] | None:
-    """The shrinks of a job that could be enough, the smallest first, and the least that one of them harms it."""
+def _tries(capacity: Capacity, asker: ElasticJob, job: ElasticJob) -> tuple[_Try, ...]:
+    """The shrinks of a job that could be enough, the smallest first."""
     least = asker.range.min
     sizes = [size for size in reversed(job.range.sizes) if size < job.size]
     able = (size for size in sizes if capacity.has_gpus(asker, least, [(job, size)]))
-    steps = tuple(_Try(SizeStep(job, job.size, size)) for size in able)
-    return (_least(steps), steps) if steps else None
+    return tuple(_Try(SizeStep(job, job.size, size)) for size in able)
 
 
 def _together(

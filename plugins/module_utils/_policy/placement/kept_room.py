@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.constraints import PodTerm
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod, Snapshot
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
@@ -23,6 +24,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room
 # More changes than this part of all pods are not worth following one by one.
 _MOST_CHANGED = 0.25
 _ALWAYS_FOLLOWED = 50
+# A namespace, the uid of a gang, and the name of a pod that names no gang.
+Membership = tuple[str, str, str]
 
 
 class KeptRoom:
@@ -34,6 +37,9 @@ class KeptRoom:
         self._priorities: collections.Counter[int] = collections.Counter()
         # The anti-affinity of all pods of the snapshot, also of those without a node.
         self.anti_terms: collections.Counter[PodTerm] = collections.Counter()
+        # The pods of the snapshot that stand on its nodes, by namespace and the gang that they name; of those that name
+        # none by their own name.
+        self.members: dict[Membership, list[Pod]] = {}
         # Changes whenever nodes, or anything of a snapshot but pods and rules of namespaces, are others.
         self.settings = 0
 
@@ -49,6 +55,8 @@ class KeptRoom:
             self.settings += 1
             self._room = room = Room(snapshot)
             self._priorities = collections.Counter(pod.priority for pod in snapshot.pods)
+            self.members = {}
+            self._count_members((), snapshot.pods, room)
             self.anti_terms = collections.Counter(term for pod in snapshot.pods for term in pod.anti_affinity)
             return room
         gone, come = changes
@@ -58,6 +66,7 @@ class KeptRoom:
             room.forget_emptied()
         if gone or come:
             room.replace_pods(gone, come)
+            self._count_members(gone, come, room)
             self._count(gone, come)
         # The nodes of before are equal to those of now, and whoever remembers something of them finds them again.
         room.snapshot = (
@@ -65,6 +74,19 @@ class KeptRoom:
         )
         room.lowest_priority = min(self._priorities, default=0)
         return room
+
+    def _count_members(self, gone: Iterable[Pod], come: Iterable[Pod], room: Room) -> None:
+        """Keep the pods of gangs apart."""
+        for pod in gone:
+            members = self.members.get(_membership(pod), [])
+            left = [other for other in members if other is not pod]
+            if left:
+                self.members[_membership(pod)] = left
+            else:
+                self.members.pop(_membership(pod), None)
+        for pod in come:
+            if pod.node in room.index:
+                self.members.setdefault(_membership(pod), []).append(pod)
 
     def _count(self, gone: Sequence[Pod], come: Sequence[Pod]) -> None:
         """Keep count of what is asked of all pods together."""
@@ -75,6 +97,12 @@ class KeptRoom:
         for counted in (self._priorities, self.anti_terms):
             for key in [key for key, count in counted.items() if not count]:
                 del counted[key]
+
+
+def _membership(pod: Pod) -> Membership:
+    """By what the gang of a pod is found."""
+    named = pod.labels.get(GANG_LABEL) or ""
+    return pod.namespace, named, "" if named else pod.name
 
 
 def changed(before: Sequence[Pod], after: Sequence[Pod]) -> tuple[list[Pod], list[Pod]] | None:

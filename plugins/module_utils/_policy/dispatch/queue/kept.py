@@ -19,6 +19,7 @@ import math
 import typing as t
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import HOSTNAME_LABEL, Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod, Items
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
@@ -37,6 +38,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Seats,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import Estimate
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.resizes import RunningGang
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     LabelKeys,
     gang_selectors,
@@ -128,6 +130,17 @@ class NotedRefusal:
         return dataclasses.replace(self.said, detail=NO_END_OF_USE)
 
 
+class NotedSize(t.NamedTuple):
+    """A running elastic gang as it was seen, how many pods it has, and what that was worked out from."""
+
+    record: Record
+    gang: Gang | None
+    progress: Progress | None
+    trees: QuotaTrees
+    running: RunningGang
+    pods: int
+
+
 class NotedCharge(t.NamedTuple):
     """What a started gang is charged with, and what that was worked out from."""
 
@@ -165,6 +178,8 @@ class Kept:
         # Refusals by the identity of what the trees said.
         self.refusals: dict[int, NotedRefusal] = {}
         self.spent: SpentBudgets = {}
+        # Elastic gangs that run.
+        self.sized: dict[str, NotedSize] = {}
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
         # Numbers of classes of demand, and of kinds of gangs.
@@ -204,7 +219,7 @@ class Kept:
 
     def keep_only(self, uids: t.Collection[str]) -> None:
         """Forget gangs that are gone."""
-        for known in (self._looks, self.waiting, self.quiet, self.seats):
+        for known in (self._looks, self.waiting, self.quiet, self.seats, self.sized):
             for uid in [uid for uid in known if uid not in uids]:
                 del t.cast("dict[str, t.Any]", known)[uid]
         if len(self.classes.leaves) > _MOST_NAMED:

@@ -23,11 +23,12 @@ import itertools
 import operator
 import typing as t
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import Record
-from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import work_began
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import RESIZING_PHASES, work_began
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.verdict import Verdict
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import Pod
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer, QuotaStanding
@@ -42,6 +43,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Look,
     NotedCharge,
     NotedRefusal,
+    NotedSize,
     WaitingNotes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
@@ -65,14 +67,21 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     has_end,
     name_prefix,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.resizes import (
+    RunningGang,
+    Sizing,
+    without_time,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.walk import (
     Choice,
     Name,
     Queue,
     all_of,
+    asks_for,
     behind,
     discreet,
     gang_of,
+    lacks_nodes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
@@ -506,6 +515,87 @@ class KeptQueue(Queue):
         """The same, as it was noted of gangs that are alike."""
         self._asked_for = alike
         return super()._may_find_nodes(gang, alike)
+
+    # Sizes of those that run.
+
+    def resizes(self, leaving: t.Collection[str]) -> Sizing:
+        """The same; where nobody waits for GPUs and none are left, nothing is decided about sizes."""
+        taken = self._taken_back() or self._saves_first()
+        if not self._terms.sizes_only and not taken and self._keep_their_sizes():
+            return Sizing(next_check=self._again)
+        return super().resizes(leaving)
+
+    def _keep_their_sizes(self) -> bool:
+        """Whether no gang can get another size, whatever is known of it."""
+        known = self._known_elastic()
+        for record in known:
+            state = record.state
+            if state is None or state.planned is not None or state.phase in RESIZING_PHASES:
+                return False
+        resources = {record.spec.elastic.range.resource for record in known if record.spec and record.spec.elastic}
+        unused = any(free.get(resource, 0) > 0 for resource in resources for free in self._room.free)
+        return not unused and not self._asking(resources)
+
+    def _asking(self, resources: AbstractSet[str]) -> list[Record]:
+        """The same; of those that are told the same is asked once, since they ask for the same."""
+        found, known = list[Record](), dict[tuple[int, bool], bool]()
+        for choice in self._choices:
+            spec = choice.record.spec
+            kind = id(choice.said), spec is not None and spec.elastic is not None
+            asks = known.get(kind)
+            if asks is None:
+                asks = known[kind] = lacks_nodes(choice) and asks_for(choice, resources)
+            if asks and not choice.chosen:
+                found.append(choice.record)
+        return found
+
+    def _resizable(self, record: Record, leaving: t.Collection[str]) -> RunningGang | None:
+        """The same, as it was noted of a gang that runs while nothing of it changed."""
+        uid, world = record.uid, self._world
+        noted, told = self._kept.sized.get(uid), world.progress.get(uid)
+        if (
+            noted is not None
+            and noted.record is record
+            and noted.gang is world.gangs.get(uid)
+            and noted.progress is told
+            and noted.trees is self._kept.trees
+            and noted.running.began == self._began(record)
+        ):
+            held = uid in leaving or uid in self._promises or not self._may_start(record)
+            return None if held or self._stopped_beforehand(record) is not None else noted.running
+        found = super()._resizable(record, leaving)
+        if found is None or found.target is not None:
+            return found
+        found = found._replace(known=without_time(found))
+        pods = sum(podset.count for podset in self._gang_at(uid, found.size).podsets)
+        self._kept.sized[uid] = NotedSize(record, world.gangs.get(uid), told, self._kept.trees, found, pods)
+        return found
+
+    def _with_pods(self, able: Mapping[str, RunningGang]) -> list[RunningGang]:
+        """The same from the pods that are known of the snapshot, and those that came to its nodes since."""
+        come, members, sized = self._pods_that_came(able), self._kept.room.members, self._kept.sized
+        found = []
+        for uid, item in able.items():
+            record = item.record
+            pods = members.get((record.namespace, uid, ""), ())
+            if self._uids.get((record.namespace, record.name)) == uid:
+                pods = [*pods, *members.get((record.namespace, "", record.name), ())]
+            pods = (*pods, *come.get(uid, ()))
+            noted = sized.get(uid)
+            if item.target is not None or (noted is not None and noted.record is record and noted.pods == len(pods)):
+                found.append(item._replace(pods=pods))
+        return found
+
+    def _pods_that_came(self, able: Mapping[str, RunningGang]) -> dict[str, list[Pod]]:
+        """The pods of gangs that this walk has put on nodes."""
+        found: dict[str, list[Pod]] = {}
+        before = self._kept.room.follow(self._world.snapshot).pods_on
+        for node in {*self._room.touched}:
+            for pod in self._room.pods_on[node][len(before[node]) :]:
+                uid = gang_of(self._uids, pod)
+                if uid in able and able[uid].record.namespace == pod.namespace:
+                    found.setdefault(uid, []).append(pod)
+        return found
 
     def _demand(self, record: Record) -> Gang:
         """The same, as it was noted."""

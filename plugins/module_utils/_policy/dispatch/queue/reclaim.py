@@ -6,8 +6,9 @@
 """Reclaim: who shrinks or is evicted for a gang that is short of its own, and what is held for it until it starts.
 
 A gang goes only if the simulation shows that the asker then fits quota and nodes. Elastic gangs that may be evicted
-shrink instead where that alone is enough, one or several. What is being freed is held for the asker: its amounts count
-as used, and its nodes are closed to others, until it starts or its nomination ends.
+shrink instead where that alone is enough, one or several. Those that have to save first are asked to, and shrink once
+they have. What is being freed is held for the asker: its amounts count as used, and its nodes are closed to others,
+until it starts or its nomination ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot i
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import QuotaLayer
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time, time_text
-from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.gangs import spec_of, started_gang
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import QueuedGang
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.quotas import (
     LeafCharge,
@@ -59,6 +60,11 @@ SHORTEST_PATIENCE = 60.0
 # In one cycle it is looked so often where gangs would stand if others had gone.
 MOST_LOOKS = 100
 NOBODY_SHRINKS: Mapping[str, int] = types.MappingProxyType({})
+# So many that have to save first shrink together at most: each goes when it has, and the asker is nominated anew.
+MOST_SAVING = MOST_NOMINATIONS - 1
+
+# Whether a gang shrinks at once, has saved for that, or has to.
+Saving = t.Literal["at_once", "saved", "unsaved"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,14 +90,24 @@ class _Found(t.NamedTuple):
     sizes: Mapping[str, int] = NOBODY_SHRINKS
 
 
+class SaveFirst(t.NamedTuple):
+    """The size to which a gang shrinks once it has saved its work, for whom, and that one's queue as a path."""
+
+    to: int
+    asker: str
+    queue: str
+
+
 class Elastic(t.NamedTuple):
     """What is known of elastic gangs that may shrink.
 
-    smaller are the sizes that running gangs may be given at once, by uid, from the least on. gang_at is a gang at a
-    size, comes_back whether namespace and queue let it start again with one, most how many resizes may begin.
+    smaller are the sizes that running gangs may be given, by uid, from the least on, saving whether one has to save
+    first. gang_at is a gang at a size, comes_back whether namespace and queue let it start again with one, most how
+    many resizes may begin.
     """
 
     smaller: Callable[[], Mapping[str, Sequence[int]]]
+    saving: Callable[[str], Saving]
     gang_at: Callable[[str, int], Gang]
     comes_back: Callable[[Record, int], bool]
     most: Callable[[], float]
@@ -177,6 +193,8 @@ class Reclaim:
         self._timeout = max((item.nominate_timeout for item in settings), default=0.0)
         self._protected = max((item.min_run_time for item in settings), default=0.0)
         self.evictions: list[Eviction] = []
+        # Who shrinks once it has saved its work, by uid.
+        self.saves: dict[str, SaveFirst] = {}
         # Gangs of drained queues, and those queues: they go first.
         self.drained = list(self._drain())
 
@@ -261,14 +279,38 @@ class Reclaim:
             question, chosen = next(((item, found) for item, found in tries if found is not None), (able[0], None))
             if chosen is None:
                 return None
-            victims, places, sizes = chosen
-            until = self._now + self._timeout
-            self.evictions.append(Eviction(question.record, _path_of(question.quota), victims, until, sizes))
-            self._left -= len(victims)
-            self._shrinking.update(sizes)
-            self._quotas.giving.update({uid: self._given_by(uid, size) for uid, size in sizes.items()})
-            self._going.update(record.uid for record in victims if record.uid not in sizes)
+            places, until = chosen.places, self._let_go(question, chosen) or until
         return self._held(question, places, until)
+
+    def _let_go(self, question: Question, chosen: _Found) -> float | None:
+        """Evict or shrink those that were chosen; until when room is held for the asker, None if nobody goes yet.
+
+        Of those that shrink some may have to save first. Each of them goes once it has, and loses nothing by waiting
+        for others; those that need not save go last.
+        """
+        sizes, queue = chosen.sizes, _path_of(question.quota)
+        self._shrinking.update(sizes)
+        self._quotas.giving.update({uid: self._given_by(uid, size) for uid, size in sizes.items()})
+        self._going.update(record.uid for record in chosen.victims if record.uid not in sizes)
+        go = self._go_now(sizes)
+        for uid in sizes:
+            if uid not in go and self._elastic.saving(uid) != "at_once":
+                self.saves[uid] = SaveFirst(sizes[uid], question.record.uid, queue)
+        victims = tuple(record for record in chosen.victims if record.uid in go or not sizes)
+        if not victims:
+            return None
+        until, shrunk = self._now + self._timeout, {uid: size for uid, size in sizes.items() if uid in go}
+        self.evictions.append(Eviction(question.record, queue, victims, until, shrunk))
+        self._left -= len(victims)
+        return until
+
+    def _go_now(self, uids: Collection[str]) -> list[str]:
+        """Who of those that shrink together does so now: nobody yet, where not as many may be resized."""
+        saving = {uid: self._elastic.saving(uid) for uid in uids}
+        waits = "unsaved" in saving.values()
+        go = [uid for uid, word in saving.items() if word == "saved" or (word == "at_once" and not waits)]
+        saves = any(word != "at_once" for word in saving.values())
+        return [] if saves and len(go) > self._elastic.most() else go
 
     def awaited(self, questions: Iterable[Question], taken: QuotaUse) -> Verdict | None:
         """The verdict on a gang that could start in borrowed flavors while its own are being freed for it.
@@ -284,7 +326,8 @@ class Reclaim:
         self._look_again(until)
         self._quotas.hold(question.record.uid, question.quota)
         self._reserver.hold_freed(question.item, question.gang, places)
-        held = question.verdict.held_back("nominated", f"until {time_text(until or self._now)}")
+        words = "until others have saved their work" if until is None else f"until {time_text(until)}"
+        held = question.verdict.held_back("nominated", words)
         return dataclasses.replace(held, how="after_reclaim", quota=question.quota)
 
     def _first_freed(
@@ -369,9 +412,18 @@ class Reclaim:
     def _shrink(self, question: Question, taken: QuotaUse) -> _Found | None:
         """Who shrinks for a gang so that nobody is evicted for it; None when shrinks alone are not enough.
 
-        Chosen as victims are, by what each gives at its least size; then each keeps as much as it may, the last first.
+        Those that can do so at once come before those that have to save first.
         """
         able = {uid: sizes for uid, sizes in self._givers.items() if uid not in self._gone}
+        at_once = {uid: sizes for uid, sizes in able.items() if self._elastic.saving(uid) == "at_once"}
+        found = self._shrink_some(question, taken, at_once)
+        return found if found is not None or len(able) == len(at_once) else self._shrink_some(question, taken, able)
+
+    def _shrink_some(self, question: Question, taken: QuotaUse, able: Mapping[str, Sequence[int]]) -> _Found | None:
+        """Who of these shrinks for a gang.
+
+        Chosen as victims are, by what each gives at its least size; then each keeps as much as it may, the last first.
+        """
         least = {uid: sizes[0] for uid, sizes in able.items() if self._elastic.comes_back(self._records[uid], sizes[0])}
         if not least:
             return None
@@ -388,11 +440,7 @@ class Reclaim:
                 return None
             with self._quotas.without(found):
                 borrows = self._quotas.borrows(quota)
-        if (
-            not self._may_all_go(found)
-            or len(found) > self._elastic.most()
-            or any(uid in self._resting for uid in found)
-        ):
+        if not self._may_all_shrink(found):
             return None
         sizes = {uid: least[uid] for uid in found}
         for uid in reversed(found):
@@ -400,6 +448,13 @@ class Reclaim:
             sizes[uid] = largest_of(able[uid][1:], enough) or sizes[uid]
         places = self._places(question, (), taken, sizes=sizes)
         return None if places is None else _Found(tuple(self._records[uid] for uid in sizes), places, sizes)
+
+    def _may_all_shrink(self, found: Collection[str]) -> bool:
+        """Whether as many gangs may shrink now, and all of them can be written; those that have to save do so later."""
+        saving = sum(self._elastic.saving(uid) != "at_once" for uid in found)
+        go = self._go_now(found)
+        able = saving <= MOST_SAVING and self._may_all_go(go) and len(go) <= self._elastic.most()
+        return able and all(uid not in self._resting for uid in found)
 
     def _enough_at(
         self, question: Question, taken: QuotaUse, others: Mapping[str, int], uid: str, borrows: bool, size: int
@@ -419,8 +474,8 @@ class Reclaim:
 
     @functools.cached_property
     def _givers(self) -> Mapping[str, Sequence[int]]:
-        """The smaller sizes that gangs may be given that may be evicted; where trees have flavors nobody's."""
-        return {} if self._quotas.flavored else self._elastic.smaller()
+        """The smaller sizes that gangs may be given."""
+        return self._elastic.smaller()
 
     @property
     def _gone(self) -> Collection[str]:
@@ -505,7 +560,8 @@ class Reclaim:
         """A room in which gangs have these sizes; one that would find no place keeps what it has."""
 
         def gang_at(job: ElasticJob, size: int) -> Gang:
-            return self._elastic.gang_at(job.uid, size)
+            state = self._records[job.uid].state
+            return started_gang(self._elastic.gang_at(job.uid, size), state.charged if state is not None else ())
 
         for uid, size in sorted(sizes.items()):
             terms = spec_of(self._records[uid]).elastic
@@ -597,6 +653,11 @@ def is_about_quota(quota: QuotaLayer) -> bool:
 def patience_of(quotas: Quotas) -> float:
     """For how long gangs count as about to go; longer than pods usually take, whatever is set."""
     return max((SHORTEST_PATIENCE, *(item.nominate_timeout for item in quotas.settings)))
+
+
+def taken_by(queue: str) -> str:
+    """Why a gang shrinks or is evicted for one of a queue, given as a path."""
+    return f"queue {queue} takes its own back"
 
 
 def is_recent(since: float, now: float, patience: float) -> bool:

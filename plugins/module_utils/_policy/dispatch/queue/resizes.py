@@ -41,14 +41,14 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkp
     lost_by,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, informed
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import SizeDecision, SizePlan
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan import plan_sizes
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.room_capacity import RoomCapacity
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.settings import DEFAULT_RULES, SizeSettings
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import by_priority
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import CLOCKS_DIFFER
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import CLOCKS_DIFFER, lost_seconds
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 
 # Times are kept in seconds: a rule about time surely speaks so much later.
@@ -61,7 +61,7 @@ class RunningGang(t.NamedTuple):
     """An elastic gang that runs: its base priority, when it was started, and its pods as the room has them.
 
     target is the size that it gets once its pods have gone; None for one that keeps what it has. progress is what its
-    trainer told; None where it told nothing.
+    trainer told; None where it told nothing. known is the gang as policies see it without what time changes, if noted.
     """
 
     record: Record
@@ -73,6 +73,7 @@ class RunningGang(t.NamedTuple):
     pods: tuple[Pod, ...] = ()
     target: int | None = None
     progress: Progress | None = None
+    known: ElasticJob | None = None
 
 
 class Taking(t.NamedTuple):
@@ -103,27 +104,20 @@ class PlanChange(t.NamedTuple):
 class Sizing(t.NamedTuple):
     """Running gangs that get another size, and when to look again if others may later; both without anything else.
 
-    planned are plans that change: resizes for which a trainer is asked to save first. plans are what is behind it, by
-    resource: sizes, reasons and what is idle, for those who ask.
+    planned are plans that change: resizes for which a trainer is asked to save first. starting are the sizes, by uid,
+    with which gangs start for which others become smaller. plans are what is behind it, by resource: sizes, reasons and
+    what is idle, for those who ask.
     """
 
     changes: tuple[SizeChange, ...] = ()
     next_check: float | None = None
     planned: tuple[PlanChange, ...] = ()
+    starting: Mapping[str, int] = types.MappingProxyType({})
     plans: Mapping[str, SizePlan] = types.MappingProxyType({})
-
-    @property
-    def starting(self) -> dict[str, int]:
-        """The sizes, by uid, with which gangs start for which others become smaller."""
-        decisions = (item for plan in self.plans.values() for item in plan.decisions.values())
-        return {item.uid: item.size for item in decisions if not item.before and item.size}
 
 
 # Nobody asked about sizes.
 NOT_ASKED = Sizing()
-
-
-_Decided = tuple[RunningGang, SizeDecision]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +128,8 @@ class ResizeQuestion:
     gang_at is a gang at a size, may_have whether namespace and queue let it grow to one, comes_back whether they let it
     start again with one once it is taken back, may_ask whether one gang may ask another to shrink, is_others whether a
     gang waits that only other runs may start. resources are looked at besides those of running gangs. taken are shrinks
-    that are decided already, by uid; under_way counts them too.
+    that are decided already, by uid; under_way counts them too. saves are those that are decided once a gang has saved.
+    Only if it is explained the plans are told as well.
     """
 
     running: Sequence[RunningGang]
@@ -150,6 +145,8 @@ class ResizeQuestion:
     settings: SizeSettings = DEFAULT_RULES.settings
     resources: Collection[str] = ()
     taken: Mapping[str, Taking] = dataclasses.field(default_factory=dict)
+    saves: Mapping[str, Taking] = dataclasses.field(default_factory=dict)
+    explained: bool = False
     _jobs: dict[str, ElasticJob] = dataclasses.field(default_factory=dict, init=False, compare=False, repr=False)
 
     def answer(self) -> Sizing:
@@ -162,28 +159,40 @@ class ResizeQuestion:
         again = min((item.next_check for item in found if item.next_check is not None), default=None)
         changes = tuple(change for item in found for change in item.changes)
         planned = tuple(change for item in found for change in item.planned)
+        starting = {uid: size for item in found for uid, size in item.starting.items()}
         plans = {resource: plan for item in found for resource, plan in item.plans.items()}
-        return Sizing(changes, again, planned, plans)
+        return Sizing(changes, again, planned, starting, plans)
 
     def _of_resource(self, resource: str, begun: int) -> Sizing:
         """Those that have such GPUs; so many others are resized as well."""
         found = {item.record.uid: item for item in self.running if item.terms.range.resource == resource}
         taken = [(item, self.taken[uid]) for uid, item in found.items() if uid in self.taken]
-        mine = {**found, **{item.record.uid: item._replace(target=taking.to) for item, taking in taken}}
-        kept = [item for item in mine.values() if item.target is None]
-        terms = self._terms(len(mine) - len(kept) - begun)
+        going = {item.record.uid: item._replace(target=taking.to, known=None) for item, taking in taken}
+        asked = {uid: item._replace(known=_asked_to_save(item)) for uid, item in found.items() if uid in self.saves}
+        mine = {**found, **asked, **going}
+        kept = [item for uid, item in mine.items() if item.target is None and uid not in asked]
+        terms = self._terms(len(mine) - len(kept) - len(asked) - begun)
         plan = self._plan(mine, resource, terms, {})
-        if any(not self._is_allowed(item, plan.decisions[item.record.uid]) for item in kept):
+        changed = [mine[uid] for uid in plan.changed if uid in mine]
+        if any(not self._is_allowed(item, plan.decisions[item.record.uid]) for item in changed):
             # What one may not have is for others.
             plan = self._plan(mine, resource, terms, {item.record.uid: self._most(item) for item in kept})
-        decided = [(item, plan.decisions[item.record.uid]) for item in kept]
-        sizing = self._carried_out(decided, {resource: plan}, terms, begun)
-        return sizing._replace(changes=(*(self._taken(item, taking) for item, taking in taken), *sizing.changes))
+        sizing, saves = self._carried_out(kept, plan, terms, begun), [self._save_first(item) for item in asked.values()]
+        later = [sizing.next_check, *(wait.look for _change, wait in saves)]
+        return sizing._replace(
+            changes=(*(self._taken(item, taking) for item, taking in taken), *sizing.changes),
+            next_check=min((moment for moment in later if moment is not None and moment > self.now), default=None),
+            planned=(*sizing.planned, *(change for change, _wait in saves if change is not None)),
+            starting={uid: plan.sizes[uid] for uid in plan.changed if uid not in mine},
+            plans={resource: plan} if self.explained else {},
+        )
 
-    def _carried_out(
-        self, decided: Sequence[_Decided], plans: Mapping[str, SizePlan], terms: SizeTerms, begun: int
-    ) -> Sizing:
+    def _carried_out(self, kept: Sequence[RunningGang], plan: SizePlan, terms: SizeTerms, begun: int) -> Sizing:
         """What of a decision is done now, and what waits for a checkpoint first."""
+        changed = {*plan.changed}
+        # Of all others nothing is to be done, now or later.
+        concerned = (item for item in kept if item.record.uid in changed or item.state.planned is not None)
+        decided = [(item, plan.decisions[item.record.uid]) for item in concerned]
         changes = [change for item, decision in decided if (change := self._change(item, decision))]
         waits = [(item, decision, self._wait(item, decision)) for item, decision in decided]
         ready = [(item, decision) for item, decision, wait in waits if wait.goes]
@@ -198,10 +207,10 @@ class ResizeQuestion:
             for item, _decision, wait in waits
             if item.record.uid not in gone and wait.plan != item.state.planned
         ]
-        later = [moment for item, decision in decided for moment in self._moments(item, decision, terms)]
+        later = [*self._moments(kept, plan, terms)]
         later += [wait.look for _item, _decision, wait in waits if wait.look is not None]
         again = min((moment for moment in later if moment > self.now), default=None)
-        return Sizing((*changes, *going), again, tuple(planned), plans)
+        return Sizing((*changes, *going), again, tuple(planned))
 
     def _terms(self, uncounted: int) -> SizeTerms:
         """The terms of one resource; uncounted are resizes that are under way and that its plan counts itself."""
@@ -214,7 +223,9 @@ class ResizeQuestion:
         self, mine: Mapping[str, RunningGang], resource: str, terms: SizeTerms, limits: Mapping[str, int]
     ) -> SizePlan:
         """The sizes of these gangs, none of which grows beyond its limit, and of those that wait."""
-        jobs = [dataclasses.replace(self._job(item), most=limits.get(uid)) for uid, item in mine.items()]
+        jobs = [self._job(item) for item in mine.values()]
+        if limits:
+            jobs = [dataclasses.replace(job, most=limits.get(job.uid)) for job in jobs]
         asking = (waiting_job(request, resource, self.now) for request in self.waiting)
         draining = [item for item in mine.values() if item.target is not None]
         return plan_sizes(
@@ -248,6 +259,13 @@ class ResizeQuestion:
         resize = dataclasses.replace(self._resize(item, decision), why=taking.why)
         return SizeChange(item.record, resize, taking.asker)
 
+    def _save_first(self, item: RunningGang) -> tuple[PlanChange | None, Wait]:
+        """How the plan of a gang changes that shrinks for one that takes back its own, once it has saved."""
+        taking, told = self.saves[item.record.uid], item.progress or Progress()
+        wanted = Wanted(item.size, taking.to, taking.why, taking.asker)
+        wait = go_on_waiting(item.state.planned, wanted, item.terms, told, self.now)
+        return PlanChange(item.record, wait.plan) if wait.plan != item.state.planned else None, wait
+
     def _wait(self, item: RunningGang, decision: SizeDecision) -> Wait:
         """What becomes of a plan that waits for a checkpoint, and whether there is to be one."""
         wanted, plan, told = None, item.state.planned, item.progress or Progress()
@@ -260,17 +278,27 @@ class ResizeQuestion:
         """The gang that one shrinks for."""
         return decision.for_uid if decision.size < decision.before else None
 
-    def _moments(self, item: RunningGang, decision: SizeDecision, terms: SizeTerms) -> Iterator[float]:
-        """When time alone may lead to another size of a gang of which nobody knows how long it runs."""
-        job, larger, asked = self._job(item), decision.wanted, bool(self.waiting) and item.size > item.terms.wanted.min
-        if job.resized is not None and (larger is not None or asked):
-            yield job.resized + job.cooldown + _ROUNDED
-        cost = terms.worth * job.restart
-        if asked:
-            yield item.began + cost + _ROUNDED
-        if decision.reason == "not_worth" and larger is not None:
-            gain = 1 - job.curve.at(item.size) / job.curve.at(larger)
-            yield item.began + cost / gain + _ROUNDED
+    def _moments(self, kept: Iterable[RunningGang], plan: SizePlan, terms: SizeTerms) -> Iterator[float]:
+        """When time alone may lead to another size of gangs of which nobody knows how long they run.
+
+        Time alone lets nobody grow where all GPUs are in use: that they are free is an event.
+        """
+        waiting, unused = bool(self.waiting), plan.capacity.unused > 0
+        for item in kept if waiting or unused else ():
+            wanted = item.terms.wanted
+            asked = waiting and item.size > wanted.min
+            larger = wanted.larger(plan.sizes[item.record.uid]) if unused else None
+            if not asked and larger is None:
+                continue
+            job = self._job(item)
+            if job.resized is not None:
+                yield job.resized + job.cooldown + _ROUNDED
+            cost = terms.worth * job.restart
+            if asked:
+                yield item.began + cost + _ROUNDED
+            if larger is not None and plan.decisions[item.record.uid].reason == "not_worth":
+                gain = 1 - job.curve.at(item.size) / job.curve.at(larger)
+                yield item.began + cost / gain + _ROUNDED
 
     def _capacity(
         self, mine: Mapping[str, RunningGang], draining: Iterable[RunningGang], resource: str
@@ -338,28 +366,42 @@ class ResizeQuestion:
 
 
 def seen_by_policies(item: RunningGang, now: float) -> ElasticJob:
-    """What is known of a gang; a resize that was rolled back makes the next one wait longer."""
+    """What is known of a gang now."""
+    ran, timing = max(0.0, now - item.began), item.terms.timing
+    known = item.known or without_time(item)
+    lost = 0.0 if item.progress is None else lost_seconds(timing, known.checkpointed, ran, now)
+    attained = item.terms.range.unit * size_seconds(item.state, now)
+    return known.at(ran, attained, item.terms.restart_cost + lost)
+
+
+def without_time(item: RunningGang) -> ElasticJob:
+    """What is known of a gang whatever time it is; a resize that was rolled back makes the next one wait longer."""
     terms, last, plan = item.terms, item.state.resize, item.state.planned
-    doublings = min(_in_vain(item.state), MOST_DOUBLINGS)
-    job = ElasticJob(
+    told = item.progress or Progress()
+    return ElasticJob(
         item.record.uid,
         terms.wanted,
         size=item.size,
-        curve=SpeedCurve(profile=dict(terms.profile)),
+        curve=SpeedCurve(told.speeds, dict(terms.profile)),
+        remaining=told.remaining,
+        total=told.total,
         target=item.target,
         priority=item.priority,
         submitted=item.record.submitted,
         resized=None if last is None else read_time(last.since),
-        ran=max(0.0, now - item.began),
-        attained=terms.range.unit * size_seconds(item.state, now),
+        checkpointed=None if told.checkpoint is None else told.checkpoint.time,
         deadline=terms.due,
         timing=terms.timing,
         restart=terms.restart_cost,
-        cooldown=terms.cooldown * 2**doublings,
+        cooldown=terms.cooldown * 2 ** min(_in_vain(item.state), MOST_DOUBLINGS),
         missed=None if plan is None else plan.missed_at,
         planned=plan.to if plan is not None and plan.waits else None,
     )
-    return job if item.progress is None else informed(job, item.progress, now)
+
+
+def _asked_to_save(item: RunningGang) -> ElasticJob:
+    """A gang that is left alone until it has saved its work for one that takes back its own."""
+    return dataclasses.replace(item.known or without_time(item), busy="reclaim")
 
 
 def _why(decision: SizeDecision) -> str:

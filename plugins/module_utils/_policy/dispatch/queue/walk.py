@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from collections.abc import Set as AbstractSet
 from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.progress import Progress
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target import is_gpu
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.gang import HOSTNAME_LABEL, Gang
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.live import GangPod
@@ -94,9 +95,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     EvictionTerms,
     Question,
     Reclaim,
+    Saving,
     is_recent,
     last_change,
     patience_of,
+    taken_by,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.reserve import (
     Endings,
@@ -139,6 +142,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.resca
     method_in_place,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkpoint_wait import Wanted, go_on_waiting
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import may_shrink
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
@@ -166,6 +170,8 @@ Name = tuple[str, str, str, str]
 _HELD_BACK = ("max_starts", "paced", "after_others")
 # Gangs that wait for such a reason start as soon as others are out of the way, and nobody grows meanwhile.
 _STARTS_SOON = (*_HELD_BACK, "nominated")
+# Of so many ways to start a gang again the one is looked for that it had.
+MOST_WAYS_BACK = 64
 # For so long the server may count pods that are gone as used of a namespace's quota.
 COUNTED_WITHIN = 15.0
 
@@ -313,7 +319,9 @@ class Queue:
             began=self._began,
             priority_of=self._base_priority,
             gang_of=lambda pod: gang_of(self._uids, pod),
-            elastic=Elastic(self._smaller_sizes, self._gang_at, self._comes_back, self._resizes_left),
+            elastic=Elastic(
+                self._smaller_sizes, self._saving, self._gang_at, self._comes_back, self._resizes_left
+            ),
         )
 
     def _leaving(self) -> Iterator[str]:
@@ -785,7 +793,7 @@ class Queue:
             return Sizing(next_check=self._again, planned=dropped)
         whole, taken = self._with_pods(able), self._taken_back()
         wanted = {*explained, *(item.terms.range.resource for item in whole)}
-        asking = [item.record for item in self._choices if _lacks_nodes(item) and _asks_for(item, wanted)]
+        asking = self._asking(wanted)
         question = ResizeQuestion(
             whole,
             [self._size_request(self._queued_gang(record)) for record in asking],
@@ -800,12 +808,18 @@ class Queue:
             settings=self._world.sizes.settings,
             resources=explained,
             taken=taken,
+            saves=self._saves_first(),
+            explained=self._terms.sizes_only,
         )
         sizing = question.answer()
         again = [moment for moment in (sizing.next_check, self._again) if moment is not None]
         changes = tuple(self._with_methods(sizing.changes, {item.record.uid: item for item in whole}))
         planned = (*sizing.planned, *dropped)
         return sizing._replace(changes=changes, next_check=min(again, default=None), planned=planned)
+
+    def _asking(self, resources: AbstractSet[str]) -> list[Record]:
+        """The gangs that lack nothing but nodes, and ask for any of these resources."""
+        return [item.record for item in self._choices if lacks_nodes(item) and asks_for(item, resources)]
 
     def _known_elastic(self) -> list[Record]:
         """The elastic gangs that are started, if anybody can tell by what their sizes are decided."""
@@ -826,12 +840,27 @@ class Queue:
         ]
 
     def _smaller_sizes(self) -> dict[str, tuple[int, ...]]:
-        """The smaller sizes that running gangs may be given at once, from the least on, by uid."""
-        known, terms = self._known_elastic(), self._world.sizes.settings.terms
-        running = self._with_pods(self._able(known, ())) if known else ()
-        at_once = [item for item in running if item.target is None and item.terms.timing != "at_checkpoint"]
-        able = [item for item in at_once if may_shrink(seen_by_policies(item, self._now), self._now, terms)]
+        """The smaller sizes that running gangs may be given, from the least on, by uid."""
+        terms = self._world.sizes.settings.terms
+        running = [item for item in self._whole_now.values() if item.target is None]
+        able = [item for item in running if may_shrink(seen_by_policies(item, self._now), self._now, terms)]
         return {item.record.uid: tuple(size for size in item.terms.wanted.sizes if size < item.size) for item in able}
+
+    @functools.cached_property
+    def _whole_now(self) -> dict[str, RunningGang]:
+        """The elastic gangs that run, or are being resized, by uid, as they are while the queue is walked."""
+        known = self._known_elastic()
+        return {item.record.uid: item for item in self._with_pods(self._able(known, ()))} if known else {}
+
+    def _saving(self, uid: str) -> Saving:
+        """Whether a running gang has to save its work before it shrinks, or has."""
+        item = self._whole_now[uid]
+        if item.terms.timing != "at_checkpoint":
+            return "at_once"
+        plan = item.state.planned
+        wanted = None if plan is None else Wanted(plan.size, plan.to, plan.why, plan.asker)
+        goes = go_on_waiting(plan, wanted, item.terms, item.progress or Progress(), self._now).goes
+        return "saved" if goes else "unsaved"
 
     def _resizes_left(self) -> float:
         """How many more resizes may begin."""
@@ -842,10 +871,15 @@ class Queue:
     def _taken_back(self) -> dict[str, Taking]:
         """The gangs that shrink for those that take back their own, by uid."""
         return {
-            uid: Taking(size, item.asker.uid, f"queue {item.queue} takes its own back")
+            uid: Taking(size, item.asker.uid, taken_by(item.queue))
             for item in (self.reclaim.evictions if self.reclaim is not None else ())
             for uid, size in item.sizes.items()
         }
+
+    def _saves_first(self) -> dict[str, Taking]:
+        """The gangs that do so once they have saved their work, by uid."""
+        saves = self.reclaim.saves if self.reclaim is not None else {}
+        return {uid: Taking(item.to, item.asker, taken_by(item.queue)) for uid, item in saves.items()}
 
     @functools.cached_property
     def _sized(self) -> dict[tuple[str, int], Gang]:
@@ -986,10 +1020,19 @@ class Queue:
 
     def _may_ask(self, asker: str, victim: str) -> bool:
         """Whether a gang may have another shrink for it: it starts then, and those of one queue share what it has."""
+        may = self._askers.get(asker)
+        if may is None:
+            one = self._records[asker]
+            may = self._askers[asker] = self._may_start(one) and not self._has_obstacle(one)
+        if not may or not self._quotas.in_force:
+            return may
         one, other = (self._records[uid] for uid in (asker, victim))
-        if not self._may_start(one) or self._has_obstacle(one):
-            return False
-        return not self._quotas.in_force or self._lane_of(one) == self._lane_of(other)
+        return self._lane_of(one) == self._lane_of(other)
+
+    @functools.cached_property
+    def _askers(self) -> dict[str, bool]:
+        """Whether gangs would start if others shrank for them, as far as that was asked; who starts is decided."""
+        return {}
 
     def _is_others(self, uid: str) -> bool:
         """Whether a gang waits, as far as this run sees, that only other runs may start."""
@@ -1050,6 +1093,8 @@ class Queue:
             first = ways.first
             short = self._short_of_quota(record, first.layer, "quota_reserved", words)
             return _Asked(first.gang, first.layer, short, (alike, first.mark), first.able)
+        if self._returns_with(record) is not None:
+            fitting = as_before(record, fitting)
         way, verdict, unreached = settle(ways, fitting, ask)
         if unreached:
             self._note_own_obstacle()
@@ -1271,6 +1316,20 @@ class Queue:
         )
 
 
+def as_before(record: Record, ways: Iterable[Way]) -> Iterator[Way]:
+    """The ways to start a gang again that comes back from a resize: in the flavors that it had before all others.
+
+    What it gave back was counted in them, and others may be about to get what is left of another one.
+    """
+    charged = record.state.charged if record.state is not None else ()
+    had = {item.tree: item.flavors for item in charged}
+
+    def differs(way: Way) -> bool:
+        return any(item.tree in had and item.flavors != had[item.tree] for item in way.layer.standings)
+
+    return iter(sorted(itertools.islice(ways, MOST_WAYS_BACK), key=differs))
+
+
 def gang_of(names: Mapping[tuple[str, str], str], pod: Pod) -> str | None:
     """The gang a pod belongs to: real pods carry the label; promised ones are named after their gang."""
     return pod.labels.get(GANG_LABEL) or names.get((pod.namespace, pod.name.partition("/")[0]))
@@ -1284,13 +1343,13 @@ def _has_other_sizes(record: Record) -> bool:
     return spec.podsets is not None or state.allotment not in spec.elastic.range.sizes
 
 
-def _lacks_nodes(choice: Choice) -> bool:
+def lacks_nodes(choice: Choice) -> bool:
     """Whether nodes are all that a gang waits for."""
     said = choice.said
     return not choice.chosen and said.answer == "waits" and said.reason in NODE_REASONS
 
 
-def _asks_for(choice: Choice, resources: AbstractSet[str]) -> bool:
+def asks_for(choice: Choice, resources: AbstractSet[str]) -> bool:
     """Whether a gang asks for any of these resources."""
     spec = choice.record.spec
     if spec is not None and spec.elastic is not None:
