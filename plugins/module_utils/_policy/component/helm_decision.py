@@ -6,7 +6,7 @@
 """What to do with a release: judged from its revisions alone, and from how far render and objects differ.
 
 Where it was killed helm refuses to go on. A revision that was begun and not finished is taken out of its history: the
-next one then starts from the revision before, and takes over objects that the unfinished one made, since they tell whose
+next one then starts from the revision before. Objects that the unfinished one made are taken over, since they tell whose
 they are.
 """
 

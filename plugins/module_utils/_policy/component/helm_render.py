@@ -34,8 +34,8 @@ RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 _MARK_LENGTH = 40
 # In place of what each render makes anew, such as a password.
 MADE_ANEW = "(made anew by each render)"
-# As helm takes texts apart.
-_SEPARATOR = re.compile(r"(?:^|\s*\n)---\s*")
+# As the client library takes texts apart: the line before keeps its end, which counts in texts that go on to it.
+_SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?(?:\n|\Z)", re.MULTILINE)
 _SOURCE = re.compile(r"^# Source: (\S+)$", re.MULTILINE)
 _DEFINITIONS = re.compile(r"(?:^|/)crds/")
 _TEMPLATES = re.compile(r"^[^/]+/(?:charts/[^/]+/)*templates/")
@@ -57,7 +57,7 @@ def split_text(text: str) -> list[RenderedText]:
     """The documents of a render. A file of crds/ may hold several, of which the first alone is told its source."""
     found: list[RenderedText] = []
     source = ""
-    for document in _SEPARATOR.split(text.strip()):
+    for document in _SEPARATOR.split(text):
         named = _SOURCE.search(document)
         source = named[1] if named else source
         if document.strip():

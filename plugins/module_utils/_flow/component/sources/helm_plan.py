@@ -21,7 +21,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.source
 from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import ObjectChange, ask_all, compare, object_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.helm.capabilities import ServerCapabilities, read_capabilities
+from ansible_collections.muster.kube.plugins.module_utils._kube.helm.capabilities import (
+    ServerCapabilities,
+    read_capabilities,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.helm.releases import list_revisions, read_whole
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_release import (
