@@ -6,8 +6,8 @@
 """What to do with a release: judged from its revisions alone, and from how far render and objects differ.
 
 Where it was killed helm refuses to go on. A revision that was begun and not finished is taken out of its history: the
-next one then starts from the revision before. Objects that the unfinished one made are taken over, since they tell whose
-they are.
+next one then starts from the revision before. Objects that the unfinished one made are taken over, since they tell
+whose they are.
 """
 
 from __future__ import annotations
