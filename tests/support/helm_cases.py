@@ -54,3 +54,13 @@ def release_body(**more: t.Any) -> Object:
     info = {"first_deployed": first, "last_deployed": "2026-11-16T04:00:00Z", "status": "deployed"}
     chart = {"metadata": {"name": "widget", "version": "1.2.3", "appVersion": "9"}}
     return {"name": RELEASE, "info": {**info, **more.pop("info", {})}, "chart": chart, "version": 1, **more}
+
+
+def with_status(secret: Object, status: str) -> dict[str, t.Any]:
+    """What of a Secret changes when its revision gets another status."""
+    body = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
+    body["info"]["status"] = status
+    number = int(secret["metadata"]["labels"]["version"])
+    made = release_secret(body, status, number)
+    labels = {**secret["metadata"]["labels"], "status": status}
+    return {"data": made["data"], "metadata": {**secret["metadata"], "labels": labels}}
