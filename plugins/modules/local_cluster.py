@@ -155,6 +155,14 @@ options:
     type: list
     elements: str
     default: []
+  programs:
+    description:
+      - Programs to build that no process of the cluster is, by their names in the catalogue. That of the collection
+        knows V(helm). Where they are is in RV(programs).
+      - A C(kubectl), which can do what C(kustomize) does, comes with every cluster and is in RV(kubectl).
+    type: list
+    elements: str
+    default: []
   feature_gates:
     description:
       - Feature gates of the API server, the controller manager and the scheduler, with V(true) or V(false) each.
@@ -256,6 +264,17 @@ EXAMPLES = r"""
       kube-controller-manager:
         kube-api-qps: 20
         kube-api-burst: 30
+
+- name: Have a helm at hand
+  muster.kube.local_cluster:
+    name: example
+    programs:
+      - helm
+  register: example
+
+- name: See what it installed
+  ansible.builtin.command: "{{ example.programs.helm.path }}/helm --kubeconfig {{ example.kubeconfig }} list -A"
+  changed_when: false
 
 - name: Stop it and remove its files
   muster.kube.local_cluster:

@@ -48,6 +48,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     ClusterOptions,
     ClusterSpec,
     check_flags,
+    check_programs,
     check_spec,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.nodes import Object
@@ -94,6 +95,7 @@ def ensure_present(options: ClusterOptions, report: Report) -> Result:
         raise BadInput("read", "option files", "it must name the directory with the catalogue and the Go modules")
     catalogue = read_catalogue(options.files)
     check_spec(options.spec, catalogue.operators)
+    check_programs(options.spec, catalogue)
     check_flags(options.spec, catalogue.processes(options.spec))
     layout = Layout(options.cache, options.spec.name)
     if options.spec.real_group is not None:

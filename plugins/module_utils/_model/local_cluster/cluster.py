@@ -67,6 +67,7 @@ class ClusterSpec:
     registry: bool = False
     component_flags: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     audit_log: bool = False
+    programs: tuple[str, ...] = ()
 
     @property
     def real_group(self) -> NodeGroup | None:
@@ -201,9 +202,9 @@ class Catalogue:
         return (*self.control_plane, *self.operators.values(), *registry, *self.real_node)
 
     def program_names(self, spec: ClusterSpec) -> list[str]:
-        """The programs that must be built for a cluster."""
+        """The programs that must be built: those of the processes of a cluster, and those asked for by name."""
         names = [process.program for process in self.processes(spec) if process.program]
-        return names + ([PAUSE_PROGRAM] if spec.real_group is not None else [])
+        return [*names, *([PAUSE_PROGRAM] if spec.real_group is not None else []), *spec.programs]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -251,6 +252,14 @@ def check_spec(spec: ClusterSpec, known_operators: collections.abc.Collection[st
         if operator not in known_operators:
             known = ", ".join(sorted(known_operators))
             raise BadInput("use", f"operators[{index}]", f"{operator!r} is not in the catalogue; known are {known}")
+
+
+def check_programs(spec: ClusterSpec, catalogue: Catalogue) -> None:
+    """Refuse programs that nobody knows how to build."""
+    for index, program in enumerate(spec.programs):
+        if program not in catalogue.programs:
+            known = ", ".join(sorted(catalogue.programs))
+            raise BadInput("use", f"programs[{index}]", f"{program!r} is not in the catalogue; known are {known}")
 
 
 def check_flags(spec: ClusterSpec, processes: collections.abc.Iterable[ProcessSpec]) -> None:

@@ -114,6 +114,10 @@ def test_operators_are_taken_once_and_in_order():
     assert FACE.options(validated(operators=["b", "a", "b"]), False).spec.operators == ("b", "a")
 
 
+def test_programs_are_taken_once_and_in_order():
+    assert FACE.options(validated(programs=["b", "a", "b"]), False).spec.programs == ("b", "a")
+
+
 def test_the_cache_is_taken_from_option_or_environment(monkeypatch):
     monkeypatch.setenv("MUSTER_CACHE", "/from/environment")
     assert cache_path(validated()) == pathlib.Path("/from/environment")

@@ -389,6 +389,14 @@ def test_an_unknown_operator_is_refused_before_anything_happens(bench):
     assert not bench.cache.exists()
 
 
+def test_a_program_that_is_no_process_is_shown_when_it_was_asked_for(bench):
+    bench.data["programs"]["tool"] = {"module": "x", "version": "v1.0.0", "binaries": {"tool": "x/tool"}}
+    assert bench.run(programs=("tool",))["programs"]["tool"]["version"] == "v1.0.0"
+    assert "tool" not in bench.run()["programs"]
+    with pytest.raises(BadInput, match="'other' is not in the catalogue; known are kubernetes, tool"):
+        bench.run(programs=("other",))
+
+
 @pytest.mark.parametrize("name", ["KUBERNETES", "YAML", "CRYPTOGRAPHY"])
 def test_a_missing_package_is_named(monkeypatch, name):
     monkeypatch.setattr(cluster, f"{name}_IMPORT_ERROR", "Traceback")

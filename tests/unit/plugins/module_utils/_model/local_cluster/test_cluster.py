@@ -17,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     Webhook,
     build_command,
     check_flags,
+    check_programs,
     check_spec,
     expand,
     expand_object,
@@ -59,6 +60,14 @@ def test_bad_specs_are_refused_naming_the_field(spec, where):
 
 def test_a_good_spec_passes():
     assert check_spec(ClusterSpec("a-1", (GROUP,), ("kuberay",)), ["kuberay"]) is None
+
+
+def test_programs_that_nobody_can_build_are_refused():
+    catalogue = Catalogue({"helm": Program("helm", "m", "v1", (("helm", "m/helm"),))}, (), {})
+    check_programs(ClusterSpec("a", programs=("helm",)), catalogue)
+    with pytest.raises(BadInput, match="'helmet' is not in the catalogue; known are helm") as refused:
+        check_programs(ClusterSpec("a", programs=("helm", "helmet")), catalogue)
+    assert refused.value.target == "programs[1]"
 
 
 def test_switches_are_sorted_so_that_equal_settings_give_equal_text():
