@@ -85,6 +85,10 @@ class OutsideProgram:
     version: tuple[int, ...]
 
 
+class ProgramTrouble(MusterError):
+    """A program could not be run to its end."""
+
+
 class InputFile(t.NamedTuple):
     """An argument, or a variable, that is the path of a file which is there only as long as the program runs."""
 
@@ -94,6 +98,8 @@ class InputFile(t.NamedTuple):
 
 Argument = str | InputFile
 Environment = collections.abc.Mapping[str, Argument]
+# Raises when whoever runs a program has lost the right to.
+Hold = collections.abc.Callable[[], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,6 +141,10 @@ def find_program(
     return dataclasses.replace(asked, version=version)
 
 
+def _allow() -> None:
+    """Nobody has to be asked."""
+
+
 def _is_in_range(need: ProgramNeed, version: tuple[int, ...]) -> bool:
     """Whether a version is one that does; what is not told of it counts as zero."""
     full = (*version, 0, 0, 0)[:3]
@@ -153,19 +163,23 @@ def run_program(
     timeout: float,
     most_output: int = MOST_OUTPUT,
     directory: pathlib.Path | None = None,
+    hold: Hold | None = None,
 ) -> FinishedProgram:
     """Run a program to its end; the caller looks at its exit code.
 
-    One that takes too long or writes too much is ended, with all that it started, and told as an error.
+    One that takes too long or writes too much is ended, with all that it started, and told as an error. So it is when
+    hold, which is called before it starts and again and again while it runs, raises an error, which is passed on.
     """
+    if hold is not None:
+        hold()
     words = " ".join([program.name, *(item for item in arguments[:1] if isinstance(item, str))])
     with _written_inputs(arguments, environment) as inputs:
         command = ["/bin/sh", "-c", _GUARDED, "sh", inputs.folder, program.path, *inputs.arguments]
         try:
             with _GuardedRun(command, inputs.environment, directory, words, most_output) as running:
-                return running.finish(time.monotonic() + timeout, timeout)
+                return running.finish(timeout, hold or _allow)
         except OSError as error:
-            raise MusterError("run", words, str(error)) from error
+            raise ProgramTrouble("run", words, str(error)) from error
 
 
 class _Inputs(t.NamedTuple):
@@ -259,13 +273,15 @@ class _GuardedRun:
                 stream.close()
         os.close(self._hold)
 
-    def finish(self, deadline: float, timeout: float) -> FinishedProgram:
+    def finish(self, timeout: float, hold: Hold) -> FinishedProgram:
         """Read what it writes until it ends; one that does not is asked to, and then forced."""
+        deadline = time.monotonic() + timeout
         while not self._has_ended():
+            hold()
             if time.monotonic() > deadline:
                 self._end_politely()
                 told = self._last_words(": ")
-                raise MusterError("run", self._words, f"it took longer than {timeout:.0f} s and was ended{told}")
+                raise ProgramTrouble("run", self._words, f"it took longer than {timeout:.0f} s and was ended{told}")
             self._read(_POLL_SECONDS)
         self._kill_all()
         # What it wrote last is in the pipe; whoever else holds that open is not waited for.
@@ -316,5 +332,5 @@ class _GuardedRun:
                 self._selector.unregister(key.fd)
         del self._errors[:-ERROR_BYTES]
         if len(self._output) > self._most_output:
-            raise MusterError("run", self._words, f"it wrote more than {self._most_output} bytes and was ended")
+            raise ProgramTrouble("run", self._words, f"it wrote more than {self._most_output} bytes and was ended")
         return found

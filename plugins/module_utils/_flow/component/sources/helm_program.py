@@ -15,9 +15,11 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._host.outside_programs import (
     Argument,
     FinishedProgram,
+    Hold,
     InputFile,
     OutsideProgram,
     ProgramNeed,
+    ProgramTrouble,
     find_program,
     run_program,
 )
@@ -61,6 +63,8 @@ _PULL_SECONDS = 300.0
 # helm ends itself when its own time is over; only if it does not, it is ended.
 _SPARE_SECONDS = 15.0
 _ERROR = "Error: "
+# What nobody may do who does not hold the right to.
+_WRITING = ("install", "remove")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class HelmProgram:
     environment: collections.abc.Mapping[str, str]
     # Asked each time, since tokens in it expire.
     kubeconfig: collections.abc.Callable[[], collections.abc.Mapping[str, t.Any]]
+    # Raises when the right to write is lost; helm is ended then.
+    hold: Hold | None = None
 
     def render(self, chart: str, source: HelmSource, server: ServerCapabilities, *, upgrade: bool) -> str:
         """The text of all objects; what a chart looks up in the cluster is what it finds there."""
@@ -127,9 +133,10 @@ class HelmProgram:
         """Run helm; its failure becomes ours, in its words and without secret values."""
         target = f"chart {source.chart}" if action in ("fetch", "render") else f"release {source.full_name}"
         environment = {**self.environment, **_STORAGE}
+        hold = self.hold if action in _WRITING else None
         try:
-            done = run_program(self.program, arguments, environment=environment, timeout=timeout)
-        except MusterError as error:
+            done = run_program(self.program, arguments, environment=environment, timeout=timeout, hold=hold)
+        except ProgramTrouble as error:
             raise MusterError(action, target, hide(f"{error.target}: {error.cause}", source.secrets())) from None
         if done.code:
             raise MusterError(action, target, hide(_why(done), source.secrets()))

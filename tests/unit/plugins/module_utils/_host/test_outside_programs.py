@@ -197,6 +197,22 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, monkeypatch):
     wait_for(lambda: find_process(pid) is None)
 
 
+def test_a_program_is_ended_when_its_run_loses_the_right_to_it(tmp_path):
+    pids = tmp_path / "pids"
+
+    def hold():
+        if pids.exists() and pids.read_text(encoding="utf-8"):
+            raise MusterError("hold", "the Lease", "somebody else has it")
+
+    with pytest.raises(MusterError, match="somebody else has it"):
+        run(f"echo $$ > {pids}; exec sleep 600", hold=hold)
+    [pid] = read_pids(pids, 1)
+    wait_for(lambda: find_process(pid) is None)
+    with pytest.raises(MusterError, match="somebody else has it"):
+        run(f"touch {tmp_path}/started", hold=hold)
+    assert not (tmp_path / "started").exists()
+
+
 def tool(directory, text):
     """A program that says this of its version."""
     path = directory / "tool"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -93,6 +94,18 @@ def test_a_failure_is_told_in_the_words_of_helm_and_without_secrets(helm, tmp_pa
     assert str(told.value) == "Cannot install release home/w: bad value (not shown) in text"
     with pytest.raises(MusterError, match=r"Cannot render chart ./widget: bad value"):
         helm.render("/charts/widget", SOURCE, SERVER, upgrade=False)
+
+
+def test_helm_writes_only_as_long_as_we_may(helm, tmp_path):
+    def lost():
+        raise MusterError("hold", "the Lease", "somebody else has it")
+
+    held = dataclasses.replace(helm, hold=lost)
+    assert held.render("/charts/widget", SOURCE, SERVER, upgrade=False) == "rendered\n"
+    for action in (lambda: held.upgrade("/charts/widget", SOURCE, MARK, 60), lambda: held.uninstall(SOURCE, 60)):
+        with pytest.raises(MusterError, match="Cannot hold the Lease: somebody else has it"):
+            action()
+    assert called(tmp_path)["arguments"][0] == "template"
 
 
 def test_a_helm_that_is_too_old_or_too_new_is_refused(tmp_path):
