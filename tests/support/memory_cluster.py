@@ -363,11 +363,13 @@ class MemoryCluster:
         return kind, namespace, name, subresource
 
     def _group(self, path: str) -> str:
-        """The versions of a group."""
+        """The versions of a group, or of all groups."""
         group = path.removeprefix("/apis/")
-        versions = sorted(
-            {kind.api_version for kind in self.kinds.values() if kind.api_version.startswith(f"{group}/")}
-        )
+        served = {kind.api_version for kind in self.kinds.values() if "/" in kind.api_version}
+        if path == "/apis":
+            groups = [{"versions": [{"groupVersion": version}]} for version in sorted(served)]
+            return _JSON({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        versions = sorted(version for version in served if version.startswith(f"{group}/"))
         if not versions or not path.startswith("/apis/") or "/" in group:
             raise _no_page()
         listed = [{"groupVersion": item, "version": item.partition("/")[2]} for item in versions]

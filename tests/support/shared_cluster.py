@@ -53,6 +53,13 @@ def build_programs(*operators: str, programs: tuple[str, ...] = ()) -> None:
     ensure_programs(catalogue, names, FILES, cache_directory(), lambda text: print(text, file=sys.stderr))
 
 
+def built_program(name: str) -> pathlib.Path:
+    """The directory of a program that no process of a cluster is, built if it has to be; for fixtures too."""
+    catalogue = read_catalogue(FILES)
+    built = ensure_programs(catalogue, [name], FILES, cache_directory(), lambda text: print(text, file=sys.stderr))
+    return built[name].directory
+
+
 @contextlib.contextmanager
 def running_cluster(name: str, **settings: t.Any) -> t.Iterator[LiveCluster]:
     """A cluster of this name for as long as the block lasts."""

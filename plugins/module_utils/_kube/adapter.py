@@ -25,6 +25,7 @@ import urllib.parse
 import urllib.request
 from functools import partial
 
+from ansible_collections.muster.kube.plugins.module_utils._kube.access.kubeconfig import build_kubeconfig
 from ansible_collections.muster.kube.plugins.module_utils._kube.connection_words import (
     USUAL_KUBECONFIG,
     credential_words,
@@ -192,6 +193,10 @@ class Transport:
             ("user name and password", bool(configuration.username)),
         )
         return self._credential_words(next((kind for kind, used in kinds if used), None))
+
+    def kubeconfig(self) -> dict[str, t.Any]:
+        """The same connection for other programs, with the credentials of now."""
+        return build_kubeconfig(self._configuration, (*self._headers, *self._credentials()))
 
     def close(self) -> None:
         """Close the idle connections of the pool."""

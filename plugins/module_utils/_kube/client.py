@@ -37,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     error_from_response,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import describe_request
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 
 T = t.TypeVar("T")
 Query = t.Mapping[str, t.Any]
@@ -177,6 +178,15 @@ class KubeClient:
         other.sleep = pause
         other._guard = check
         return other
+
+    def kubeconfig(self) -> dict[str, t.Any]:
+        """A kubeconfig for a program that is to act for us; it holds credentials, so it belongs into a private file."""
+        try:
+            return self._transport.kubeconfig()
+        except TransportFault as fault:
+            raise self._unreachable("write", "a kubeconfig", fault) from fault
+        except OSError as error:
+            raise MusterError("write", "a kubeconfig", str(error)) from error
 
     @property
     def server_time(self) -> datetime.datetime | None:
