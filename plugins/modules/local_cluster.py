@@ -159,8 +159,9 @@ options:
       - V(kaiwo) needs V(appwrapper), V(kuberay) and V(kueue-v0.12) beside it, and therefore cannot be where V(kueue)
         is. It runs without its webhooks and without its scheduler, and takes all flavors and queues of Kueue for its
         own.
-      - V(nfd) is the master of node feature discovery, which labels nodes by rules. Its worker V(nfd-worker) finds the
-        features of the real node, and needs one.
+      - V(nfd) is the master of node feature discovery, which labels nodes by rules. It brings a node C(nfd-master)
+        that takes no pods and is never ready. Its worker V(nfd-worker) finds the features of the real node, and needs
+        one.
       - Kyverno and both parts of node feature discovery cannot be told an address, so their ports are open to the
         network of this machine.
       - Kueue admits Jobs, JobSets, RayClusters, RayJobs, PyTorchJobs, pods, Deployments and StatefulSets with the label

@@ -12,28 +12,37 @@ import os
 import subprocess
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cluster import ensure_present
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
-from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import NodeGroup
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
+    ClusterOptions,
+    ClusterSpec,
+    NodeGroup,
+)
 from ansible_collections.muster.kube.tests.support.gang_cases import job
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
-from ansible_collections.muster.kube.tests.support.shared_cluster import build_programs, running_cluster
+from ansible_collections.muster.kube.tests.support.shared_cluster import (
+    FILES,
+    build_programs,
+    cache_directory,
+    running_cluster,
+)
 
 pytestmark = pytest.mark.full
 OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno", "nfd", "kuberay", "kueue-v0.12", "kaiwo")
 PROGRAMS = ("helm",)
+NODES = (NodeGroup("node", 2, "32", "64Gi", 110),)
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """One with all of them, and nodes for their pods."""
     build_programs(*OPERATORS, programs=PROGRAMS)
-    nodes = (NodeGroup("node", 2, "32", "64Gi", 110),)
-    with running_cluster(
-        f"more-operators-{os.getpid()}", operators=OPERATORS, programs=PROGRAMS, nodes=nodes
-    ) as running:
+    settings = {"operators": OPERATORS, "programs": PROGRAMS, "nodes": NODES}
+    with running_cluster(f"more-operators-{os.getpid()}", **settings) as running:
         yield running
 
 
@@ -210,3 +219,34 @@ def test_the_queues_of_kaiwo_are_made(cluster, namespace):
     cluster_queue, local_queue = resource_path(kueue, "clusterqueues"), resource_path(kueue, "localqueues", namespace)
     for collection in (cluster_queue, local_queue):
         assert wait_until("Kueue's queue", lambda path=f"{collection}/team": get_object(cluster.client, path))
+
+
+def reconciled(cluster: LiveCluster, *operators: str, check_mode: bool = False) -> list[str]:
+    """What a run does that wants these operators."""
+    spec = ClusterSpec(cluster.result["name"], NODES, operators, programs=PROGRAMS)
+    request = ClusterOptions(spec, cache_directory(), FILES, 120.0, check_mode=check_mode)
+    return ensure_present(request, lambda _text: None)["actions"]
+
+
+def test_a_second_run_has_nothing_to_do(cluster):
+    assert reconciled(cluster, *OPERATORS, check_mode=True) == []
+    assert reconciled(cluster, *OPERATORS) == []
+
+
+def test_kyverno_leaves_no_webhook_behind_when_it_is_dropped(cluster):
+    paths = [
+        f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations" for kind in ("mutating", "validating")
+    ]
+
+    def webhooks() -> set[str]:
+        """The names of all webhook configurations that Kyverno made."""
+        listings = [list_objects(cluster.client, path, keep=lambda hook: hook["metadata"]["name"]) for path in paths]
+        return {name for listing in listings for name in listing.items if name.startswith("kyverno")}
+
+    assert webhooks()
+    assert reconciled(cluster, *(name for name in OPERATORS if name != "kyverno")) == ["stop kyverno"]
+    try:
+        assert webhooks() == set()
+    finally:
+        assert "start kyverno" in reconciled(cluster, *OPERATORS)
+    assert wait_until("Kyverno to make them again", webhooks)
