@@ -19,6 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.ce
 from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.programs import Builder, find_programs
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.real_cluster import ON_REAL_NODE, RealCluster
 from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, build_programs, cache_directory
@@ -26,7 +27,13 @@ from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, 
 Object = dict[str, t.Any]
 PROGRAM = "kuberay"
 NAMESPACE = "ray-system"
+CONTAINER = "/spec/template/spec/containers/0"
 DEPLOYMENT = resource_path("apps/v1", "deployments", NAMESPACE, "kuberay-operator")
+WEBHOOKS = resource_path(
+    "admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations",
+    name="kuberay-validating-webhook-configuration",
+)
 WEBHOOK_SERVICE = f"kuberay-webhook-service.{NAMESPACE}.svc"
 
 
@@ -40,7 +47,9 @@ def running_kuberay(cluster: RealCluster, folder: pathlib.Path) -> t.Iterator[No
         wait_until("KubeRay to be ready", lambda: _available(get_object(cluster.client, DEPLOYMENT)))
         yield
     finally:
-        _kubectl(cluster, "delete", "--ignore-not-found", "--wait=false", "-k", str(folder))
+        # What acts goes; to delete the definitions too would take as long as to write them.
+        for path in (WEBHOOKS, DEPLOYMENT):
+            delete(cluster.client, path)
 
 
 def write_kustomization(image: str, folder: pathlib.Path) -> None:
@@ -65,7 +74,8 @@ def write_kustomization(image: str, folder: pathlib.Path) -> None:
                 "Deployment",
                 {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": ON_REAL_NODE},
                 # A tenth of a processor is enough to work, but makes every start last half a minute.
-                {"op": "remove", "path": "/spec/template/spec/containers/0/resources/limits/cpu"},
+                {"op": "remove", "path": f"{CONTAINER}/resources/limits/cpu"},
+                {"op": "replace", "path": f"{CONTAINER}/readinessProbe/initialDelaySeconds", "value": 1},
             ),
         ],
     }
