@@ -373,11 +373,14 @@ class Reclaim:
             return self._quotas.may_find_victims(quota, priority, self._gone)
 
     def _gets_its_own(self, quota: QuotaLayer) -> bool:
-        """Whether a gang fits quota within its own once this cycle's victims have gone."""
-        if not self.evictions:
+        """Whether a gang fits quota within its own once this cycle's victims have gone.
+
+        Nobody asks for what gangs of drained queues leave: it is for the first that fits then, in its own or borrowed.
+        """
+        if not self.evictions and not self.drained:
             return False
         with self._quotas.after():
-            return self._quotas.fits(quota) and not self._quotas.borrows(quota)
+            return self._quotas.fits(quota) and (bool(self.drained) or not self._quotas.borrows(quota))
 
     def _choose(self, question: Question, taken: QuotaUse) -> _Found | None:
         """Who shrinks for a gang, or else is evicted, and where it stands then; None when nobody may, or in vain.
