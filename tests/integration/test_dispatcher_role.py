@@ -306,6 +306,42 @@ def test_the_account_of_a_namespace_may_start_workloads_there_and_nothing_more(i
     assert not allowed(installed, ACCOUNT, "create", "leases", "coordination.k8s.io")
 
 
+RESIZED = (
+    ("batch", "jobs"),
+    ("kubeflow.org", "pytorchjobs"),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+    ("ray.io", "rayclusters"),
+)
+NEVER_RESIZED = (
+    ("", "configmaps"),
+    ("", "pods"),
+    ("", "services"),
+    ("apps", "deployments"),
+    ("jobset.x-k8s.io", "jobsets"),
+    ("ray.io", "rayjobs"),
+    ("trainer.kubeflow.org", "trainjobs"),
+)
+
+
+@pytest.mark.parametrize(("group", "resource"), RESIZED)
+def test_elastic_kinds_are_patched_by_the_account_of_their_namespace_alone(installed, group, resource):
+    assert allowed(installed, ACCOUNT, "patch", resource, group)
+    assert not allowed(installed, ACCOUNT, "patch", resource, group, namespace="default")
+    for verb in ("update", "deletecollection"):
+        assert not allowed(installed, ACCOUNT, verb, resource, group), verb
+    for user in (DISPATCHER, "awx", "sue", "group:onlookers", "system:serviceaccount:team:default"):
+        for verb in ("patch", "update"):
+            assert not allowed(installed, user, verb, resource, group), (user, verb)
+
+
+def test_no_other_kinds_are_patched(installed):
+    for group, resource in NEVER_RESIZED:
+        assert not allowed(installed, ACCOUNT, "patch", resource, group), resource
+    for group, resource in RESIZED:
+        for part in ("status", "scale"):
+            assert not allowed(installed, ACCOUNT, "patch", resource, group, subresource=part), (resource, part)
+
+
 @pytest.mark.parametrize("user", [DISPATCHER, "awx"])
 def test_the_dispatcher_may_act_only_through_the_accounts(installed, user):
     assert allowed(installed, user, "impersonate", "serviceaccounts", name="muster")

@@ -11,7 +11,9 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.deciders import ELASTIC_ANNOTATION
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.configmap_record import SUBMITTED_ANNOTATION
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import conditions
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.modules import elastic_job, elastic_job_info
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage
@@ -25,6 +27,7 @@ from ansible_collections.muster.kube.tests.support.elastic_stage import (
     settle,
     sizes,
 )
+from ansible_collections.muster.kube.tests.support.kueue_queue import QUEUE_LABEL, kueue_queue
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster
 from ansible_collections.muster.kube.tests.support.module_call import call_module
 
@@ -94,7 +97,9 @@ def test_three_share_two_grow_and_one_shrinks(stage: Stage, made: Maker, timing:
     assert [stage.state(name).allotment for name in ("two", "three")] == [4, 4]
     assert [stage.state(name).attempt for name in ("two", "three")] == [attempt, attempt]
     stage.occupy("other", stage.nodes()[0]["metadata"]["name"], **{GPU: "2"})
-    stage.submit("new", made(stage, "new", None))
+    # A range of one size is one of fixed size.
+    fixed = {"timing": timing, **AT_ONCE, "range": {"min": 2, "max": 2}} if made is job_of_one_pod else None
+    stage.submit("new", made(stage, "new", None), elastic=fixed)
     settle(stage, 3, lambda found: sorted(found.values()) == [2, 2, 4] and found.get("new") == 2)
     shrunk = next(name for name in ("two", "three") if stage.state(name).allotment == 2)
     resize = stage.state(shrunk).resize
@@ -103,6 +108,28 @@ def test_three_share_two_grow_and_one_shrinks(stage: Stage, made: Maker, timing:
     if timing == "at_checkpoint":
         # One for each of its two changes.
         assert (report(stage, shrunk)["progress"]["step"], resize.lost_seconds) == (20, 0)
+
+
+def test_an_elastic_job_of_kueue_grows_and_shrinks_in_place(stage: Stage) -> None:
+    stage.cluster.create(*kueue_queue("queue", stage.namespace, cpu=64, **{GPU: 10}))
+    stage.submit("other", stage.job("other", 1, **{"cpu": "100m", GPU: "8"}))
+    stage.run_until({"other": "running"})
+    made = job_of_pods(stage, "one", None)
+    made["metadata"].update(labels={QUEUE_LABEL: "queue"}, annotations={ELASTIC_ANNOTATION: "true"})
+    elastic = {"timing": "now", **AT_ONCE, "range": {"min": 2, "max": 4, "axis": "pods"}}
+    stage.submit("one", made, elastic=elastic)
+    stage.run_until({"one": "running"})
+    delete(stage.client, resource_path("v1", "configmaps", stage.namespace, "other"))
+    settle(stage, 1, lambda found: found == {"one": 4})
+    stage.submit("new", stage.job("new", 1, **{"cpu": "100m", GPU: "8"}))
+    settle(stage, 2, lambda found: found == {"one": 2, "new": 8})
+    resize, job = stage.state("one").resize, stage.find(made)
+    assert resize is not None
+    assert (resize.method, stage.state("one").attempt) == ("scale", 1)
+    assert job is not None
+    # Kueue has never taken it back.
+    assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (False, 2)
+    assert not [item for item in conditions(job) if item["type"] == "Suspended" and item["status"] == "True"]
 
 
 def test_a_job_is_queued_by_its_module_and_told_by_its_twin(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden, Unauthorized
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
@@ -30,9 +31,9 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     get_object,
     list_objects,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._store.gang_progress import progress_name
-from ansible_collections.muster.kube.tests.support.accounts import may
+from ansible_collections.muster.kube.tests.support.accounts import account_kubeconfig, may
 from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage
 from ansible_collections.muster.kube.tests.support.http_service import HttpAnswer, HttpCaller
@@ -58,6 +59,7 @@ SPACES = (f"svc-a-{os.getpid()}", f"svc-b-{os.getpid()}")
 LEASE = f"dispatch-{SPACES[0]}"
 SETTINGS = {
     "elastic_training_namespace": SPACES[0],
+    "elastic_training_accounts": [{"name": "reporter", "gangs": ["one"]}],
     "elastic_training_service": True,
     "elastic_training_service_name": NAME,
     "elastic_training_service_namespace": SPACES[0],
@@ -219,6 +221,49 @@ def test_the_account_of_the_service_has_the_rights_it_needs_and_no_more(
     assert not may(cluster, user, "update", "leases", "coordination.k8s.io", namespace="default", name=LEASE)
     assert may(cluster, user, "create", "tokenreviews", "authentication.k8s.io")
     assert may(cluster, user, "create", "subjectaccessreviews", "authorization.k8s.io")
+
+
+def test_the_account_of_a_training_may_report_for_its_gangs_and_nothing_more(
+    cluster: LiveCluster, installation: Installation
+) -> None:
+    assert changes(installation.played, "again") == 0
+    user, here = f"system:serviceaccount:{SPACES[0]}:reporter", {"namespace": SPACES[0]}
+    mine = progress_name("one")
+    for verb in ("get", "patch"):
+        assert may(cluster, user, verb, "configmaps", **here, name=mine), verb
+        for name in (progress_name("two"), "one", "muster-quota-tree", ""):
+            assert not may(cluster, user, verb, "configmaps", **here, name=name), (verb, name)
+        assert not may(cluster, user, verb, "configmaps", namespace=SPACES[1], name=mine), verb
+    for verb in ("create", "update", "delete", "deletecollection", "list", "watch"):
+        assert not may(cluster, user, verb, "configmaps", **here, name=mine), verb
+    for group, resource in (
+        ("", "pods"),
+        ("", "secrets"),
+        ("", "serviceaccounts"),
+        ("batch", "jobs"),
+        ("kubeflow.org", "pytorchjobs"),
+        ("ray.io", "rayclusters"),
+        ("coordination.k8s.io", "leases"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+    ):
+        for verb in ("get", "create", "update", "patch", "delete", "impersonate"):
+            assert not may(cluster, user, verb, resource, group, **here), (verb, resource)
+    assert not may(cluster, user, "create", "serviceaccounts", **here, subresource="token", name="reporter")
+
+
+def test_a_training_writes_the_progress_of_its_gang_alone(world: World, tmp_path: pathlib.Path) -> None:
+    metadata = {"name": "reporter", "namespace": SPACES[0]}
+    world.cluster.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    client = connect({"kubeconfig": account_kubeconfig(world.cluster, SPACES[0], "reporter", tmp_path)})
+    told = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    assert patch(client, resource_path("v1", "configmaps", SPACES[0], progress_name("one")), told)
+    for name in (progress_name("two"), "one"):
+        before = get_object(world.cluster.client, resource_path("v1", "configmaps", SPACES[0], name))
+        with pytest.raises(Forbidden, match="reporter"):
+            patch(client, resource_path("v1", "configmaps", SPACES[0], name), told)
+        assert get_object(world.cluster.client, resource_path("v1", "configmaps", SPACES[0], name)) == before
+    with pytest.raises(Forbidden, match="reporter"):
+        list_objects(client, resource_path("v1", "configmaps", SPACES[0]), keep=lambda obj: obj)
 
 
 # Who asks.

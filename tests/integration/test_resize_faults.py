@@ -9,27 +9,38 @@ Whoever comes after it gives the gang its size, the newcomer starts, nothing is 
 
 from __future__ import annotations
 
+import contextlib
+import json
+import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.batch import LeaseOptions
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.record import record_from_api
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.state import resize_step
+from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import ClusterOptions
 from ansible_collections.muster.kube.tests.integration import test_dispatch_faults as faults
-from ansible_collections.muster.kube.tests.integration.test_dispatch_faults import Arena, Place, Point, arena
+from ansible_collections.muster.kube.tests.integration.test_dispatch_faults import (
+    Arena,
+    Place,
+    Point,
+    arena,
+    own_cluster,
+)
 from ansible_collections.muster.kube.tests.support.dispatch_process import DispatchProcess, Orders, run_dispatcher
 from ansible_collections.muster.kube.tests.support.dispatch_stage import free_lease
 from ansible_collections.muster.kube.tests.support.fault_points import ARENAS, Fault, FaultPoints, chosen
 from ansible_collections.muster.kube.tests.support.gang_cases import gang_record, job, node_pool
-from ansible_collections.muster.kube.tests.support.invariants import GPU
-from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
+from ansible_collections.muster.kube.tests.support.invariants import GPU, Recorder
+from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 
 Object = dict[str, t.Any]
 Method = t.Literal["scale", "suspend", "recreate"]
-__all__ = ["arena"]
+__all__ = ["arena", "own_cluster"]
 
 SMALL, LARGE = 2, 4
 # Growing and shrinking is worth it at any moment.
@@ -127,6 +138,25 @@ class ResizePlace(Place):
         )
 
     @property
+    def is_over(self) -> bool:
+        """Whether a user has ended what was going on: the gang is done, has failed, or waits to be tried again."""
+        state = self.state
+        waits = state["phase"] == "queued" and state.get("not_before") is not None
+        return waits or state["phase"] in ("complete", "failed")
+
+    @property
+    def rests(self) -> bool:
+        """Whether it runs, and no resize is under way."""
+        state = record_from_api(self._raw(faults.GANG)).state
+        return state is not None and state.phase == "running" and resize_step(state) not in ("planned", "starting")
+
+    def serve_newcomer(self) -> None:
+        """Run a dispatcher that nobody disturbs until the newcomer runs, if there is one."""
+        orders = self.orders(duration=faults.PATIENCE, lease_wait=faults.PATIENCE)
+        run_dispatcher(orders, until=lambda _phases: self.grows or self.phase_of("new") == "running")
+        assert self.grows or self.phase_of("new") == "running"
+
+    @property
     def has_ended(self) -> bool:
         """Whether the gang runs and its last resize came to an end."""
         state = record_from_api(self._raw(faults.GANG)).state
@@ -201,8 +231,6 @@ def test_resizes_have_all_their_writes(points: Points) -> None:
         patches = [point for point in found if point.label == PATCH]
         assert len(patches) == {"scale": 1, "suspend": 2, "recreate": 0}[name.partition("-")[2]]
         assert any(point.label == "DELETE configmaps/muster-ticket" for point in found) is name.endswith("recreate")
-    # Three signals at both sides of each.
-    assert sum(map(len, points.values())) * 2 * 3 >= 60
 
 
 def test_signals_during_a_resize(arena: Arena, points: Points, scale: float, seed: int) -> None:
@@ -210,7 +238,7 @@ def test_signals_during_a_resize(arena: Arena, points: Points, scale: float, see
         (name, kind, point)
         for name, found in points.items()
         for kind in faults.SIGNALS
-        for point in chosen(faults.both_sides(found), scale / 2, seed, f"{name} {kind}")
+        for point in chosen(faults.both_sides(found), scale, seed, f"{name} {kind}")
     ]
     # One of each kind of resize is enough to see that nothing broke.
     first = {name: (name, kind, point) for name, kind, point in chosen(cases, 1.0, seed, "resize signals")}
@@ -218,7 +246,25 @@ def test_signals_during_a_resize(arena: Arena, points: Points, scale: float, see
         (arena.place("start", SORTS[name]), f"{name}: {kind} {point}", faults.signal_scene(kind, point))
         for name, kind, point in (cases if scale >= 1 else first.values())
     ]
-    arena.play(scenes)
+    played = play(arena, scenes)
+    if scale >= 1:
+        assert played == len(faults.SIGNALS) * len(faults.SIDES) * sum(map(len, points.values())) >= 60
+
+
+def play(arena: Arena, scenes: t.Sequence[faults.Scene], *, deleted: bool = False) -> int:
+    """Play scenes; how many of them came to their end."""
+    ended: list[str] = []
+
+    def to_its_end(title: str, scene: t.Callable[[Place], None]) -> t.Callable[[Place], None]:
+        def play_one(place: Place) -> None:
+            scene(place)
+            ended.append(title)
+
+        return play_one
+
+    arena.play([(place, title, to_its_end(title, scene)) for place, title, scene in scenes], deleted=deleted)
+    assert sorted(ended) == sorted(title for _place, title, _scene in scenes)
+    return len(ended)
 
 
 def test_bad_answers_during_a_resize(arena: Arena, points: Points, scale: float, seed: int) -> None:
@@ -265,3 +311,157 @@ def test_patch_held_until_after_the_takeover(arena: Arena, points: Points, scale
         for name, point in chosen(cases, scale, seed, "held")[: None if scale >= 1 else 2]
     ]
     arena.play(scenes)
+
+
+# Who holds the Lease gets lost.
+
+
+def cut_off(point: Point) -> t.Callable[[Place], None]:
+    """A dispatcher reaches no server any more from a write on, and goes on living."""
+
+    def scene(place: Place) -> None:
+        with FaultPoints(place.cluster.kubeconfig, place.directory) as numbered:
+            # The write itself may still get through; whether it did the dispatcher never learns.
+            fault = Fault(cut=point.when, meanwhile=lambda: numbered.cut(times=None))
+            numbered.at_label(point.label, point.occurrence, fault)
+            orders = place.orders(numbered.kubeconfig, duration=faults.PATIENCE, lease_wait=1.0)
+            with DispatchProcess(orders, place.directory / "log") as process:
+                wait_until("the point", lambda: fault.was_reached or not process.alive, faults.PATIENCE, 0.01)
+                if not fault.was_reached:
+                    raise faults.Missed(str(point))
+                place.heal()
+        place.heal()
+
+    return scene
+
+
+def lease_deleted(point: Point) -> t.Callable[[Place], None]:
+    """The Lease is deleted at a write, so that a second dispatcher is at work before the first one goes on."""
+
+    def scene(place: Place) -> None:
+        fault = Fault(hold=True, when=point.when)
+
+        def go_on(process: DispatchProcess) -> None:
+            with contextlib.suppress(NotFound):
+                delete(place.cluster.client, place.lease_path)
+            place.heal()
+            fault.release()
+            process.wait()
+
+        faults.strike(place, fault, point, go_on)
+        place.heal()
+
+    return scene
+
+
+LOSSES = {"cut off": cut_off, "Lease deleted": lease_deleted}
+
+
+def test_a_holder_that_is_lost_during_a_resize(arena: Arena, points: Points, scale: float, seed: int) -> None:
+    scenes = [
+        (arena.place("start", SORTS[name]), f"{name}: {word} {point}", loss(point))
+        for word, loss in LOSSES.items()
+        for name, point in chosen(sided(points), scale, seed, f"resize {word}")[: None if scale >= 1 else 1]
+    ]
+    assert play(arena, scenes) >= len(LOSSES)
+
+
+def sided(points: Points) -> list[tuple[str, Point]]:
+    """Both sides of all points, each with the resize that it is one of."""
+    return [(name, point) for name, found in points.items() for point in faults.both_sides(found)]
+
+
+# Users do something to what is resized.
+
+
+def delete_record(place: ResizePlace) -> None:
+    """Nobody wants the gang any more."""
+    delete(place.cluster.client, place.record_path)
+
+
+def delete_job(place: ResizePlace) -> None:
+    """Somebody deletes what the gang consists of, if it is there."""
+    with contextlib.suppress(NotFound):
+        delete(place.cluster.client, resource_path("batch/v1", "jobs", place.name, faults.GANG))
+
+
+def edit_record(place: ResizePlace) -> None:
+    """The trainer is to get another argument."""
+    record = get_object(place.cluster.client, place.record_path)
+    assert record is not None
+    data = json.loads(record["data"]["gang.json"])
+    data["objects"][0]["spec"]["template"]["spec"]["containers"][0]["args"] = ["edited"]
+    patch(place.cluster.client, place.record_path, {"data": {"gang.json": json.dumps(data)}})
+
+
+def finish_pods(place: ResizePlace) -> None:
+    """All pods that run end well."""
+    for pod in place.pods(faults.GANG):
+        if pod["status"].get("phase") == "Running":
+            path = f"{resource_path('v1', 'pods', place.name, pod['metadata']['name'])}/status"
+            with contextlib.suppress(NotFound):
+                patch(place.cluster.client, path, {"status": {"phase": "Succeeded"}})
+
+
+DEEDS: dict[str, t.Callable[[ResizePlace], None]] = {
+    "record deleted": delete_record,
+    "job deleted": delete_job,
+    "edited": edit_record,
+    "finished": finish_pods,
+}
+
+
+def user_acts(what: str, point: Point) -> t.Callable[[Place], None]:
+    """A user does something while a write is on its way; the dispatcher goes on and comes to an end with it."""
+
+    def scene(place: Place) -> None:
+        assert isinstance(place, ResizePlace)
+        fault = Fault(hold=True, when=point.when)
+
+        def is_at_rest() -> bool:
+            if what == "record deleted":
+                return get_object(place.cluster.client, place.record_path) is None
+            # One that was edited is left alone from then on, with the size that it had or was on its way to.
+            return place.is_resized or (place.rests if what == "edited" else place.is_over)
+
+        def go_on(process: DispatchProcess) -> None:
+            DEEDS[what](place)
+            fault.release()
+            wait_until(f"{place.name} to rest", lambda: is_at_rest() or not process.alive, faults.PATIENCE, 0.1)
+
+        faults.strike(place, fault, point, go_on)
+        orders = place.orders(duration=faults.PATIENCE, lease_wait=faults.PATIENCE)
+        run_dispatcher(orders, until=lambda _phases: is_at_rest())
+        place.cycle()
+        assert is_at_rest(), f"{place.name}: {place.state}"
+        if what != "edited" or place.state["allotment"] == SMALL:
+            place.serve_newcomer()
+
+    return scene
+
+
+def test_users_who_delete_edit_or_finish_what_is_resized(arena: Arena, points: Points, scale: float, seed: int) -> None:
+    scenes = [
+        (arena.place("start", SORTS[name]), f"{name}: {what} {point}", user_acts(what, point))
+        for what in DEEDS
+        for name, point in chosen(sided(points), scale, seed, f"resize {what}")[: None if scale >= 1 else 1]
+    ]
+    assert play(arena, scenes, deleted=True) >= len(DEEDS)
+
+
+@pytest.mark.full
+def test_api_server_restarted_during_a_resize(
+    own_cluster: tuple[LiveCluster, ClusterOptions], points: Points, tmp_path: pathlib.Path, scale: float, seed: int
+) -> None:
+    cluster, request = own_cluster
+    for number, name in enumerate(SORTS):
+        point = chosen(points[name], scale, seed, f"restart {name}")[number % 3]
+        place = SORTS[name](cluster, f"resize-restart-{number}", tmp_path, "start")
+        cluster.add_nodes(place.nodes())
+        place.prepare()
+        with Recorder(cluster, [place.name], expected=[place.key]) as recorder:
+            restart = Fault(meanwhile=lambda: faults.restart_api_server(request))
+            faults.strike(place, restart, point, lambda process: None)
+            place.heal()
+            findings = recorder.settled(seconds=60.0)
+        assert findings.clean(), f"{name} {point}: {findings}"

@@ -14,10 +14,11 @@ KUEUE_API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-def kueue_queue(name: str, namespace: str, cpu: int) -> list[Object]:
+def kueue_queue(name: str, namespace: str, cpu: int, **others: int) -> list[Object]:
     """The objects, in the order in which they must be created; the queue of the cluster is called as the namespace."""
-    resources = [{"name": "cpu", "nominalQuota": str(cpu)}]
-    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": namespace, "resources": resources}]}]
+    amounts = {"cpu": cpu, **others}
+    resources = [{"name": resource, "nominalQuota": str(amount)} for resource, amount in amounts.items()]
+    groups = [{"coveredResources": list(amounts), "flavors": [{"name": namespace, "resources": resources}]}]
     return [
         {"apiVersion": KUEUE_API, "kind": "ResourceFlavor", "metadata": {"name": namespace}, "spec": {}},
         {
