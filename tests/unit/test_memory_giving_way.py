@@ -32,6 +32,7 @@ from ansible_collections.muster.kube.tests.unit.test_memory_quota import declare
 
 GPU = "nvidia.com/gpu"
 FREE = {"timing": "now", "cooldown": 0, "restart_cost": 0}
+ON_TIMEOUT = ("give_up", "now")
 TERM_KEYS = ("timing", "cooldown", "checkpoint_timeout", "on_timeout")
 
 
@@ -86,6 +87,36 @@ def gpus_of_pods(stage: MemoryStage) -> int:
 def nobody_went(stage: MemoryStage, *names: str) -> bool:
     """Whether none of these gangs was evicted."""
     return all("evicting" not in history(stage, name) for name in names)
+
+
+def two_flavors(stage: MemoryStage, settings: cases.Object | None = None, **queues: tuple[int, int]) -> None:
+    """Store a tree with two flavors of the same nodes, and what each queue has of them."""
+    found = [
+        {"name": name, "parent": "all", "nominal": {"first": {GPU: first}, "second": {GPU: second}}}
+        for name, (first, second) in queues.items()
+    ]
+    flavors = [{"name": name, "node_labels": {}} for name in ("first", "second")]
+    declare(stage, *found, settings={**AT_ONCE, **(settings or {})}, flavors=flavors)
+
+
+def gpus_by_flavor(stage: MemoryStage, names: t.Sequence[str]) -> dict[str, int]:
+    """What pods that are not over ask for, by the flavor that their gang is charged to, as far as its record tells."""
+    told = {name for name in names if phases(stage, name) != ["queued"]}
+    used: dict[str, int] = {}
+    for pod in stage.cluster.all("pods", "a"):
+        name = pod["metadata"]["name"].partition("-j")[0]
+        if name in told and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            (flavor,) = flavors_of(stage, name)
+            gpus = int(pod["spec"]["containers"][0]["resources"]["limits"][GPU])
+            used[flavor] = used.get(flavor, 0) + gpus
+    return used
+
+
+def trainers_answer(stage: MemoryStage, names: t.Iterable[str], chance: random.Random, share: float) -> None:
+    """Some of the trainers that are asked to save have done so."""
+    for name in names:
+        if "planned" in state(stage, name) and is_asked(stage, name) and chance.random() < share:
+            report(stage, name, int(stage.clock.now), saved=True)
 
 
 def flavors_of(stage: MemoryStage, name: str) -> list[str]:
@@ -262,13 +293,7 @@ def test_where_trees_have_flavors_it_shrinks_in_the_one_that_it_has(
     stage: MemoryStage, pods: bool, timing: str
 ) -> None:
     """The first flavor is free by then, but what it gives has to be of the one that its owner lacks."""
-    flavors = [{"name": name, "node_labels": {}} for name in ("first", "second")]
-    amounts = {"x": (2, 0), "y": (0, 6), "z": (0, 0)}
-    queues = [
-        {"name": name, "parent": "all", "nominal": {"first": {GPU: first}, "second": {GPU: second}}}
-        for name, (first, second) in amounts.items()
-    ]
-    declare(stage, *queues, settings=AT_ONCE, flavors=flavors)
+    two_flavors(stage, x=(2, 0), y=(0, 6), z=(0, 0))
     submit(stage, "before", "x", 2)
     submit_elastic(stage, "one", "z", (2, 6), pods=pods, timing=timing)
     stage.start("d")
@@ -419,6 +444,40 @@ def test_whatever_happens_to_one_write_it_comes_to_the_same(
     assert stage.crashes == []
 
 
+@pytest.mark.parametrize("trouble", ["kill_before", "kill_after", "lose"])
+@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("flavored", [False, True])
+def test_whatever_happens_to_one_write_each_shrinks_once_it_has_saved(
+    stage: MemoryStage, trouble: t.Any, number: int, flavored: bool
+) -> None:
+    """The same for two that save first: nobody is evicted, and none loses what it has done."""
+    if flavored:
+        two_flavors(stage, x=(0, 0), y=(4, 4), z=(0, 0))
+    else:
+        trees(stage, leaf("x", 0), leaf("y", 8), leaf("z", 0))
+    for name in ("one", "two"):
+        submit_elastic(stage, name, "x", (2, 4), timing="at_checkpoint")
+    stage.start("d")
+    assert stage.run_until(running(stage, "one", "two"))
+    stage.run_for(60)
+    submit(stage, "owner", "y", 2 if flavored else 4)
+    submit(stage, "greedy", "z", 2, priority=50)
+    stage.actors["d"].dispatcher.line.faults.append(Fault(trouble, WRITES, path="configmaps|jobs", skip=number))
+    for _second in range(60):
+        stage.run_for(1)
+        assert gpus_of_pods(stage) <= 8
+        trainers_answer(stage, ("one", "two"), random.Random(number), 1.0)
+        if stage.actors["d"].over:
+            stage.kill("d")
+            stage.start("d")
+    assert stage.run_until(running(stage, "owner", "one", "two"), 600), stage.crashes
+    stage.run_for(20)
+    assert sorted(sizes(stage, "one", "two")) == ([2, 4] if flavored else [2, 2])
+    assert phases(stage, "greedy") == ["queued"]
+    assert nobody_went(stage, "one", "two")
+    assert stage.crashes == []
+
+
 @pytest.mark.parametrize("pods", [False, True])
 def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, pods: bool) -> None:
     trees(stage, leaf("x", 8, lending_limit={GPU: 0}), leaf("y", 0))
@@ -444,29 +503,47 @@ COURSES = 100 if float(os.environ.get("MUSTER_SCALE", "0.1")) >= 1 else 10
 
 
 @pytest.mark.parametrize("number", range(COURSES))
-def test_sizes_and_evictions_come_to_an_end(stage: MemoryStage, number: int) -> None:
+@pytest.mark.parametrize("flavored", [False, True])
+def test_sizes_and_evictions_come_to_an_end(stage: MemoryStage, number: int, flavored: bool) -> None:
     """Gangs of all kinds come one after the other; no more is used than there is, and then nothing happens any more."""
-    chance, seed = random.Random(f"{SEED}/{number}"), f"{SEED}/{number}"
+    seed = f"{SEED}/{number}/{flavored}" if flavored else f"{SEED}/{number}"
+    chance = random.Random(seed)
     least = chance.randint(0, 4)
     whom = [chance.choice(("any", "any", "lower_priority")) for _queue in "xy"]
     queues = [leaf("x", least, reclaim=whom[0]), leaf("y", 8 - least, reclaim=whom[1]), leaf("z", 0)]
-    trees(stage, *queues, max_evictions=chance.choice((1, 10)))
+    most, first = chance.choice((1, 10)), chance.randint(1, 4)
+    if flavored:
+        two_flavors(stage, {"max_evictions": most}, x=(first, 0), y=(4 - first, 4), z=(0, 0))
+    else:
+        trees(stage, *queues, max_evictions=most)
     stage.start("d", mirrored=chance.random() < 0.5)
-    names = [f"g{turn}" for turn in range(6)]
+    names, trainers = [f"g{turn}" for turn in range(6)], random.Random(f"{seed}/trainers")
+    share = trainers.choice((0.0, 0.1, 1.0))
+
+    def pass_seconds(seconds: int, step: int) -> None:
+        """Let time pass, in which trainers answer; what is used is looked at after each step."""
+        for _turn in range(0, seconds, step):
+            stage.run_for(step)
+            assert gpus_of_pods(stage) <= 8, seed
+            there = [name for name in names if stage.cluster.get("configmaps", "a", name) is not None]
+            assert not flavored or max(gpus_by_flavor(stage, there).values(), default=0) <= 4, seed
+            trainers_answer(stage, there, trainers, share)
+
     for name in names:
         queue, priority = chance.choice("xyz"), chance.choice((0, 0, 5))
         if chance.random() < 0.7:
             low = chance.randint(1, 3)
             pods, timing = chance.random() < 0.5, chance.choice(("now", "now", "on_sigterm", "at_checkpoint"))
             range_ = (low, low + chance.randint(1, 4))
-            submit_elastic(stage, name, queue, range_, pods=pods, timing=timing, priority=priority)
+            terms: cases.Object = {"timing": timing}
+            if timing == "at_checkpoint":
+                terms |= {"checkpoint_timeout": trainers.choice((20, 300)), "on_timeout": trainers.choice(ON_TIMEOUT)}
+            submit_elastic(stage, name, queue, range_, pods=pods, priority=priority, **terms)
         else:
             submit(stage, name, queue, chance.randint(1, 4), priority=priority)
-        for _second in range(chance.randint(5, 60)):
-            stage.run_for(1)
-            assert gpus_of_pods(stage) <= 8, seed
+        pass_seconds(chance.randint(5, 60), 1)
     # Evicted ones pause for an hour at most, and come back when they may.
-    stage.run_for(8000)
+    pass_seconds(8000, 40)
     before = {name: history(stage, name) for name in names}
     stage.run_for(2000)
     assert {name: history(stage, name) for name in names} == before, seed

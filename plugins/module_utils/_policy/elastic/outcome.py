@@ -71,7 +71,7 @@ class IdleGpus:
     jobs: tuple[str, ...] = ()
 
 
-class Decisions(Mapping[str, SizeDecision]):
+class SizeDecisions(Mapping[str, SizeDecision]):
     """What became of each job by uid, put into words once somebody asks: of most jobs nobody does."""
 
     def __init__(self, uids: Sequence[str], decide: Callable[[str], SizeDecision]) -> None:

@@ -20,8 +20,8 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.growth
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob, SizeStep
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import (
-    Decisions,
     SizeDecision,
+    SizeDecisions,
     SizePlan,
     SizeReason,
     When,
@@ -67,7 +67,7 @@ class _Telling:
     def plan(self) -> SizePlan:
         """The decisions by uid."""
         jobs = {job.uid: job for job in self.sizes.jobs}
-        decisions = Decisions(sorted(jobs), lambda uid: self._decision(jobs[uid]))
+        decisions = SizeDecisions(sorted(jobs), lambda uid: self._decision(jobs[uid]))
         changed = sorted(job.uid for job in self._changed)
         return SizePlan(decisions, {uid: self.sizes.of[uid] for uid in decisions}, changed, self.sizes.capacity)
 

@@ -25,7 +25,6 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.placement.plac
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.room import Room
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.steer import find_packing
 
-
 # The pods of jobs by uid, with the GPUs that they have by node, and all of them.
 Owned = dict[str, tuple[tuple[Pod, ...], Mapping[int, int], int]]
 

@@ -130,7 +130,7 @@ class NotedRefusal:
         return dataclasses.replace(self.said, detail=NO_END_OF_USE)
 
 
-class NotedSize(t.NamedTuple):
+class NotedRunning(t.NamedTuple):
     """A running elastic gang as it was seen, how many pods it has, and what that was worked out from."""
 
     record: Record
@@ -179,7 +179,7 @@ class Kept:
         self.refusals: dict[int, NotedRefusal] = {}
         self.spent: SpentBudgets = {}
         # Elastic gangs that run.
-        self.sized: dict[str, NotedSize] = {}
+        self.sized: dict[str, NotedRunning] = {}
         # Waiting gangs that need no step whatever time it is.
         self.quiet: dict[str, Record] = {}
         # Numbers of classes of demand, and of kinds of gangs.

@@ -43,7 +43,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
     Look,
     NotedCharge,
     NotedRefusal,
-    NotedSize,
+    NotedRunning,
     WaitingNotes,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue.order import (
@@ -568,7 +568,7 @@ class KeptQueue(Queue):
             return found
         found = found._replace(known=without_time(found))
         pods = sum(podset.count for podset in self._gang_at(uid, found.size).podsets)
-        self._kept.sized[uid] = NotedSize(record, world.gangs.get(uid), told, self._kept.trees, found, pods)
+        self._kept.sized[uid] = NotedRunning(record, world.gangs.get(uid), told, self._kept.trees, found, pods)
         return found
 
     def _with_pods(self, able: Mapping[str, RunningGang]) -> list[RunningGang]:
@@ -593,7 +593,7 @@ class KeptQueue(Queue):
         for node in {*self._room.touched}:
             for pod in self._room.pods_on[node][len(before[node]) :]:
                 uid = gang_of(self._uids, pod)
-                if uid in able and able[uid].record.namespace == pod.namespace:
+                if uid is not None and uid in able and able[uid].record.namespace == pod.namespace:
                     found.setdefault(uid, []).append(pod)
         return found
 

@@ -319,9 +319,7 @@ class Queue:
             began=self._began,
             priority_of=self._base_priority,
             gang_of=lambda pod: gang_of(self._uids, pod),
-            elastic=Elastic(
-                self._smaller_sizes, self._saving, self._gang_at, self._comes_back, self._resizes_left
-            ),
+            elastic=Elastic(self._smaller_sizes, self._saving, self._gang_at, self._comes_back, self._resizes_left),
         )
 
     def _leaving(self) -> Iterator[str]:
