@@ -122,7 +122,7 @@ options:
         type: dict
         suboptions:
           definition:
-            description: The objects, as in O(definition).
+            description: The objects, as in C(definition).
             type: raw
             required: true
           condition:

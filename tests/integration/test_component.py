@@ -14,12 +14,14 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_metadata
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.component_stage import config_map, widget, widget_crd
-from ansible_collections.muster.kube.tests.support.gang_cases import job, node_pool, pod_template
+from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL, job, node_pool, pod_template
+from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
+from ansible_collections.muster.kube.tests.support.upstream_files import copy_of_module
 
 Object = dict[str, t.Any]
 GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "components.md"
@@ -220,3 +222,149 @@ def test_the_role_of_the_guide_makes_a_namespace_and_takes_it_away(cluster, tmp_
     assert played["quota"]["resources"][0]["spec"]["hard"] == {"requests.nvidia.com/gpu": "8"}
     assert len(yaml.safe_load(code)) == 1
     assert get_object(cluster.client, resource_path("v1", "namespaces", None, SPACE)) is None
+
+
+RAY_HOME = "component-kuberay"
+RAY_POOL = "component-ray"
+RAY = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "theirs", "namespace": "default"}}
+RAY_CONFIGMAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "after-ray", "namespace": RAY_HOME}}
+
+
+def overlay(directory: pathlib.Path) -> pathlib.Path:
+    """KubeRay's own kustomization, in a namespace of its own and on our nodes."""
+    copy_of_module("kuberay", "config", directory / "upstream")
+    template = {"spec": {"template": {"spec": {"nodeSelector": {POOL_LABEL: RAY_POOL}}}}}
+    patch = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kuberay-operator"}, **template}
+    kustomization = {
+        "resources": ["../upstream/default"],
+        "namespace": RAY_HOME,
+        "patches": [{"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(patch)}],
+    }
+    place = directory / "overlay"
+    place.mkdir()
+    (place / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    return place
+
+
+def everything(cluster: t.Any) -> set[tuple[str, str, str]]:
+    """All objects of all served kinds, but for what the control plane makes and drops all the time."""
+    groups = cluster.client.request("GET", "/apis").json()["groups"]
+    found = set()
+    for version in ("v1", *(group["preferredVersion"]["groupVersion"] for group in groups)):
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        for entry in cluster.client.request("GET", base).json()["resources"]:
+            if "list" not in entry["verbs"] or entry["kind"] in ("Event", "ComponentStatus", "IPAddress", "Lease"):
+                continue
+            items = list_metadata(
+                cluster.client, f"{base}/{entry['name']}", keep=lambda raw: raw["metadata"], label_selector=None
+            ).items
+            found |= {(entry["kind"], item.get("namespace", ""), item["name"]) for item in items}
+    return found
+
+
+def ray_tasks(cluster: t.Any, source: pathlib.Path, proxies: t.Mapping[str, t.Any]) -> dict[str, Object]:
+    """KubeRay installed from its kustomization with a component that needs it, changed by hand, and taken away."""
+    kuberay = {"name": "kuberay", "version": "1.4.2", "source": "kustomize", "src": str(source), "namespace": RAY_HOME}
+    needy = {"name": "needy", "definition": [RAY_CONFIGMAP], "depends_on": ["kuberay"]}
+    # Where kubectl is found, as for whoever has it installed.
+    environment = {"PATH": f"{pathlib.Path(cluster.kubectl).parent}:{{{{ lookup('ansible.builtin.env', 'PATH') }}}}"}
+
+    def run(name: str = "", *, check: bool = False, **options: t.Any) -> Object:
+        """A task on both."""
+        connection = {"kubeconfig": str(proxies[name].kubeconfig)} if name else {}
+        task = {"components": [kuberay, needy], "wait_timeout": "5m", **connection, **options}
+        return {"muster.kube.component": task, "environment": environment, "check_mode": check, "diff": True}
+
+    def kubectl(*arguments: str, text: str = "") -> Object:
+        """What somebody does by hand."""
+        command = {"argv": [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, *arguments], "stdin": text}
+        return {"ansible.builtin.command": command}
+
+    told = {"kubeconfig": str(proxies["told"].kubeconfig), "components": [kuberay, needy]}
+    end = {"state": "absent", "components": [{"name": "kuberay"}, {"name": "needy"}], "remove_definitions": True}
+    return {
+        "foretold": run("foretold", check=True),
+        "made": run(),
+        "again": run("again"),
+        "scaled": kubectl("scale", "deployment", "kuberay-operator", "-n", RAY_HOME, "--replicas", "0"),
+        "dropped": kubectl("delete", "service", "kuberay-operator", "-n", RAY_HOME),
+        "told": {"muster.kube.component_info": told, "environment": environment},
+        "repaired": run("repaired"),
+        "used": kubectl("apply", "-f", "-", text=yaml.safe_dump(RAY)),
+        "older": run("older", components=[{**kuberay, "version": "1.3.2"}]),
+        "refused": run("refused", **end),
+        "end": run(**end, with_resources=True),
+        "end_again": run("end_again", **end),
+    }
+
+
+@pytest.fixture(scope="module")
+def ray(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Course]:
+    """All of it in one play, between two looks at everything there is."""
+    directory = tmp_path_factory.mktemp("component-ray")
+    cluster.add_nodes(node_pool(RAY_POOL, 1, cpu="4"))
+    before = everything(cluster)
+    names = ("foretold", "again", "told", "repaired", "older", "refused", "end_again")
+    with proxies_for(cluster, directory, *names) as proxies:
+        defaults = {"group/muster.kube.kube": {"kubeconfig": cluster.kubeconfig}}
+        played = play_tasks(directory, ray_tasks(cluster, overlay(directory), proxies), module_defaults=defaults)
+        yield Course(played, {**proxies, "before": before})
+    cluster.remove_nodes([f"{RAY_POOL}-n0"])
+
+
+def told_of(ray: Course, task: str, name: str = "kuberay") -> Object:
+    """What is told of a component."""
+    assert "components" in ray.played[task], ray.played[task].get("msg")
+    return next(item for item in ray.played[task]["components"] if item["name"] == name)
+
+
+def test_an_operator_is_installed_from_its_kustomization_step_by_step(ray):
+    made = told_of(ray, "made")
+    assert (made["action"], made["version"]) == ("installed", "1.4.2")
+    assert {step["step"]: step["outcome"] for step in made["ladder"]} == {
+        **dict.fromkeys(("source", "definitions", "listable", "workloads"), "passed"),
+        **dict.fromkeys(("webhooks", "condition", "nodes", "smoke"), "skipped"),
+    }
+    assert made["images"] == ["quay.io/kuberay/operator:v1.4.2"]
+    assert told_of(ray, "made", "needy")["action"] == "installed"
+    assert_no_writes(ray.proxies["foretold"])
+    foretold = told_of(ray, "foretold")
+    assert [(item["name"], item["action"]) for item in foretold["objects"]] == [
+        (item["name"], item["action"]) for item in made["objects"]
+    ]
+
+
+def test_a_second_run_of_components_with_records_writes_nothing(ray):
+    assert {item["action"] for item in ray.played["again"]["components"]} == {"unchanged"}
+    assert not ray.played["again"]["changed"]
+    assert_no_writes(ray.proxies["again"])
+
+
+def test_what_somebody_changed_is_told_by_field_and_repaired(ray):
+    assert_no_writes(ray.proxies["told"])
+    told = told_of(ray, "told")
+    drift = {item["kind"]: item for item in told["drift"]}
+    assert drift["Deployment"]["before"]["spec"]["replicas"] == 0
+    assert drift["Service"]["action"] == "created"
+    assert told["missing"] == [f"Service {RAY_HOME}/kuberay-operator"]
+    health = {step["step"]: step for step in told["health"]}
+    assert health["workloads"]["reason"] == "0 pods are desired"
+    repaired = told_of(ray, "repaired")
+    assert (repaired["action"], repaired["plan"]["created"], repaired["plan"]["changed"]) == ("repaired", 1, 1)
+    written = [request.path.rpartition("/")[2] for request in ray.proxies["repaired"].writes]
+    assert {*written} == {"provision", "muster-component-kuberay", "kuberay-operator"}
+
+
+def test_older_versions_and_removal_under_users_are_refused_before_any_write(ray):
+    assert "version 1.4.2 is there, 1.3.2 is older" in ray.played["older"]["msg"]
+    assert "users have 1 objects of its kinds: RayCluster default/theirs" in ray.played["refused"]["msg"]
+    for name in ("older", "refused"):
+        assert_no_writes(ray.proxies[name])
+
+
+def test_taken_away_they_leave_nothing(cluster, ray):
+    assert told_of(ray, "end")["action"] == told_of(ray, "end", "needy")["action"] == "removed"
+    assert not ray.played["end_again"]["changed"]
+    assert_no_writes(ray.proxies["end_again"])
+    before = ray.proxies["before"]
+    wait_until("all to be as before", lambda: everything(cluster) == before or None)

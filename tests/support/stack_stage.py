@@ -51,7 +51,8 @@ def bundle(begin: int = 2020, end: int = 2040) -> str:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
     moments = [datetime.datetime(year, 1, 1, tzinfo=datetime.UTC) for year in (begin, end)]
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 7, moments[0], moments[1])
+    builder = x509.CertificateBuilder().issuer_name(name).subject_name(name).public_key(key.public_key())
+    builder = builder.serial_number(7).not_valid_before(moments[0]).not_valid_after(moments[1])
     pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     return base64.b64encode(pem).decode()
 

@@ -217,6 +217,8 @@ class _Comparison:
             return ObjectChange(placed, "created", after=placed, untried=True)
         obj = _placed(obj, info.namespaced)
         live = get_object(self._client, object_path(info, obj))
+        if live is None and group_and_kind(obj) == NAMESPACE and obj["metadata"]["name"] in self._known.namespaces:
+            return ObjectChange(obj, "unchanged", untried=True)
         if live is None and info.namespaced and obj["metadata"]["namespace"] in self.coming:
             return ObjectChange(obj, "created", after=obj, untried=True)
         if live is None:

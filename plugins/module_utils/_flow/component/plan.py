@@ -33,6 +33,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     is_going,
     try_removals,
 )
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import (
     ComponentRecord,
     InventoryEntry,
@@ -154,6 +156,19 @@ def try_again(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
     """The plan with the comparison of what had to wait for others."""
     known = dataclasses.replace(_known(plan.target, plan.record, Ahead()), patient=False)
     return dataclasses.replace(plan, changes=tuple(compare(client, plan.target.main, plan.target.label, known)))
+
+
+def without_made_namespaces(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
+    """The plan without namespaces that another component has made since: they are used, and stay its own."""
+
+    def as_it_is(change: ObjectChange) -> ObjectChange:
+        """A change, or none if somebody was first."""
+        if group_and_kind(change.obj) != NAMESPACE or change.action != "created":
+            return change
+        live = get_object(client, resource_path("v1", "namespaces", None, change.obj["metadata"]["name"]))
+        return change if live is None or plan.target.label.is_on(live) else ObjectChange(change.obj, "unchanged")
+
+    return dataclasses.replace(plan, changes=tuple(map(as_it_is, plan.changes)))
 
 
 def what_is_ahead(plans: Iterable[ComponentPlan]) -> Ahead:

@@ -43,16 +43,23 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
     RemovalTerms,
     plan_removal,
     remove_component,
+    remove_namespaces,
     require_unneeded,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import Runner
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, render_target
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import ComponentRecord
 from ansible_collections.muster.kube.plugins.module_utils._model.component.ladder import Step
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    describe_object,
+    group_and_kind,
+    versionless_key,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.dependencies import in_waves
 from ansible_collections.muster.kube.plugins.module_utils._store.component_records import (
     RECORDS_NAMESPACE,
@@ -92,7 +99,9 @@ def provision(
     task = _Task(connection, options, report, around or Surroundings())
     if options.state == "absent":
         return task.remove()
-    return task.install([render_target(component, run) for component in options.components])
+    targets = [render_target(component, run) for component in options.components]
+    _require_separate(targets)
+    return task.install(targets)
 
 
 class _Task:
@@ -208,32 +217,36 @@ class _Task:
         order = [name for wave in reversed(in_waves(needs)) for name in wave]
         return [plan_removal(client, name, stored[name], self._removal_terms()) for name in order]
 
-    def _removal_terms(self) -> RemovalTerms:
+    def _removal_terms(self, later: collections.abc.Iterable[str] = ()) -> RemovalTerms:
         """What goes besides the components' own objects."""
         names = frozenset(component.name for component in self._options.components)
-        return RemovalTerms(self._options.with_resources, self._options.remove_definitions, names)
+        return RemovalTerms(self._options.with_resources, self._options.remove_definitions, names, frozenset(later))
 
     def _remove_each(self, client: KubeClient, deadline: float) -> list[ComponentOutcome]:
         """Take one component after the other away; behind one that does not go, what it needs stays."""
         outcomes: list[ComponentOutcome] = []
         records = ComponentRecords(client, self._namespace)
-        for plan in self._removals(client):
+        plans = self._removals(client)
+        for number, plan in enumerate(plans):
             problem: MusterError | None = None
             if any(outcome.problem is not None for outcome in outcomes):
                 problem = MusterError("remove", f"component {plan.name}", "one before it is not gone")
             elif plan.writes:
                 self._report(f"removing component {plan.name}")
-                problem = self._remove_one(client, records, plan.name, deadline)
+                terms = self._removal_terms(item.name for item in plans[number + 1 :])
+                problem = self._remove_one(client, records, plan.name, terms, deadline)
             outcomes.append(removed_outcome(plan, problem))
+        if all(outcome.problem is None for outcome in outcomes):
+            for plan in plans:
+                remove_namespaces(client, plan_removal(client, plan.name, None, self._removal_terms()), deadline)
         return outcomes
 
     def _remove_one(
-        self, client: KubeClient, records: ComponentRecords, name: str, deadline: float
+        self, client: KubeClient, records: ComponentRecords, name: str, terms: RemovalTerms, deadline: float
     ) -> MusterError | None:
         """Take one component away, as it is now that those before it are gone; returns why it did not go."""
         try:
-            plan = plan_removal(client, name, records.read(name), self._removal_terms())
-            remove_component(client, records, plan, deadline)
+            remove_component(client, records, plan_removal(client, name, records.read(name), terms), deadline)
         except LostLeadership:
             raise
         except MusterError as error:
@@ -248,6 +261,17 @@ class _Task:
 
 
 _ENDED = object()
+
+
+def _require_separate(targets: collections.abc.Iterable[Target]) -> None:
+    """Refuse an object that two components have: each would make it its own. A namespace belongs to the first."""
+    homes: dict[tuple[str, str, str, str], str] = {}
+    for target in targets:
+        name = target.component.name
+        for obj in (*target.main, *target.late, *target.smoke):
+            first = homes.setdefault(versionless_key(obj), name)
+            if first != name and group_and_kind(obj) != NAMESPACE:
+                raise BadInput("read", f"component {name}: {describe_object(obj)}", f"component {first} has it too")
 
 
 def _names_of(plans: collections.abc.Iterable[ComponentPlan]) -> frozenset[str]:

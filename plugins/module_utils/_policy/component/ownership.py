@@ -29,7 +29,6 @@ WEBHOOKS = (
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
 )
 _OLM_COMPONENT = re.compile(r"operators\.coreos\.com/(?P<name>.+)")
-_IMAGE_TAG = re.compile(r".*/?[^/:@]+:(?P<tag>[^@]+)(?:@.*)?")
 
 
 class ServiceName(t.NamedTuple):
@@ -67,8 +66,9 @@ def version_of_object(obj: Object) -> str | None:
     told = labels.get("app.kubernetes.io/version") or labels.get("helm.sh/chart")
     if told:
         return str(told)
-    found = next((_IMAGE_TAG.fullmatch(image) for image in images_of(obj)), None)
-    return found["tag"] if found else None
+    # A port of a registry comes before the last slash, a digest behind the tag.
+    names = (image.partition("@")[0].rpartition("/")[2] for image in images_of(obj))
+    return next((name.partition(":")[2] for name in names), "") or None
 
 
 def images_of(obj: Object) -> Iterator[str]:

@@ -88,8 +88,9 @@ class RemovalTerms:
 
     with_resources: bool
     remove_definitions: bool
-    # All components that go with the same task.
+    # All components that go with the same task, and those of them that are still there when this one goes.
     names: frozenset[str]
+    later: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,13 +139,19 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     definitions = [obj for obj in found if group_and_kind(obj) == DEFINITION]
     instances = [obj for crd in definitions if not is_going(crd) for obj in list_defined(client, crd)]
     own = [obj for obj in instances if label.is_on(obj) or obj["metadata"]["uid"] in uids]
-    kept = {obj["metadata"]["uid"] for obj in own}
-    users = [obj for obj in instances if obj["metadata"]["uid"] not in kept and not _goes_too(obj, label, terms.names)]
+    # Those of other components that go are removed now, while there is somebody to clean up after them.
+    own += [obj for obj in instances if _goes_too(obj, label, terms.names)]
+    known = {obj["metadata"]["uid"] for obj in own}
+    users = [obj for obj in instances if obj["metadata"]["uid"] not in known]
     if users and not terms.with_resources:
         raise _users_refuse(name, users)
     namespaces = [obj for obj in found if group_and_kind(obj) == NAMESPACE]
     usual = [obj for obj in found if is_usual(obj) and group_and_kind(obj) not in (DEFINITION, NAMESPACE)]
-    going = [obj for obj in namespaces if is_going(obj) or not _is_needed(client, label, obj, usual, terms.names)]
+    going = [
+        obj
+        for obj in namespaces
+        if is_going(obj) or not _is_needed(client, label, obj, usual, terms.names - terms.later)
+    ]
     operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going))
     plan = RemovalPlan(
         name,
@@ -194,6 +201,11 @@ def remove_component(client: KubeClient, records: ComponentRecords, plan: Remova
     _take_away(client, plan.definitions, deadline)
     _take_away(client, plan.namespaces, deadline)
     records.remove(stored)
+
+
+def remove_namespaces(client: KubeClient, plan: RemovalPlan, deadline: float) -> None:
+    """Take away the namespaces of a component that others needed which are gone by now."""
+    _take_away(client, plan.namespaces, deadline)
 
 
 def _take_away(client: KubeClient, objects: Sequence[Object], deadline: float) -> None:

@@ -12,7 +12,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.provis
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.task import ComponentTask, run_task
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
-from ansible_collections.muster.kube.tests.support.component_stage import config_map, widget_crd
+from ansible_collections.muster.kube.tests.support.component_stage import config_map, deployment, widget, widget_crd
 from ansible_collections.muster.kube.tests.support.stack_stage import (
     BASE,
     MIDDLE,
@@ -20,8 +20,10 @@ from ansible_collections.muster.kube.tests.support.stack_stage import (
     TOP,
     StackStage,
     changed,
+    gadget_crd,
     next_version,
     no_program,
+    placed,
 )
 
 
@@ -101,8 +103,9 @@ def test_what_makes_no_sense_is_refused_before_any_write(stage):
         "definition": [{"apiVersion": "nowhere.org/v1", "kind": "K", "metadata": {"name": "k"}}],
     }
     assert "the API server does not serve this kind" in refused(stage, BASE, broken)
-    several = changed(broken, name="another")
-    assert "apply 2 objects" in refused(stage, BASE, broken, several).replace("Cannot ", "")
+    again = {**broken["definition"][0], "metadata": {"name": "l"}}
+    several = changed(broken, name="another", definition=[again])
+    assert refused(stage, BASE, broken, several).startswith("Cannot apply 2 objects")
 
 
 def test_a_component_may_need_one_that_is_there_already(stage):
@@ -304,3 +307,52 @@ def test_the_plain_form_minds_records(stage):
     assert not plain("absent")["changed"]
     assert plain("present", config_map("a", "team"))["objects"][0]["action"] == "created"
     assert stage.record("base") is None
+
+
+def neighbors():
+    """Two operators in one namespace that both name; the second one acts on objects that hold it up."""
+    home = {"namespace": "shared", "version": "1"}
+    first = {**home, "name": "first", "definition": [gadget_crd(), placed(deployment("one"), "shared")]}
+    second = {**home, "name": "second", "definition": [widget_crd(), placed(deployment("two"), "shared")]}
+    return first, {**second, "resources": [placed(widget(), "shared")]}
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_several_components_share_a_namespace_that_the_first_one_makes(stage, turn):
+    before = stage.inventory()
+    components = neighbors()[::turn]
+    foretold = stage.task(*components, check_mode=True).as_result(diff=False)["components"]
+    done = stage.task(*components).as_result(diff=False)["components"]
+    assert [item["plan"] for item in done] == [item["plan"] for item in foretold]
+    stage.line.sent.clear()
+    assert stage.course(*components) == {"first": "unchanged", "second": "unchanged"}
+    assert stage.line.writes == []
+
+    def let_go(change):
+        """The operator of the second one lets its object go as long as it runs."""
+        if change.plural == "deployments" and change.gone and change.object["metadata"]["name"] == "two":
+            assert stage.cluster.all("widgets") == []
+
+    stage.cluster.listeners.append(let_go)
+    assert stage.course(*absent("first", "second")[::turn], state="absent", remove_definitions=True) == {
+        "first": "removed",
+        "second": "removed",
+    }
+    assert stage.inventory() == before
+
+
+def test_a_namespace_goes_with_the_last_component_in_it(stage):
+    stage.course(*neighbors())
+    assert stage.task({"name": "first"}, state="absent").as_result(diff=False)["components"][0]["kept"] == [
+        "gadgets.example.org",
+        "shared",
+    ]
+    stage.course(*absent("second"), state="absent")
+    assert stage.cluster.get("namespaces", "", "shared") is not None
+    assert stage.course(*absent("first"), state="absent") == {"first": "removed"}
+    assert stage.cluster.get("namespaces", "", "shared") is None
+
+
+def test_an_object_belongs_to_one_component(stage):
+    other = {"name": "other", "definition": [widget_crd()]}
+    assert "CustomResourceDefinition widgets.example.com: component base has it too" in refused(stage, BASE, other)
