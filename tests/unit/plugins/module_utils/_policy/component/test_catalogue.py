@@ -105,6 +105,16 @@ def test_a_version_may_be_pinned() -> None:
     assert chosen("pocket", gears={"version": "v2.0"})["gears"]["version"] == "2.0.0"
 
 
+def test_a_version_that_a_profile_names_is_kept_unless_another_is_wished() -> None:
+    data = small_catalogue("profiles", "old", "components", to={"gears": {"version": "2.0.0"}})
+    catalogue = read_catalogue(data)
+    picked = [
+        component_options(catalogue, ["old"], {"gears": wish})[0]["version"]
+        for wish in ({}, {"values": {}}, {"version": "3.0.0"})
+    ]
+    assert picked == ["2.0.0", "2.0.0", "3.0.0"]
+
+
 @pytest.mark.parametrize(
     ("profiles", "more", "told"),
     [
