@@ -145,12 +145,6 @@ def test_a_program_that_no_process_is_is_built_only_for_who_asks_for_it():
     assert REAL.program_names(ClusterSpec("c", programs=("helm",)))[-1] == "helm"
 
 
-def test_a_program_that_no_process_is_is_built_only_for_who_asks_for_it():
-    assert "helm" not in {component.program for component in COMPONENTS}
-    assert "helm" not in REAL.program_names(ClusterSpec("c", operators=tuple(REAL.operators)))
-    assert REAL.program_names(ClusterSpec("c", programs=("helm",)))[-1] == "helm"
-
-
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
