@@ -135,7 +135,7 @@ class _Task:
         plans = self._removals(self._client)
         if self._options.check_mode:
             return self._result([removed_outcome(plan, None) for plan in plans])
-        if not any(plan.writes for plan in plans) and not self._is_done():
+        if not any(plan.writes for plan in plans) and not self._is_left_over():
             return self._result([removed_outcome(plan, None) for plan in plans])
         with self._office() as client:
             deadline = client.clock() + self._options.wait_timeout
@@ -153,7 +153,7 @@ class _Task:
         timeout = self._options.wait_timeout
         return provisioning(self._connection, self._namespace, timeout, self._report, self._around)
 
-    def _is_done(self) -> bool:
+    def _is_left_over(self) -> bool:
         """Whether the namespace of the records was left behind by a run that removed the last component."""
         return is_left_over(self._client, self._namespace)
 

@@ -11,6 +11,7 @@ from ansible_collections.muster.kube.plugins.module_utils._face.modules import c
 from ansible_collections.muster.kube.plugins.modules import component
 from ansible_collections.muster.kube.tests.support.component_stage import ComponentStage, config_map
 from ansible_collections.muster.kube.tests.support.module_call import call_module
+from ansible_collections.muster.kube.tests.support.stack_stage import BASE, STACK, StackStage
 
 
 @pytest.fixture
@@ -23,6 +24,14 @@ def call(monkeypatch, stage):
     """Runs the module on a cluster in memory."""
     monkeypatch.setattr(face, "connect", lambda _auth: stage.line.client())
     return lambda **options: call_module(monkeypatch, component, {"name": "widgets", **options}).result
+
+
+@pytest.fixture
+def stack(monkeypatch):
+    """Runs the module on several components in a cluster in memory."""
+    stage = StackStage()
+    monkeypatch.setattr(face, "connect", lambda _auth: stage.line.client())
+    return lambda **options: call_module(monkeypatch, component, options).result
 
 
 def test_a_component_is_made_found_and_removed(call):
@@ -69,3 +78,34 @@ def test_waiting_in_vain_fails_with_what_was_done(call, stage):
     result = call(state="absent", wait_timeout="3")
     assert (result["failed"], result["changed"]) == (True, True)
     assert result["error"]["object"] == "ConfigMap team/a"
+
+
+def test_several_components_are_made_and_removed(stack):
+    results = [
+        stack(components=STACK, _ansible_check_mode=True),
+        stack(components=STACK, _ansible_diff=True),
+        stack(components=STACK),
+        stack(components=[{"name": item["name"]} for item in STACK], state="absent", remove_definitions=True),
+        stack(components=[{"name": item["name"]} for item in STACK], state="absent"),
+    ]
+    assert [result["changed"] for result in results] == [True, True, False, True, False]
+    actions = [[told["action"] for told in result["components"]] for result in results]
+    assert actions == [["installed"] * 3, ["installed"] * 3, ["unchanged"] * 3, ["removed"] * 3, ["unchanged"] * 3]
+    assert results[1]["diff"]
+    assert "objects" not in results[1]
+
+
+def test_one_component_with_a_source_has_the_keys_of_one(stack):
+    result = stack(**BASE, source="manifest")
+    assert [told["action"] for told in result["objects"]] == ["created"] * 6
+    assert result["kept"] == result["unseen"] == []
+    assert result["components"][0]["versions"] == {"before": None, "after": "1.0.0"}
+    assert stack(name="base", state="absent")["components"][0]["action"] == "removed"
+
+
+def test_a_step_that_fails_fails_the_task_with_the_object(stack):
+    objects = [obj for obj in BASE["definition"] if obj["kind"] != "Service"]
+    result = stack(name="base", source="manifest", definition=objects, wait_timeout="5")
+    assert result["failed"]
+    assert result["msg"].startswith("Cannot wait for component base: webhooks: ValidatingWebhookConfiguration")
+    assert result["components"][0]["ladder"][4]["outcome"] == "failed"

@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import random
 import typing as t
 
+import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 from ansible_collections.muster.kube.tests.support.fault_points import chosen
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault, Killed, Line
+from ansible_collections.muster.kube.tests.support.random_size import examples
 from ansible_collections.muster.kube.tests.support.stack_stage import STACK, StackStage, hooks, next_version
 
 SCALE = float(os.environ.get("MUSTER_SCALE", "0.1"))
@@ -140,8 +143,11 @@ def check(stage: StackStage, name: str, point: t.Any) -> None:
     assert line.writes == [], point
 
 
-def test_there_are_enough_points():
-    assert sum(undisturbed(name)[0] for name in TASKS) >= 100 / 2
+def test_there_are_more_than_a_hundred_points():
+    writes = sum(undisturbed(name)[0] for name in TASKS)
+    assert len(FAULTS) * writes > 500
+    # Death before and after each of them.
+    assert 2 * writes > 100
 
 
 def test_after_a_fault_at_any_write_the_next_run_reaches_what_an_undisturbed_one_does():
@@ -173,3 +179,70 @@ def test_of_two_runs_at_once_one_provisions_and_the_other_stops():
             result = run(stage, name, Line(stage.cluster))
             assert not result.get("failed"), result["msg"]
             check(stage, name, (name, number))
+
+
+def drift(stage: StackStage, chance: random.Random) -> None:
+    """Somebody changes something by hand."""
+    cluster = stage.cluster
+    choices: list[t.Callable[[], object]] = [
+        lambda: cluster.remove("services", "home", "hook"),
+        lambda: cluster.change("deployments", "home", "operator", lambda obj: obj["spec"].update(replicas=9)),
+        lambda: cluster.change("configmaps", "team", "settings", lambda obj: obj.update(data={"k": "other"})),
+        lambda: cluster.remove("configmaps", "muster-system", "muster-component-middle"),
+        lambda: cluster.change("deployments", "middle", "mill", lambda obj: obj["metadata"].update(labels={})),
+        lambda: None,
+    ]
+    chance.choice(choices)()
+
+
+def try_hard(stage: StackStage, chance: random.Random, components: t.Any, options: t.Any) -> None:
+    """A task several times, some of them killed or in trouble."""
+    for _attempt in range(chance.randrange(3)):
+        trouble = chance.choice(["kill_before", "kill_after", "lose", "cut", "refuse"])
+        status = chance.choice([403, 409, 422, 429, 500, 503])
+        stage.trouble(Fault(trouble, skip=chance.randrange(250), status=status))
+        with contextlib.suppress(Killed, MusterError):
+            stage.task(*components, wait_timeout=60.0, **options)
+        stage.line.faults.clear()
+
+
+def foretell(stage: StackStage, components: t.Any, options: t.Any) -> t.Any:
+    """What a task would do; nothing where the later version is there."""
+    try:
+        return stage.task(*components, check_mode=True, **options).as_result(diff=True)
+    except MusterError as error:
+        if "is older" in str(error):
+            return None
+        raise
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + examples(4)))
+def test_whatever_happened_before_check_mode_is_right_and_the_second_run_writes_nothing(seed):
+    chance = random.Random(seed)
+    stage = StackStage()
+    theirs = foreign(stage)
+    for _turn in range(4):
+        version = chance.choice([STACK, NEXT])
+        present = chance.random() < 0.7
+        names = chance.sample(range(3), chance.randrange(1, 4))
+        # What is needed comes along, and what needs it goes along.
+        picked = range(max(names) + 1) if present else range(min(names), 3)
+        components = [version[number] if present else ABSENT[number] for number in picked]
+        options = {} if present else {"state": "absent", "remove_definitions": chance.random() < 0.5}
+        drift(stage, chance)
+        try_hard(stage, chance, components, options)
+        stage.cluster.clock.advance(20.0)
+        foretold = foretell(stage, components, options)
+        if foretold is None:
+            continue
+        done = stage.task(*components, **options).as_result(diff=True)
+        assert not done.get("failed"), (seed, done["msg"])
+        assert [told["action"] for told in done["components"]] == [told["action"] for told in foretold["components"]], (
+            seed
+        )
+        stage.cluster.clock.advance(5.0)
+        stage.line.sent.clear()
+        again = stage.task(*components, **options).as_result(diff=True)
+        assert {told["action"] for told in again["components"]} == {"unchanged"}, seed
+        assert stage.line.writes == [], seed
+        assert versions(stage, theirs) == theirs, seed
