@@ -118,17 +118,22 @@ class RealNode:
         """Create the bridge to which the pods are connected; it has the address of the node.
 
         A bridge without a hardware address of its own has the lowest of its ports: it changes as pods come and go, and
-        what other pods send to the address they know is lost.
+        what other pods send to the address they know is lost. The address of the node comes last: a run that is killed
+        before leaves a bridge that is not taken for a whole one.
         """
-        address = node_address(self.state.subnet)
-        prefix = ipaddress.IPv4Network(self.state.subnet).prefixlen
-        self._ip("link", "add", self.network, "address", hardware_address(address), "type", "bridge")
-        self._ip("address", "add", f"{address}/{prefix}", "dev", self.network)
+        if not pathlib.Path("/sys/class/net", self.network).exists():
+            hardware = hardware_address(node_address(self.state.subnet))
+            self._ip("link", "add", self.network, "address", hardware, "type", "bridge")
         self._ip("link", "set", self.network, "up")
+        self._ip("address", "replace", self._own_address(), "dev", self.network)
 
     def has_bridge(self) -> bool:
-        """True when the bridge is there."""
-        return pathlib.Path("/sys/class/net", self.network).exists()
+        """True when the bridge is there and has the address of the node."""
+        return bool(self.state.subnet) and self._own_address() in self._addresses()
+
+    def _own_address(self) -> str:
+        """The address of the node and the length of its network's prefix."""
+        return f"{node_address(self.state.subnet)}/{ipaddress.IPv4Network(self.state.subnet).prefixlen}"
 
     def set_service_address(self, present: bool) -> None:
         """Let the bridge have the address at which pods look for the API server, or not have it any more."""
@@ -136,8 +141,12 @@ class RealNode:
 
     def has_service_address(self) -> bool:
         """True when the bridge is there and has that address."""
+        return f"{SERVICE_ADDRESS}/32" in self._addresses()
+
+    def _addresses(self) -> list[str]:
+        """The addresses of the bridge; none when it is not there."""
         answer = run_command([self.host.tools["ip"], "-oneline", "-4", "address", "show", "dev", self.network])
-        return f"{SERVICE_ADDRESS}/32" in parse_addresses(answer.stdout)
+        return parse_addresses(answer.stdout)
 
     def ensure_sandbox_image(self, deadline: float) -> None:
         """Give containerd the image of pause unless it has it."""

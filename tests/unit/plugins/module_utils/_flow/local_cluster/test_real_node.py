@@ -78,7 +78,20 @@ def test_a_bridge_has_a_hardware_address_of_its_own_from_the_beginning(node, mon
     monkeypatch.setattr(type(node), "_ip", lambda _self, *arguments: asked.append(arguments))
     node.state.subnet = "10.213.7.0/24"
     node.create_bridge()
-    assert asked[0] == ("link", "add", "muster-01234567", "address", "0a:58:0a:d5:07:01", "type", "bridge")
+    assert asked == [
+        ("link", "add", "muster-01234567", "address", "0a:58:0a:d5:07:01", "type", "bridge"),
+        ("link", "set", "muster-01234567", "up"),
+        ("address", "replace", "10.213.7.1/24", "dev", "muster-01234567"),
+    ]
+
+
+def test_a_bridge_that_a_killed_run_left_unfinished_is_finished(node, monkeypatch):
+    asked = []
+    monkeypatch.setattr(type(node), "network", "lo")
+    monkeypatch.setattr(type(node), "_ip", lambda _self, *arguments: asked.append(arguments))
+    node.state.subnet = "10.213.7.0/24"
+    node.create_bridge()
+    assert asked == [("link", "set", "lo", "up"), ("address", "replace", "10.213.7.1/24", "dev", "lo")]
 
 
 def test_the_address_of_services_is_put_on_the_bridge_and_taken_away(node, monkeypatch):
@@ -90,20 +103,24 @@ def test_the_address_of_services_is_put_on_the_bridge_and_taken_away(node, monke
 
 
 @pytest.mark.parametrize(
-    ("listing", "expected"),
+    ("subnet", "listing", "expected"),
     [
-        ("7: b    inet 10.213.1.1/24 scope global b\\\n7: b    inet 10.96.0.1/32 scope global b\\\n", True),
-        ("7: b    inet 10.213.1.1/24 scope global b\\\n", False),
-        ("", False),
+        ("10.213.1.0/24", "7: b    inet 10.213.1.1/24 scope global b\n7: b    inet 10.96.0.1/32 b\n", (True, True)),
+        ("10.213.1.0/24", "7: b    inet 10.213.1.1/24 scope global b\n", (True, False)),
+        ("10.213.1.0/24", "", (False, False)),
+        ("", "", (False, False)),
     ],
 )
-def test_a_bridge_has_the_address_of_services_or_not(node, monkeypatch, listing, expected):
+def test_a_bridge_is_whole_with_its_own_address_and_may_have_that_of_services(
+    node, monkeypatch, subnet, listing, expected
+):
     def run(command):
         assert command[-2:] == ["dev", "muster-01234567"]
         return real_node.subprocess.CompletedProcess(command, 0, listing, "")
 
     monkeypatch.setattr(real_node, "run_command", run)
-    assert node.has_service_address() is expected
+    node.state.subnet = subnet
+    assert (node.has_bridge(), node.has_service_address()) == expected
 
 
 def test_a_bridge_that_cannot_be_made_is_named(node):
