@@ -208,7 +208,12 @@ decisions:
       type: str
       sample: "2026-01-01T00:00:00.000000Z"
     verdict:
-      description: The verdict behind a decision to start or to wait, as RV(muster.kube.fit_info#module:verdicts).
+      description:
+        - The verdict behind a decision to start or to wait, as RV(muster.kube.fit_info#module:verdicts).
+        - Where a quota tree keeps a gang waiting, its reason is V(quota), V(quota_reserved), V(queue_unknown),
+          V(queue_forbidden), V(queue_held), V(user_limit), V(budget_spent), V(nominated) (C(how) is V(after_reclaim)
+          then), V(flavor_unreachable), V(quota_unreadable) or V(quota_not_visible), and the layer C(quota) has the
+          numbers.
       type: dict
 decisions_dropped:
   description: How many older decisions are missing because the result holds 10000 at most; O(decision_log) has all.

@@ -212,11 +212,15 @@ verdicts:
       sample: waits
     how:
       description: >-
-        How it fits, V(now), V(steered) to the named nodes, by V(borrowing) quota, or V(unproven). None if it does not.
+        How it fits, V(now), V(steered) to the named nodes, by V(borrowing) quota, or V(unproven). For a gang that waits
+        V(after_reclaim) if others are evicted or shrink for it, which dispatchers write into records. Otherwise none.
       type: str
       sample: now
     reason:
-      description: The main reason if it does not fit.
+      description:
+        - The main reason if it does not fit. Of quota trees it is V(quota), V(queue_unknown), V(queue_forbidden),
+          V(queue_held), V(user_limit), V(budget_spent), V(flavor_unreachable), V(quota_unreadable) or
+          V(quota_not_visible). Of gangs that wait already a dispatcher may have said V(nominated) or V(quota_reserved).
       type: str
       sample: insufficient
     detail:
@@ -227,6 +231,10 @@ verdicts:
       description:
         - What was checked in turn, the quota trees where there are any, the namespace's rules, the node filters and the
           slots, each with C(passed) and numbers.
+        - The layer C(quota) tells of each tree C(queue), C(answer), C(reason), C(levels) with the numbers of all queues
+          from the gang's own up to the root, C(borrowers), and C(reached). That is the limit besides amounts for which
+          a gang waits, with C(kind) (C(running), C(pending), C(resources) or C(budget)), C(queue), C(resource), what is
+          C(used), the C(limit), and when it is C(reset), if it is.
         - Amounts are Kubernetes quantities.
       type: list
       elements: dict

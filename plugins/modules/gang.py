@@ -548,8 +548,8 @@ gangs:
       sample: null
     position:
       description: >-
-        Place in the queue, counted from 1. Known in check mode, and when a gang still waits after O(dispatch) or
-        O(wait_for); M(muster.kube.gang_info) tells it at any time.
+        Place in its own queue of the quota tree, or of all gangs without one, counted from 1. Known in check mode, and
+        when a gang still waits after O(dispatch) or O(wait_for); M(muster.kube.gang_info) tells it at any time.
       type: int
       sample: 3
     position_scope:

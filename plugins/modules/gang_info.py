@@ -133,7 +133,9 @@ gangs:
       type: str
       sample: queued
     position:
-      description: Its place in the queue, counted from 1. None for gangs that do not wait or pause after a requeue.
+      description: >-
+        Its place in its own queue of the quota tree, the first by name if there are several, counted from 1. Without a
+        tree all gangs are one queue. None for gangs that do not wait or pause after a requeue.
       type: int
       sample: 2
     attempt:
@@ -193,7 +195,10 @@ gangs:
       description: >-
         What quota trees say to a waiting gang whose record does not tell it, because no dispatcher looked at it yet
         that sees what is used. It is the layer C(quota) of a verdict, with C(advice), C(text) and C(as_of), which tells
-        of which moment the amounts are where a dispatcher published them. Otherwise none.
+        of which moment the amounts are where a dispatcher published them. Otherwise none. Its reasons are V(quota),
+        V(queue_unknown), V(queue_forbidden), V(queue_held), V(user_limit), V(budget_spent), V(quota_unreadable) and
+        V(quota_not_visible). Verdicts of dispatchers also have V(nominated), with C(how) V(after_reclaim),
+        V(quota_reserved) and V(flavor_unreachable).
       type: dict
       sample: null
     spec:

@@ -271,16 +271,17 @@ options:
         type: str
         default: 7d
       min_run_time:
-        description: A gang that runs for less than this is not evicted.
+        description: A gang that runs for less than this is not evicted. Of several trees the longest time counts.
         type: str
         default: 10m
       nominate_timeout:
-        description: How long room that was freed for a gang is held for it.
+        description: How long room that was freed for a gang is held for it. Of several trees the longest time counts.
         type: str
         default: 5m
       max_evictions:
         description:
-          - How many gangs are evicted in one cycle at most. With V(0) nobody is.
+          - How many gangs are evicted in one cycle at most. With V(0) nobody is. Of several trees the lowest number
+            counts.
           - An owner that needs more of them gets all in one cycle in which nobody else goes, since it would never get
             its own otherwise.
         type: int

@@ -198,9 +198,13 @@ gang:
               resource: nvidia.com/gpu
               amount: "4"
     verdict:
-      description: >-
-        The verdict as M(muster.kube.fit_info) has it, with the layers quota and namespace. Nodes are not looked at, so
-        that what fits is V(unproven), or V(borrowing). None for gangs that do not wait.
+      description:
+        - The verdict as M(muster.kube.fit_info) has it, with the layers quota and namespace. Nodes are not looked at,
+          so that what fits is V(unproven), or V(borrowing). None for gangs that do not wait.
+        - A gang that waits for others to go says V(nominated), and C(how) is V(after_reclaim); one that would fit may
+          say V(quota_reserved). Both are what a dispatcher wrote into its record.
+        - The other reasons of trees are V(quota), V(queue_unknown), V(queue_forbidden), V(queue_held), V(user_limit),
+          V(budget_spent), V(flavor_unreachable), V(quota_unreadable) and V(quota_not_visible).
       type: dict
       sample:
         answer: waits
@@ -488,7 +492,9 @@ trees:
           type: str
           sample: "2026-11-16T04:05:00Z"
         users:
-          description: How far names of users can be trusted. V(claimed) means that writers of records can write any.
+          description: >-
+            How far names of users can be trusted. V(claimed) means that writers of records can write any. V(enforced)
+            means that policies of the role quota_tree refuse others by now in every namespace that used the tree.
           type: str
           sample: claimed
         rows:

@@ -38,6 +38,7 @@ COLLECTIONS = (
     "runtimeclasses",
     "serviceaccounts",
     "storageclasses",
+    "validatingadmissionpolicybindings",
 )
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CREATED = "2026-11-16T03:00:00Z"

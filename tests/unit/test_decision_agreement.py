@@ -49,6 +49,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket imp
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.podset import declared_podsets
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import NamespaceRules
+from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import ReachedLimit
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.reading import read_tree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import QuotaQueue, QuotaTree
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.trees import NO_TREES, QuotaTrees
@@ -85,6 +86,12 @@ STEPS = 7
 START = 1_800_000_000.0
 QUEUES = ("x", "y", "z")
 Object = dict[str, t.Any]
+
+
+def spent(queue: str) -> ReachedLimit:
+    """That the budget of a queue is used up."""
+    words = f"{queue} has used all"
+    return ReachedLimit("budget_spent", "budget", queue, "1", "1", words, "cpu", "2027-01-01T00:00:00Z")
 
 
 class Course:
@@ -508,7 +515,7 @@ class Course:
     def change_budgets(self) -> None:
         """A period begins, or some budgets are spent."""
         places = [(tree.name, queue.name) for tree in self.quota.trees for queue in tree.queues]
-        self.spent = {place: f"{place[1]} has used all" for place in places if self.chance.random() < 0.1}
+        self.spent = {place: spent(place[1]) for place in places if self.chance.random() < 0.1}
         used = {queue: {"cpu": self.chance.uniform(0, 9000)} for queue in QUEUES if self.chance.random() < 0.7}
         self.averages = {tree.name: used for tree in self.quota.trees} if self.chance.random() < 0.8 else {}
 

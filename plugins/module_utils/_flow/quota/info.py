@@ -136,7 +136,7 @@ def _tree(seen: SeenTree, use: UseReading, shown: frozenset[str] | None, reading
         "digest": tree_digest(tree),
         "definition": tree_data(tree),
         "queues": with_meters(tree, told, reading),
-        "usage": metered_data(tree, reading),
+        "usage": metered_data(tree, reading, use.namespace_labels),
         "fairness": fairness_data(charged),
         "unplaced": None if charged is None or seen.published else len(charged.unplaced),
         "pairs": pairs,

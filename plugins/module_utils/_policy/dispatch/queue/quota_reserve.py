@@ -7,7 +7,8 @@
 
 The first gang of a queue that is no larger than its nominal amounts, lacks nothing but room and has waited long holds
 quota. Started gangs are left out one after the other as they end, until there is enough for it: that is the moment t*.
-A later gang starts if its enforced end comes by then, or if there is enough for the starved one all the same. A gang
+A later gang starts if its enforced end comes in the first part of the time until then, or if there is enough for the
+starved one all the same: gangs end before their limits, so that the moment comes sooner than can be told. A gang
 that nodes are held for holds its quota until it is to stand on them. Nothing is remembered between cycles.
 """
 
@@ -37,6 +38,9 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.quota.usage im
 
 # A cycle must not take long: so many ends of gangs are looked at in all; who finds none left asks again in the next.
 MOST_ENDS = 20_000
+
+# Of the time until what is held will be enough later gangs may use so much.
+USABLE = 1 / 3
 
 NO_END_OF_USE = "no quota is held for it: no end is known for enough of what uses it"
 TOO_MANY_ENDS = "no quota is held for it: so many gangs end before that one cycle cannot look at all of them"
@@ -105,10 +109,10 @@ class QuotaHold:
                     self.claims[tree].then.charge(leaf, amounts)
 
     def _is_over(self, estimate: Estimate, now: float) -> bool:
-        """Whether a gang that starts now is sure to have ended when the quota is needed."""
+        """Whether a gang that starts now is sure to have ended long before the quota is needed."""
         if self.at is None or estimate.seconds is None or not estimate.enforced:
             return False
-        return now + estimate.seconds <= self.at
+        return estimate.seconds <= USABLE * (self.at - now)
 
     def _spares(self, claim: QuotaClaim, leaf: str, amounts: QuotaAmounts) -> bool:
         """Whether a gang leaves enough in one tree; where no end is known nobody but other owners takes any of it."""

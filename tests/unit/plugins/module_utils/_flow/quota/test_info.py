@@ -197,6 +197,28 @@ def test_where_budgets_stand(metered):
     }
 
 
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+
+@pytest.mark.parametrize(
+    ("actions", "policy", "places", "word"),
+    [
+        (["Deny"], "muster-quota-records-default", ["x", "y"], "enforced"),
+        (["Deny"], "muster-quota-records-default", ["x"], "claimed"),
+        (["Warn", "Audit"], "muster-quota-records-default", ["x", "y"], "claimed"),
+        (["Deny"], "muster-quota-records-other", ["x", "y"], "claimed"),
+    ],
+)
+def test_names_of_users_are_trusted_where_the_server_looks_at_all_records(metered, actions, policy, places, word):
+    for name in ("x", "y"):
+        metered.put(f"/api/v1/namespaces/{name}", {"metadata": {"name": name, "labels": {"name": name}}})
+    held = {"matchExpressions": [{"key": "name", "operator": "In", "values": places}]}
+    spec = {"policyName": policy, "validationActions": actions, "matchResources": {"namespaceSelector": held}}
+    metadata = {"name": "one", "labels": {"app.kubernetes.io/component": "quota-tree"}}
+    metered.put(f"{BINDINGS}/one", {"metadata": metadata, "spec": spec})
+    assert ask(metered)["trees"][0]["usage"]["users"] == word
+
+
 def test_without_prices_nothing_costs_anything(api):
     (tree,) = ask(api)["trees"]
     assert tree["usage"] == {"as_of": None, "users": "claimed", "rows": []}

@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
+import pytest
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.answer import QueueLevel
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.layer import (
+    QUOTA_REASONS,
     QuotaLayer,
     QuotaStanding,
+    ReachedLimit,
     quota_lines,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.quota.tree import FlavorResource
@@ -74,3 +78,26 @@ def test_text_names_queues_amounts_and_borrowers():
         "  queue root: short 500m cpu of big (nominal 1, used 750m, borrowed 0, lent 0, headroom 250m)",
         "  queue root/b has borrowed 3 nvidia.com/gpu",
     ]
+
+
+ROOT = pathlib.Path(__file__).parents[6]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*(f"plugins/modules/{name}.py" for name in ("fit_info", "gang_info", "dispatch", "quota_info")), "docs/share.md"],
+)
+def test_every_reason_is_documented_where_it_is_told(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    marks = "`{}`" if page.endswith(".md") else "V({})"
+    assert [word for word in (*QUOTA_REASONS, "after_reclaim") if marks.format(word) not in text] == []
+
+
+def test_a_limit_that_is_reached_keeps_a_gang_waiting_that_could_fit():
+    limit = ReachedLimit("user_limit", "running", "root/a", "1", "1", "ann has 1 of 1 started gangs")
+    found = FITS.limited(limit)
+    assert (found.answer, found.reason, found.detail) == ("waits", "user_limit", limit.words)
+    assert found.as_dict()["reached"]["used"] == "1"
+    assert FITS.limited(None) is FITS
+    assert FITS.as_dict()["reached"] is None
+    assert NEVER.limited(limit) is NEVER

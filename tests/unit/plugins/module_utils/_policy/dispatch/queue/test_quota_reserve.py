@@ -93,13 +93,14 @@ def test_an_end_that_has_passed_is_now() -> None:
     ("leaf", "cpus", "estimate", "allowed"),
     [
         ("x", 1, FOREVER, False),
-        ("x", 1, until(100), True),
-        ("x", 1, until(101), False),
-        ("x", 1, Estimate(50, False), False),
+        ("x", 1, until(33), True),
+        # Others end before their limits, so that a hundred seconds are the latest moment.
+        ("x", 1, until(34), False),
+        ("x", 1, Estimate(20, False), False),
         # What is y's own is not x's.
         ("y", 2, FOREVER, True),
         ("y", 3, FOREVER, False),
-        ("y", 3, until(99), True),
+        ("y", 3, until(33), True),
     ],
 )
 def test_later_gangs_start_if_they_end_in_time_or_leave_enough(
@@ -112,8 +113,8 @@ def test_later_gangs_start_if_they_end_in_time_or_leave_enough(
 
 
 def test_what_starts_later_counts() -> None:
-    scene = Scene(("x", 8, 100), x=8, y=8)
-    assert scene.hold("x", 6) == by(100)
+    scene = Scene(("x", 8, 180), x=8, y=8)
+    assert scene.hold("x", 6) == by(180)
     assert scene.allows("x", 2)
     scene.reserve.start(layer("x", 2), FOREVER)
     assert not scene.allows("x", 1)
@@ -171,7 +172,7 @@ def test_a_queue_that_borrows_waits_for_what_can_be_borrowed_and_leaves_owners_a
     assert scene.hold("x", 4) == by(100)
     assert scene.allows("y", 6)
     assert not scene.allows("z", 5)
-    assert scene.allows("z", 4, until(100))
+    assert scene.allows("z", 4, until(33))
 
 
 def test_a_gang_that_nodes_are_held_for_holds_its_quota_until_then() -> None:
@@ -179,7 +180,7 @@ def test_a_gang_that_nodes_are_held_for_holds_its_quota_until_then() -> None:
     scene.reserve.hold_until(layer("x", 6), NOW + 200)
     assert not scene.allows("x", 3)
     assert scene.allows("x", 2)
-    assert scene.allows("x", 3, until(200))
+    assert scene.allows("x", 3, until(66))
     # The eight of y that end by then are y's own.
     assert scene.allows("y", 6)
 
