@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import re
 import typing as t
 
 import pytest
@@ -77,3 +79,36 @@ def test_it_foretells_acts_and_then_writes_nothing(stage: Stage, proxy: ApiProxy
     # Without the cycle of dispatch not even the Lease is written.
     play(stage, proxy, tmp_path, elastic_dispatch=False)
     assert_no_writes(proxy)
+
+
+@pytest.fixture(name="demo")
+def a_demo(tmp_path: pathlib.Path) -> t.Iterator[str]:
+    """What the demo printed, with a cluster of its own."""
+    name = f"demo-elastic-{os.getpid()}"
+    settings = {"demo_cluster": name, "demo_directory": str(tmp_path)}
+    try:
+        printed, code = run_playbook(tmp_path, "muster.kube.demo_elastic", "-e", json.dumps(settings))
+        assert code == 0, printed
+        yield printed
+    finally:
+        gone = {"local_cluster_name": name, "local_cluster_state": "absent"}
+        run_playbook(tmp_path, "muster.kube.local_cluster", "-e", json.dumps(gone))
+
+
+@pytest.mark.full
+def test_the_demo_ends_as_it_says_and_leaves_nothing_to_do(demo: str, tmp_path: pathlib.Path) -> None:
+    steps = ("three jobs of 2 to 4 share ten GPUs", "both others grow", "one shrinks, the newcomer starts")
+    assert [step for step in steps if step in demo] == list(steps)
+    page = (tmp_path / "demo_elastic.html").read_text(encoding="utf-8")
+    assert [name for name in ("tune-a", "tune-b", "tune-c", "newcomer") if name not in page] == []
+    found = re.search(r"--kubeconfig (\S+) get jobs", demo)
+    assert found is not None, demo
+    (tmp_path / "proxy").mkdir()
+    with ApiProxy(found[1], tmp_path / "proxy") as proxy:
+        settings = json.dumps({"elastic_kubeconfig": str(proxy.kubeconfig), "elastic_namespaces": ["default"]})
+        for _number in range(2):
+            proxy.forget()
+            printed, code = run_playbook(tmp_path, "muster.kube.elastic", "-e", settings)
+            assert code == 0, printed
+        lease = resource_path("coordination.k8s.io/v1", "leases", "muster-system", "dispatch")
+        assert {item.path for item in proxy.writes} <= {lease}, [item.path for item in proxy.writes]
