@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import time
 import typing as t
 
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
+from ansible_collections.muster.kube.plugins.module_utils._model.elastic.hazards import hazards
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import conditions
+from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import read_time
 from ansible_collections.muster.kube.tests.support.dispatch_stage import Stage
 from ansible_collections.muster.kube.tests.support.elastic_stage import (
     AT_ONCE,
@@ -255,6 +258,17 @@ def suspended(stage: Stage, made: Object) -> bool:
 
 
 def test_workers_of_an_elastic_policy_stay_when_others_come(stage: Stage) -> None:
+    harmed = workers(stage, "harmed", 2, elastic=True)
+    create(stage, harmed, 2)
+    stopped = {pod["metadata"]["uid"] for pod in pods_of(stage, "harmed")}
+    change(stage, harmed, runPolicy={"suspend": True})
+    wait_until("the pods to go", lambda: not pods_of(stage, "harmed"))
+    change(stage, harmed, runPolicy={"suspend": False}, pytorchReplicaSpecs={"Worker": {"replicas": 3}})
+    wait_until("three workers", lambda: sum(map(is_at_work, pods_of(stage, "harmed"))) == 3)
+    assert not stopped & {pod["metadata"]["uid"] for pod in pods_of(stage, "harmed")}
+    delete(stage.client, resource_path("kubeflow.org/v1", "pytorchjobs", stage.namespace, "harmed"))
+    wait_until("its pods to go", lambda: not pods_of(stage, "harmed"))
+
     stage.submit("other", stage.job("other", 1, **{"cpu": "100m", GPU: "7"}))
     stage.run_until({"other": "running"})
     made = workers(stage, "one", 2, elastic=True)
@@ -270,6 +284,72 @@ def test_workers_of_an_elastic_policy_stay_when_others_come(stage: Stage) -> Non
     resize = stage.state("one").resize
     assert resize is not None
     assert resize.method == "scale"
+
+
+def test_the_worker_that_others_meet_at_is_there_after_a_scale_down(stage: Stage) -> None:
+    harmed = workers(stage, "harmed", 4, elastic=True)
+    create(stage, harmed, 4)
+    assert meeting_points(stage, "harmed") == {"harmed-worker-0"}
+    with stage.cluster.paused("kwok"):
+        # As if any of them could be spared.
+        delete_pod(stage, pods_of(stage, "harmed")[0])
+        wait_until("the job to fail", lambda: says(stage, harmed, "Failed"))
+    delete(stage.client, resource_path("kubeflow.org/v1", "pytorchjobs", stage.namespace, "harmed"))
+
+    made = workers(stage, "one", 2, elastic=True)
+    start(stage, made, axis="pods")
+    shrink(stage)
+    assert [pod["metadata"]["name"] for pod in pods_of(stage, "one")] == ["one-worker-0", "one-worker-1"]
+    assert meeting_points(stage, "one") == {"one-worker-0"}
+    assert not is_over(stage, made)
+
+
+def meeting_points(stage: Stage, name: str) -> set[str]:
+    """Where the workers of a job find each other."""
+    told = (text for pod in pods_of(stage, name) for text in variables(pod, "PET_RDZV_ENDPOINT"))
+    return {text.partition(":")[0].partition(".")[0] for text in told}
+
+
+def limited(made: Object, seconds: int) -> Object:
+    """A PyTorchJob that is ended by force after so long."""
+    made["spec"]["runPolicy"] = {"activeDeadlineSeconds": seconds}
+    return made
+
+
+def started_at(stage: Stage, made: Object) -> float:
+    """Since when its operator counts the time that an object may run, in whole seconds."""
+    found = stage.find(made)
+    return 0.0 if found is None else read_time(found.get("status", {}).get("startTime")) or 0.0
+
+
+def a_second_after(moment: float) -> None:
+    """Wait until the time in whole seconds is another one."""
+    wait_until("the next second", lambda: time.time() >= moment + 1)
+
+
+def test_the_time_that_an_object_may_run_begins_anew_when_it_is_resumed(stage: Stage) -> None:
+    harmed = limited(training(stage, "harmed"), 3600)
+    create(stage, harmed, 1)
+    before = started_at(stage, harmed)
+    change(stage, harmed, runPolicy={"suspend": True})
+    wait_until("it to be suspended", lambda: says(stage, harmed, "Suspended"))
+    a_second_after(before)
+    change(stage, harmed, runPolicy={"suspend": False})
+    wait_until("the time to begin anew", lambda: started_at(stage, harmed) > before)
+    delete(stage.client, resource_path("kubeflow.org/v1", "pytorchjobs", stage.namespace, "harmed"))
+
+    # A resize is no better, which is why it is warned of; the limit of the gang counts all sizes together.
+    made = limited(training(stage, "one"), 3600)
+    start(stage, made)
+    spec, began = stage.record("one").spec, stage.state("one").started_at
+    assert spec is not None
+    assert spec.elastic is not None
+    assert any("begins anew" in text for text in hazards(spec.objects, spec.elastic, spec.namespace))
+    before = started_at(stage, made)
+    a_second_after(before)
+    shrink(stage)
+    assert started_at(stage, made) > before
+    assert stage.state("one").started_at == began
 
 
 # Pods that save when they are told to end, and end well.
@@ -342,6 +422,18 @@ def test_a_pod_that_ends_well_on_sigterm_ends_its_job(stage: Stage) -> None:
 
 
 def test_pods_that_end_well_on_sigterm_are_none_of_a_smaller_indexed_job(stage: Stage) -> None:
+    harmed = job_of_pods(stage, "harmed", None)
+    harmed["spec"].update(parallelism=4, completions=4)
+    create(stage, harmed, 4)
+    with stage.cluster.paused("kwok"):
+        # Sent away before the Job knows that it is to be smaller, they count as done.
+        for pod in pods_of(stage, "harmed")[2:]:
+            delete_pod(stage, pod)
+            end_well(stage, pod)
+        wait_until("them to be counted", lambda: completed(stage, harmed) == "2,3")
+    delete(stage.client, resource_path("batch/v1", "jobs", stage.namespace, "harmed"))
+    wait_until("the pods to go", lambda: not pods_of(stage, "harmed"))
+
     made = job_of_pods(stage, "one", None)
     start(stage, made, axis="pods")
     with slow_to_end(stage) as ending:

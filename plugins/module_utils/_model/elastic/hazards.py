@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.target 
     resize_targets,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms import ElasticTerms
-from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object, Path
+from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.base import Object, Path, ResizeTerms
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.kinds.table import kind_of
 
 # A trainer that saves after SIGTERM should be given at least so many seconds, which is what Kubernetes gives by itself.
@@ -106,6 +106,24 @@ def _ends_well(target: ResizeTarget, terms: ElasticTerms) -> str | None:
     )
 
 
+def _time_begins_anew(target: ResizeTarget, terms: ElasticTerms) -> str | None:
+    """Whether the time after which an object is ended by force is counted from its last resize on."""
+    kind = kind_of(target.obj)
+    seconds = kind.deadline_seconds(target.obj)
+    if seconds is None or kind.deadline is None or target.podset.name != terms.range.podset:
+        return None
+    batch = terms.range.batch is not None
+    method = target.resizing.method(
+        target.obj, terms.range.axis, ResizeTerms(batch, suspended_jobs_change=True, shrinks=True)
+    )
+    if method == "scale" and not target.at:
+        return None
+    return (
+        f"{field_text(target, kind.deadline)} is {seconds:g} s: it begins anew with each change of size that stops the "
+        "pods; the option max_run_time counts all sizes together"
+    )
+
+
 def _keeps_files(target: ResizeTarget) -> bool:
     """Whether a container of a pod mounts a volume that outlives the pod."""
     lasting = {item.get("name") for item in _pod(target).get("volumes") or () if LASTING_VOLUMES & item.keys()}
@@ -144,7 +162,7 @@ def _fixed_number(target: ResizeTarget, terms: ElasticTerms) -> str | None:
     return None
 
 
-_CHECKS: tuple[Find, ...] = (_no_second_try, _deaf_shell, _short_grace, _fixed_number, _ends_well)
+_CHECKS: tuple[Find, ...] = (_no_second_try, _deaf_shell, _short_grace, _fixed_number, _ends_well, _time_begins_anew)
 
 
 def _inside(target: ResizeTarget) -> Path:

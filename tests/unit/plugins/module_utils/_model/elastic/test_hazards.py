@@ -204,6 +204,20 @@ def test_a_number_of_the_operator_that_does_not_follow_the_size() -> None:
     assert told(fixed) == ()
 
 
+def test_a_time_limit_that_begins_anew() -> None:
+    limited = copy.deepcopy(JOB)
+    limited["spec"]["activeDeadlineSeconds"] = 600
+    (text,) = told(limited)
+    assert text.startswith("Job j: spec.activeDeadlineSeconds is 600 s: it begins anew")
+    assert "max_run_time" in text
+    # It never stops when pods come and go.
+    assert told(limited, axis="pods") == ()
+    training = copy.deepcopy(PYTORCH)
+    training["spec"]["runPolicy"] = {"activeDeadlineSeconds": 600}
+    (text,) = told(training)
+    assert text.startswith("PyTorchJob p: spec.runPolicy.activeDeadlineSeconds is 600 s")
+
+
 def test_each_hazard_is_told_once() -> None:
     both = copy.deepcopy(PYTORCH)
     bad = {"containers": [{**CONTAINER, "command": ["sh", "-c", "python t.py"]}], "volumes": POD["volumes"]}
