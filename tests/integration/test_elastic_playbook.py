@@ -100,7 +100,7 @@ def test_the_demo_ends_as_it_says_and_leaves_nothing_to_do(demo: str, tmp_path: 
     steps = ("three jobs of 2 to 4 share ten GPUs", "both others grow", "one shrinks, the newcomer starts")
     assert [step for step in steps if step in demo] == list(steps)
     page = (tmp_path / "demo_elastic.html").read_text(encoding="utf-8")
-    assert [name for name in ("tune-a", "tune-b", "tune-c", "newcomer", "notebook") if name not in page] == []
+    assert [name for name in ("tune-a", "tune-b", "tune-c", "newcomer") if name not in page] == []
     found = re.search(r"--kubeconfig (\S+) get jobs", demo)
     assert found is not None, demo
     (tmp_path / "proxy").mkdir()
