@@ -12,7 +12,11 @@ import typing as t
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.guards import SizeTerms
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.job import ElasticJob
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import IdleGpus
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.outcome import (
+    IdleGpus,
+    SizeDecision,
+    SizeDecisions,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.plan import plan_sizes
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.speed import SpeedCurve
 from ansible_collections.muster.kube.tests.support.elastic_jobs import (
@@ -214,3 +218,29 @@ def test_a_job_moves_to_another_node_when_its_own_is_full():
 
 def test_nothing_runs_and_nothing_waits():
     assert plan([], 3).idle == (IdleGpus("", 3, "no_jobs", ()),)
+
+
+def test_a_job_is_put_into_words_only_when_somebody_asks():
+    plain = plan([job("a", 2), job("b", 4)], 0)
+    asked: list[str] = []
+
+    def decide(uid: str) -> SizeDecision:
+        asked.append(uid)
+        return plain.decisions[uid]
+
+    told = SizeDecisions(["a", "b"], decide)
+    assert (list(told), len(told), asked) == (["a", "b"], 2, [])
+    assert told["b"] is told["b"]
+    assert asked == ["b"]
+    assert told == plain.decisions
+    assert asked == ["b", "a"]
+
+
+def test_a_job_at_another_moment_knows_what_does_not_change_and_one_that_is_another_does_not():
+    one = job("a", 2)
+    assert one.speed(2) == VGG.at(2)
+    later = one.at(5.0, 6.0, 7.0)
+    assert (later.ran, later.attained, later.restart) == (5.0, 6.0, 7.0)
+    assert dataclasses.replace(later, ran=one.ran, attained=one.attained, restart=one.restart) == one
+    assert later.notes is one.notes
+    assert dataclasses.replace(one, curve=SpeedCurve({2: 9.0})).speed(2) == 9.0

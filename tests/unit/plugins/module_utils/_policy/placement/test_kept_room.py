@@ -12,6 +12,7 @@ import os
 import random
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._model.gang.ticket import GANG_LABEL
 from ansible_collections.muster.kube.plugins.module_utils._model.pods.snapshot import (
     Snapshot,
     node_from_api,
@@ -83,6 +84,27 @@ def test_a_reading_in_which_everything_is_new_is_counted_anew(monkeypatch):
     first = kept.follow(Snapshot(nodes=nodes, pods=pods))
     assert kept.follow(Snapshot(nodes=nodes, pods=tuple(map(dataclasses.replace, pods)))) is not first
     assert kept.follow(Snapshot(nodes=nodes, pods=pods)).free == first.free
+
+
+def test_pods_are_found_by_the_gang_that_they_name_or_by_their_own_name():
+    nodes = (node_from_api(node("a", cpu="4")),)
+    first, second, alone, lost, other = (
+        pod_from_api(pod(name, on=on, labels={GANG_LABEL: gang} if gang else None, namespace=namespace))
+        for name, on, gang, namespace in (
+            ("p1", "a", "g", "x"),
+            ("p2", "a", "g", "x"),
+            ("g", "a", "", "x"),
+            ("p3", "gone", "g", "x"),
+            ("p4", "a", "g", "y"),
+        )
+    )
+    kept = KeptRoom()
+    kept.follow(Snapshot(nodes=nodes, pods=(first, alone, lost)))
+    assert kept.members == {("x", "g", ""): [first], ("x", "", "g"): [alone]}
+    kept.follow(Snapshot(nodes=nodes, pods=(first, second, lost, other)))
+    assert kept.members == {("x", "g", ""): [first, second], ("y", "g", ""): [other]}
+    kept.follow(Snapshot(nodes=nodes, pods=(second, lost)))
+    assert kept.members == {("x", "g", ""): [second]}
 
 
 def test_a_pod_that_is_listed_twice_counts_twice():
