@@ -13,14 +13,18 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.provision import ProvisionOptions, provision
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._model.component.component import read_component
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.component_stage import config_map, widget, widget_crd
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL, job, node_pool, pod_template
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
+from ansible_collections.muster.kube.tests.support.stack_stage import BUNDLE, hooks, no_program
 from ansible_collections.muster.kube.tests.support.upstream_files import copy_of_module
 
 Object = dict[str, t.Any]
@@ -368,3 +372,59 @@ def test_taken_away_they_leave_nothing(cluster, ray):
     assert_no_writes(ray.proxies["end_again"])
     before = ray.proxies["before"]
     wait_until("all to be as before", lambda: everything(cluster) == before or None)
+
+
+CONVERTED = "component-converted"
+
+
+def converted_crd() -> Object:
+    """The definition of a kind whose objects a Service converts, with a placeholder of a certificate."""
+    found = crd()
+    found["metadata"]["name"] = "gears.example.org"
+    found["spec"] |= {"group": "example.org", "names": {"kind": "Gear", "plural": "gears", "singular": "gear"}}
+    client = {"service": {"name": "hook", "namespace": CONVERTED}, "caBundle": "Cg=="}
+    webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+    found["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    return found
+
+
+def waiting_hooks() -> Object:
+    """A webhook configuration that is asked about nothing there is, with such a placeholder too."""
+    found = hooks("component-gears", CONVERTED, "Cg==")
+    rule = {"apiGroups": ["gears.none"], "apiVersions": ["v1"], "resources": ["none"], "operations": ["CREATE"]}
+    found["webhooks"][0] |= {"rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    return found
+
+
+def test_certificates_that_others_write_stay_and_a_definition_that_stays_calls_nobody(cluster):
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443}]}}
+    component = {"name": "gears", "namespace": CONVERTED, "definition": [converted_crd(), waiting_hooks(), service]}
+    definition = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", None, "gears.example.org")
+    configuration = resource_path(
+        "admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", None, "component-gears"
+    )
+
+    def run(**options: t.Any) -> Object:
+        """A task; what is told of the component."""
+        read = read_component(component, needs_source=True)
+        asked = ProvisionOptions((read,), wait_for="definitions", **options)
+        result = provision(cluster.connect, asked, print, no_program).as_result(diff=True)
+        assert not result.get("failed"), result.get("msg")
+        return t.cast("Object", result["components"][0])
+
+    assert run()["action"] == "installed"
+    # As cert-manager does it.
+    client = {"clientConfig": {"caBundle": BUNDLE}}
+    injected = {"spec": {"conversion": {"webhook": client}}}
+    patch(cluster.client, definition, injected, field_manager="injector")
+    change = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": BUNDLE}]
+    patch(cluster.client, configuration, change, patch_type="json", field_manager="injector")
+    assert run()["action"] == "unchanged"
+    assert get_object(cluster.client, configuration)["webhooks"][0]["clientConfig"]["caBundle"] == BUNDLE
+    assert run(state="absent")["kept"] == ["gears.example.org"]
+    assert get_object(cluster.client, definition)["spec"]["conversion"] == {"strategy": "None"}
+    assert get_object(cluster.client, configuration) is None
+    assert run()["action"] == "repaired"
+    assert run(state="absent", remove_definitions=True)["action"] == "removed"
+    assert get_object(cluster.client, definition) is None
+    assert get_object(cluster.client, resource_path("v1", "namespaces", None, CONVERTED)) is None

@@ -208,7 +208,8 @@ class StackStage(ComponentStage):
 
     def _connect(self, change: Change) -> None:
         """A Service has endpoints while a Deployment of its namespace is available."""
-        if change.plural not in ("services", "deployments"):
+        lost = change.plural == "endpointslices" and change.gone
+        if change.plural not in ("services", "deployments") and not lost:
             return
         home = change.object["metadata"]["namespace"]
         up = any((obj.get("status") or {}).get("availableReplicas") for obj in self.cluster.all("deployments", home))

@@ -31,6 +31,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.component.compo
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import ComponentRecord
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import group_and_kind
+from ansible_collections.muster.kube.plugins.module_utils._policy.component.blank_bundles import without_blank_bundles
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def label_of(name: str) -> Label:
 def render_target(component: Component, run: Runner) -> Target:
     """Render a component; what cannot be applied is refused before the cluster is asked for anything."""
     where = component.where
-    objects = _homed(_source(component, run).render().objects, component.namespace)
+    found = map(without_blank_bundles, _source(component, run).render().objects)
+    objects = _homed(found, component.namespace)
     if component.namespace and not any(_is_namespace(obj, component.namespace) for obj in objects):
         metadata = {"name": component.namespace}
         objects = [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *objects]

@@ -188,7 +188,7 @@ def drift(stage: StackStage, chance: random.Random) -> None:
         lambda: cluster.remove("services", "home", "hook"),
         lambda: cluster.change("deployments", "home", "operator", lambda obj: obj["spec"].update(replicas=9)),
         lambda: cluster.change("configmaps", "team", "settings", lambda obj: obj.update(data={"k": "other"})),
-        lambda: cluster.remove("configmaps", "muster-system", "muster-component-middle"),
+        lambda: cluster.remove("configmaps", "muster-system", "muster-component-base"),
         lambda: cluster.change("deployments", "middle", "mill", lambda obj: obj["metadata"].update(labels={})),
         lambda: None,
     ]
