@@ -7,16 +7,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import hashlib
+import http.server
+import itertools
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import threading
 import typing as t
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.chart import located_chart
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_plan import plan_release
 from ansible_collections.muster.kube.plugins.module_utils._host.processes import find_process
+from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._kube.helm.releases import (
     find_releases,
     list_revisions,
@@ -27,7 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import delete, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_release import HelmMark
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
-from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, assert_no_writes
+from ansible_collections.muster.kube.tests.support.api_proxy import ApiProxy, Recorded, Rule, assert_no_writes
 from ansible_collections.muster.kube.tests.support.helm_charts import (
     PACKAGE,
     RELEASE,
@@ -169,11 +179,11 @@ class Running(t.NamedTuple):
 
 
 def find_helm(namespace: str) -> int | None:
-    """The process of a helm that upgrades in a namespace."""
+    """The process of a helm that writes in a namespace."""
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            if words[1:3] == [b"upgrade", RELEASE.encode()] and namespace.encode() in words:
+            if words[1:2] in ([b"upgrade"], [b"uninstall"]) and namespace.encode() in words:
                 return int(entry.name)
     return None
 
@@ -243,6 +253,110 @@ def test_an_unfinished_release_can_be_taken_away(cluster, runs):
     for plural, name, api in (("configmaps", "extra", "v1"), ("deployments", "operator", "apps/v1")):
         assert read(runs, plural, name, api) is None
     assert runs.remove() == "unchanged"
+
+
+class DeadlyProxy(ApiProxy):
+    """A way to the API server on which helm dies over one of its writes, before the server hears of it or after."""
+
+    namespace, when = "", "before"
+    # How many writes helm lives for; None for all.
+    left: int | None = None
+
+    def record(self, request: Recorded) -> Rule | None:
+        """Note a request, and kill who sent it when it is the one."""
+        rule = super().record(request)
+        if not request.write or self.left is None:
+            return rule
+        self.left -= 1
+        if self.left != 0:
+            return rule
+        pid = find_helm(self.namespace)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_until("helm to be gone", lambda: find_process(pid) is None)
+        return Rule(None, re.compile(""), 1, None, cut="before") if self.when == "before" else rule
+
+
+def deaths(runs: HelmRuns, proxy: DeadlyProxy, course: str) -> t.Iterator[int]:
+    """Each write of an install, an upgrade or a removal at which helm died; the release is gone before each."""
+    deadly = dataclasses.replace(
+        runs.helm, kubeconfig=lambda: load_yaml(proxy.kubeconfig.read_bytes(), "kubeconfig")[0]
+    )
+    doomed = dataclasses.replace(runs, helm=deadly)
+    for number in itertools.count(1):
+        runs.remove()
+        if course != "install":
+            runs.run(SECRET)
+        proxy.left = number
+        try:
+            doomed.remove() if course == "removal" else doomed.run(SECRET, size=2, extra=True)
+        except MusterError as error:
+            assert "signal 9" in str(error)
+            yield number
+        else:
+            return
+        finally:
+            proxy.left = None
+
+
+@pytest.mark.parametrize("course", ["install", "upgrade", "removal"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_helm_that_dies_over_any_write_is_followed_by_a_run_that_finishes(cluster, runs, tmp_path, course, when):
+    (tmp_path / "proxy").mkdir()
+    points = 0
+    with DeadlyProxy(cluster.kubeconfig, tmp_path / "proxy") as proxy:
+        proxy.namespace, proxy.when = runs.namespace, when
+        for points in deaths(runs, proxy, course):
+            if course == "removal":
+                runs.remove()
+                assert statuses(runs) == []
+                assert read(runs, "configmaps", "settings") is None
+                continue
+            runs.run(SECRET, size=3)
+            found = statuses(runs)
+            assert (found[-1], found.count("deployed")) == ("deployed", 1)
+            assert not any(status.startswith("pending") for status in found)
+            assert read(runs, "deployments", "operator", "apps/v1")["spec"]["replicas"] == 3
+            assert read(runs, "configmaps", "extra") is None
+            assert read(runs, "configmaps", "hooked") is not None
+            assert runs.run(SECRET, size=3) == "unchanged"
+    assert points >= 6
+
+
+@contextlib.contextmanager
+def repository(directory: pathlib.Path) -> t.Iterator[str]:
+    """A repository of what lies in a directory."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(directory))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_chart_is_fetched_from_a_repository_and_its_digest_is_checked(runs, tmp_path):
+    shelf = tmp_path / "shelf"
+    for words in (["package", str(runs.chart), "--destination", str(shelf)], ["repo", "index", str(shelf)]):
+        command = [runs.helm.program.path, *words]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    [archive] = shelf.glob("*.tgz")
+    digest = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+    with repository(shelf) as address:
+        source = dataclasses.replace(runs.source({}, {}), chart="gadget", repository=address, version="1.2.3")
+        with located_chart(runs.helm, dataclasses.replace(source, digest=digest)) as chart:
+            assert (chart.name, chart.version, chart.digest) == ("gadget", "1.2.3", digest)
+            assert plan_release(runs.client, runs.helm, chart, source).decision.action == "installed"
+        for wrong, words in (
+            ({"digest": f"sha256:{'0' * 64}"}, f"its digest is {digest} and not sha256:0"),
+            ({"version": "9.9.9"}, "Cannot fetch chart gadget: "),
+        ):
+            with (
+                pytest.raises(MusterError, match=words),
+                located_chart(runs.helm, dataclasses.replace(source, **wrong)),
+            ):
+                pass
+    packed = dataclasses.replace(runs, chart=archive)
+    assert packed.run() == "installed"
+    assert runs.run() == "unchanged"
 
 
 def by_hand(runs: HelmRuns, *arguments: str) -> subprocess.CompletedProcess:

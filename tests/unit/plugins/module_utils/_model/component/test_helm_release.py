@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
+import pathlib
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
 from ansible_collections.muster.kube.plugins.module_utils._model.component import helm_release
 from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_release import (
     HelmMark,
@@ -22,6 +24,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 MARK = HelmMark("widgets", "abc", 3)
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+
+
+def golden(name):
+    """A release as helm itself wrote it."""
+    path = GOLDEN / f"{name}.yml"
+    [secret] = load_yaml(path.read_bytes(), path.name)
+    return read_release(secret)
+
+
+def test_what_helm_wrote_is_read():
+    found = golden("deployed")
+    assert (found.revision.revision, found.revision.status, found.from_install) == (1, "deployed", True)
+    assert (found.chart, found.chart_version, found.app_version) == ("tiny", "0.1.0", "7")
+    assert found.revision.mark == HelmMark("tinies", "abc", 1)
+    assert found.revision.is_as_we_made_it
+    assert found.values == {"b": {"c": [1, None, 2.5, "x"]}, "d": None}
+    [obj] = load_yaml(found.manifest, "manifest")
+    assert (obj["kind"], obj["metadata"], obj["data"]) == ("ConfigMap", {"name": "tiny"}, {"a": "1"})
+    [hook] = [load_yaml(text, "hook")[0] for text in found.hooks]
+    assert hook["metadata"]["annotations"] == {"helm.sh/hook": "pre-install"}
+
+
+def test_what_helm_wrote_of_a_failure_is_read():
+    found = golden("failed")
+    assert (found.revision.revision, found.revision.status, found.from_install) == (2, "failed", False)
+    assert (found.values, found.revision.is_as_we_made_it) == ({"slow": True}, True)
+    assert "post-upgrade hooks failed" in found.description
 
 
 def test_a_release_tells_chart_values_objects_and_hooks():
