@@ -44,7 +44,12 @@ from ansible_collections.muster.kube.tests.support.real_cluster import (
     in_cgroup,
     reason_to_skip,
 )
-from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
+from ansible_collections.muster.kube.tests.support.shared_cluster import (
+    FILES,
+    build_programs,
+    cache_directory,
+    running_cluster,
+)
 
 Object = dict[str, t.Any]
 
@@ -337,6 +342,24 @@ def _switch_services(own: Own) -> None:
     take = "take the address of services from the bridge"
     assert ended["actions"][:3] == ["stop service-forwarder", restart, take]
     assert ended["real_node"]["service_address"] is None
+
+
+@pytest.mark.full
+def test_the_worker_of_node_feature_discovery_finds_the_features_of_this_machine():
+    reason = reason_to_skip()
+    if reason is not None:
+        pytest.skip(reason)
+    operators = ("nfd", "nfd-worker")
+    build_programs(*operators, nodes=(REAL,))
+    with running_cluster(f"features-{os.getpid()}", operators=operators, nodes=(REAL,)) as running:
+        path = resource_path("v1", "nodes", None, REAL.node_name(0))
+
+        def kernel() -> str | None:
+            """What the label tells of the kernel."""
+            label = "feature.node.kubernetes.io/kernel-version.full"
+            return get_object(running.client, path)["metadata"]["labels"].get(label)
+
+        assert wait_until("the label of the kernel", kernel) == os.uname().release
 
 
 def test_the_registry_deletes(real_cluster):

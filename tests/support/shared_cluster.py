@@ -46,10 +46,10 @@ def cache_directory() -> pathlib.Path:
     return pathlib.Path(os.environ.get("MUSTER_CACHE") or pathlib.Path.home() / ".cache" / "muster-kube")
 
 
-def build_programs(*operators: str, programs: tuple[str, ...] = ()) -> None:
+def build_programs(*operators: str, **settings: t.Any) -> None:
     """Build what a cluster with these operators needs, which may take long; for fixtures, since tests have a limit."""
     catalogue = read_catalogue(FILES)
-    names = catalogue.program_names(ClusterSpec("any", operators=operators, programs=programs))
+    names = catalogue.program_names(ClusterSpec("any", operators=operators, **settings))
     ensure_programs(catalogue, names, FILES, cache_directory(), lambda text: print(text, file=sys.stderr))
 
 
