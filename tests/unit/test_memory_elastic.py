@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import typing as t
 
 import pytest
@@ -222,6 +223,31 @@ def test_a_job_of_more_pods_grows_and_shrinks_in_place(stage: MemoryStage) -> No
     # Growth at most doubles: to six, to eight, and back to six.
     assert history(stage, "one").count("rescaling") == 3
     assert "resizing" not in history(stage, "one")
+
+
+@pytest.mark.parametrize("pods", [True, False])
+def test_a_gang_that_is_edited_while_it_shrinks_runs_with_its_new_size(stage: MemoryStage, pods: bool) -> None:
+    stage.cluster.server_version = (1, 36)
+    if pods:
+        submit_pods(stage, "one", 2, 10, timing="now")
+    else:
+        submit(stage, "one", 2, (2, 10), timing="now")
+    stage.start("d")
+    assert stage.run_until(lambda: running(stage, "one") and sizes(stage, "one") == [10])
+    stage.run_for(1000)
+    submit(stage, "new", 4)
+    assert stage.run_until(lambda: state(stage, "one")["phase"] == "rescaling")
+
+    def edit(record: dict[str, t.Any]) -> None:
+        data = json.loads(record["data"]["gang.json"])
+        data["objects"][0]["spec"]["template"]["spec"]["containers"][0]["args"] = ["edited"]
+        record["data"]["gang.json"] = json.dumps(data)
+
+    stage.cluster.change("configmaps", "a", "one", edit)
+    assert stage.run_until(lambda: running(stage, "one", "new"), 60.0)
+    told = state(stage, "one")
+    assert (told["allotment"], told["attempt"], told["resize"].get("back")) == (6, 1, None)
+    assert [item["requests"][GPU] for item in told["reserved"]] == ["1" if pods else "6"]
 
 
 KUEUES = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}

@@ -99,7 +99,14 @@ class Memory:
 
     def at_size(self, record: Record, size: int, snapshot: Snapshot) -> Gang | None:
         """An elastic gang with a size, whatever it has now; None where that cannot be told."""
-        return self.size(dataclasses.replace(record, state=None, chosen=size), snapshot)[0]
+        spec = record.spec
+        if spec is None or spec.elastic is None or spec.podsets is None:
+            return self.size(dataclasses.replace(record, state=None, chosen=size), snapshot)[0]
+        # One that was edited declares what it was started with. What it has at another size its objects tell.
+        undeclared = dataclasses.replace(spec, podsets=None)
+        notes = _SpecNotes(undeclared)
+        self._work_out(dataclasses.replace(record, spec=undeclared, state=None, chosen=size), notes, snapshot, None)
+        return notes.gang
 
     def unforeseen(self, record: Record) -> str | None:
         """The error of ours that a gang's size came to; nobody can tell then what is wrong with it, or whether."""

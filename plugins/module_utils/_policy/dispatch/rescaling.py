@@ -289,9 +289,9 @@ class Rescaling:
         return Finding("parked" if self.resize.back else "back", why)
 
     def _live(self) -> Raw | None:
-        """The object that is resized."""
-        named = next((item for item in self._changing() if item.source_index >= 0), None)
-        return None if named is None else self.items.get(named.source_index)
+        """The object that is resized; podsets do not tell of one that was edited, which declares what was started."""
+        place = is_about(self.spec)
+        return None if place is None else self.items.get(place)
 
     def _changing(self) -> Sequence[PodSet]:
         return _changing(self.spec, self.resize, self.podsets)
