@@ -478,10 +478,11 @@ def test_whatever_happens_to_one_write_each_shrinks_once_it_has_saved(
     assert stage.crashes == []
 
 
+@pytest.mark.parametrize("timing", ["now", "at_checkpoint"])
 @pytest.mark.parametrize("pods", [False, True])
-def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, pods: bool) -> None:
+def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, pods: bool, timing: str) -> None:
     trees(stage, leaf("x", 8, lending_limit={GPU: 0}), leaf("y", 0))
-    submit_elastic(stage, "one", "x", (2, 8), pods=pods)
+    submit_elastic(stage, "one", "x", (2, 8), pods=pods, timing=timing)
     stage.start("d")
     assert stage.run_until(running(stage, "one"))
     stage.run_for(60)
@@ -494,6 +495,9 @@ def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, p
     shrink = [{"gang": "a/one", "from": 8, "to": 4}]
     assert would == {"start": ["a/owner"], "wait": [], "reclaim": [], "shrink": shrink}
     trees(stage, leaf("x", 4), leaf("y", 4))
+    if timing == "at_checkpoint":
+        assert stage.run_until(lambda: is_asked(stage, "one"), 60)
+        report(stage, "one", 10, saved=True)
     assert stage.run_until(running(stage, "owner", "one"), 300)
     assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([4], True)
 

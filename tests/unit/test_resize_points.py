@@ -108,7 +108,9 @@ SCENES: dict[str, Scene] = {
         borrowed(grows=False, **IS_SILENT), (*PLANNED[:2], BEGUN, *STEPS["recreate"]), trainer="is silent", tree=TREE
     ),
     "taken-back": Scene(borrowed(grows=False), STEPS["scale"], tree=TREE),
-    "taken-back-saved": Scene(borrowed(grows=False, **SAVES), (*PLANNED[:2], *STEPS["scale"]), trainer="saves", tree=TREE),
+    "taken-back-saved": Scene(
+        borrowed(grows=False, **SAVES), (*PLANNED[:2], *STEPS["scale"]), trainer="saves", tree=TREE
+    ),
     "evicted-grow": Scene(borrowed(grows=True, cooldown=1000), STEPS["scale"], tree=TREE),
     "taken-back-grow": Scene(borrowed(grows=True), STEPS["scale"], tree=TREE),
     "balance-grow": resized("suspend", growing("suspend", BALANCE)),
