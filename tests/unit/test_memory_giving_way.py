@@ -289,24 +289,22 @@ def test_each_goes_when_it_has_saved_and_those_at_once_go_last(stage: MemoryStag
 
 @pytest.mark.parametrize("timing", ["now", "at_checkpoint"])
 @pytest.mark.parametrize("pods", [False, True])
-def test_where_trees_have_flavors_it_shrinks_in_the_one_that_it_has(
+def test_where_trees_have_flavors_it_gives_of_the_one_that_its_owner_lacks(
     stage: MemoryStage, pods: bool, timing: str
 ) -> None:
-    """The first flavor is free by then, but what it gives has to be of the one that its owner lacks."""
     two_flavors(stage, x=(2, 0), y=(0, 6), z=(0, 0))
-    submit(stage, "before", "x", 2)
+    submit(stage, "other", "x", 2)
     submit_elastic(stage, "one", "z", (2, 6), pods=pods, timing=timing)
     stage.start("d")
-    assert stage.run_until(running(stage, "before", "one"))
+    assert stage.run_until(running(stage, "other", "one"))
     assert (sizes(stage, "one"), flavors_of(stage, "one")) == ([6], ["second"])
     stage.run_for(60)
     submit(stage, "owner", "y", 3)
     if timing == "at_checkpoint":
         assert stage.run_until(lambda: is_asked(stage, "one"), 60)
         report(stage, "one", 10, saved=True)
-    finish_pods(stage, "before")
     assert stage.run_until(running(stage, "owner", "one"), 120)
-    assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([3], True)
+    assert (sizes(stage, "one"), nobody_went(stage, "one", "other")) == ([3], True)
     assert (flavors_of(stage, "one"), flavors_of(stage, "owner")) == (["second"], ["second"])
 
 
@@ -478,10 +476,11 @@ def test_whatever_happens_to_one_write_each_shrinks_once_it_has_saved(
     assert stage.crashes == []
 
 
+@pytest.mark.parametrize("timing", ["now", "at_checkpoint"])
 @pytest.mark.parametrize("pods", [False, True])
-def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, pods: bool) -> None:
+def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, pods: bool, timing: str) -> None:
     trees(stage, leaf("x", 8, lending_limit={GPU: 0}), leaf("y", 0))
-    submit_elastic(stage, "one", "x", (2, 8), pods=pods)
+    submit_elastic(stage, "one", "x", (2, 8), pods=pods, timing=timing)
     stage.start("d")
     assert stage.run_until(running(stage, "one"))
     stage.run_for(60)
@@ -494,6 +493,9 @@ def test_it_is_foreseen_what_a_change_of_the_tree_comes_to(stage: MemoryStage, p
     shrink = [{"gang": "a/one", "from": 8, "to": 4}]
     assert would == {"start": ["a/owner"], "wait": [], "reclaim": [], "shrink": shrink}
     trees(stage, leaf("x", 4), leaf("y", 4))
+    if timing == "at_checkpoint":
+        assert stage.run_until(lambda: is_asked(stage, "one"), 60)
+        report(stage, "one", 10, saved=True)
     assert stage.run_until(running(stage, "owner", "one"), 300)
     assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([4], True)
 

@@ -104,8 +104,13 @@ SCENES: dict[str, Scene] = {
     "planned-shrink": resized("scale", shrinking("scale", **SAVES), "saves"),
     "planned-recreate": resized("recreate", growing("recreate", **SAVES), "saves"),
     "silent": Scene(shrinking("scale", **IS_SILENT), (*PLANNED[:2], *PLANNED[:2]), trainer="is silent"),
-    "evicted": Scene(borrowed(grows=False, timing="at_checkpoint"), STEPS["recreate"], tree=TREE),
+    "evicted": Scene(
+        borrowed(grows=False, **IS_SILENT), (*PLANNED[:2], BEGUN, *STEPS["recreate"]), trainer="is silent", tree=TREE
+    ),
     "taken-back": Scene(borrowed(grows=False), STEPS["scale"], tree=TREE),
+    "taken-back-saved": Scene(
+        borrowed(grows=False, **SAVES), (*PLANNED[:2], *STEPS["scale"]), trainer="saves", tree=TREE
+    ),
     "evicted-grow": Scene(borrowed(grows=True, cooldown=1000), STEPS["scale"], tree=TREE),
     "taken-back-grow": Scene(borrowed(grows=True), STEPS["scale"], tree=TREE),
     "balance-grow": resized("suspend", growing("suspend", BALANCE)),

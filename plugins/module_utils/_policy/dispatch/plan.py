@@ -388,7 +388,9 @@ def foresee_queue(situation: Situation, options: DispatchOptions, memory: Memory
             *walked.drained,
             *(item for group in groups for item in group.victims if item.record.uid not in sizes),
         )
-        smaller = ((record, sizes[record.uid]) for record in victims if record.uid in sizes)
+        # Whoever saves first has done so one day.
+        smaller = [(record, sizes[record.uid]) for record in victims if record.uid in sizes]
+        smaller += [(change.record, change.resize) for change in walked.sizing.saving]
         shrunk = ((record, one, memory.at_size(record, one.to, world.snapshot)) for record, one in smaller)
         return Walk(
             walked.choices,

@@ -142,7 +142,11 @@ def _resized(item: Smaller, now: float) -> Record:
     at, record = micro_time_text(int(now * 1_000_000)), item.record
     resize = dataclasses.replace(item.resize, since=at)
     state = dataclasses.replace(
-        record.state or new_state(at, ""), allotment=resize.to, reserved=reserved_of(item.gang), resize=resize
+        record.state or new_state(at, ""),
+        allotment=resize.to,
+        reserved=reserved_of(item.gang),
+        resize=resize,
+        planned=None,
     )
     return dataclasses.replace(record, state=state)
 

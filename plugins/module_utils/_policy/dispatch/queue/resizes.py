@@ -104,14 +104,15 @@ class PlanChange(t.NamedTuple):
 class Sizing(t.NamedTuple):
     """Running gangs that get another size, and when to look again if others may later; both without anything else.
 
-    planned are plans that change: resizes for which a trainer is asked to save first. starting are the sizes, by uid,
-    with which gangs start for which others become smaller. plans are what is behind it, by resource: sizes, reasons and
-    what is idle, for those who ask.
+    planned are plans that change: resizes for which a trainer is asked to save first. saving are those for gangs that
+    take back their own, as they will be. starting are the sizes, by uid, with which gangs start for which others become
+    smaller. plans are what is behind it, by resource: sizes, reasons and what is idle, for those who ask.
     """
 
     changes: tuple[SizeChange, ...] = ()
     next_check: float | None = None
     planned: tuple[PlanChange, ...] = ()
+    saving: tuple[SizeChange, ...] = ()
     starting: Mapping[str, int] = types.MappingProxyType({})
     plans: Mapping[str, SizePlan] = types.MappingProxyType({})
 
@@ -159,9 +160,10 @@ class ResizeQuestion:
         again = min((item.next_check for item in found if item.next_check is not None), default=None)
         changes = tuple(change for item in found for change in item.changes)
         planned = tuple(change for item in found for change in item.planned)
+        saving = tuple(change for item in found for change in item.saving)
         starting = {uid: size for item in found for uid, size in item.starting.items()}
         plans = {resource: plan for item in found for resource, plan in item.plans.items()}
-        return Sizing(changes, again, planned, starting, plans)
+        return Sizing(changes, again, planned, saving, starting, plans)
 
     def _of_resource(self, resource: str, begun: int) -> Sizing:
         """Those that have such GPUs; so many others are resized as well."""
@@ -183,6 +185,7 @@ class ResizeQuestion:
             changes=(*(self._taken(item, taking) for item, taking in taken), *sizing.changes),
             next_check=min((moment for moment in later if moment is not None and moment > self.now), default=None),
             planned=(*sizing.planned, *(change for change, _wait in saves if change is not None)),
+            saving=tuple(self._taken(item, self.saves[uid]) for uid, item in asked.items()),
             starting={uid: plan.sizes[uid] for uid in plan.changed if uid not in mine},
             plans={resource: plan} if self.explained else {},
         )

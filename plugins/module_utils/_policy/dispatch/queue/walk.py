@@ -170,8 +170,6 @@ Name = tuple[str, str, str, str]
 _HELD_BACK = ("max_starts", "paced", "after_others")
 # Gangs that wait for such a reason start as soon as others are out of the way, and nobody grows meanwhile.
 _STARTS_SOON = (*_HELD_BACK, "nominated")
-# Of so many ways to start a gang again the one is looked for that it had.
-MOST_WAYS_BACK = 64
 # For so long the server may count pods that are gone as used of a namespace's quota.
 COUNTED_WITHIN = 15.0
 
@@ -1091,8 +1089,6 @@ class Queue:
             first = ways.first
             short = self._short_of_quota(record, first.layer, "quota_reserved", words)
             return _Asked(first.gang, first.layer, short, (alike, first.mark), first.able)
-        if self._returns_with(record) is not None:
-            fitting = as_before(record, fitting)
         way, verdict, unreached = settle(ways, fitting, ask)
         if unreached:
             self._note_own_obstacle()
@@ -1312,20 +1308,6 @@ class Queue:
             {},
             detail=detail or None,
         )
-
-
-def as_before(record: Record, ways: Iterable[Way]) -> Iterator[Way]:
-    """The ways to start a gang again that comes back from a resize: in the flavors that it had before all others.
-
-    What it gave back was counted in them, and others may be about to get what is left of another one.
-    """
-    charged = record.state.charged if record.state is not None else ()
-    had = {item.tree: item.flavors for item in charged}
-
-    def differs(way: Way) -> bool:
-        return any(item.tree in had and item.flavors != had[item.tree] for item in way.layer.standings)
-
-    return iter(sorted(itertools.islice(ways, MOST_WAYS_BACK), key=differs))
 
 
 def gang_of(names: Mapping[tuple[str, str], str], pod: Pod) -> str | None:
