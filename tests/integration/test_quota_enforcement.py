@@ -61,19 +61,22 @@ SETTINGS = {
     # Here operators are processes with users of their own.
     "quota_tree_operators": ["kuberay", "training-operator"],
 }
+ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
+USUAL_KINDS = yaml.safe_load((ROLES / "dispatcher/defaults/main.yml").read_text(encoding="utf-8"))
+MORE_KINDS = {"apiGroups": ["", "apps"], "resources": ["replicationcontrollers", "replicasets"]}
 SUBMITTERS = [{"kind": "User", "name": name} for name in (ANN, UMA)]
 RIGHTS = {
     "dispatcher_namespace": HOME,
     "dispatcher_namespaces": [{"name": RED, "submitters": SUBMITTERS}, {"name": BLUE, "submitters": SUBMITTERS}],
     "dispatcher_all_subjects": [{"kind": "ServiceAccount", "name": "muster-dispatch", "namespace": HOME}],
     "dispatcher_leases": {"resources": []},
+    "dispatcher_workload_rules": [*USUAL_KINDS["dispatcher_workload_rules"], MORE_KINDS],
 }
 ROLE = Role("muster.kube.quota_tree", SETTINGS)
 ANY = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "get", "list", "update", "patch", "delete"]}]
 FORGED = {"muster.kube/gang": "0b4e1b5e-1111-2222-3333-444455556666"}
 RECORDS = resource_path("v1", "configmaps", RED)
 WRAPPERS = resource_path(cases.WRAPPER_API, "appwrappers", RED)
-ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
 
 
 # Objects.
@@ -145,16 +148,17 @@ SHAPES: dict[str, t.Callable[..., tuple[str, Object]]] = {
     "PyTorchJob": _pytorch,
 }
 DIRECT = ("Pod", "CronJob")
-# A CronJob of a gang makes its pods at its own time.
-GANGS = ("Pod", "ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
-GANGS += ("Job", "RayCluster", "PyTorchJob")
-# There is one node for it, which it cannot tell by itself.
-SIZES = {"DaemonSet": {"podsets": [{"name": "all", "count": 1, "template": template()}]}}
+# A CronJob of a gang makes its pods at its own time, and how many a DaemonSet has no gang can tell.
+GANGS = ("Pod", "ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Job", "RayCluster", "PyTorchJob")
 
 
 def thing_in_gang(kind: str, **of_pods: t.Any) -> Object:
     """The same as a user writes it into a gang."""
-    made = thing(kind, f"g-{kind.lower()}", **of_pods)
+    made = thing(kind, f"g-{kind.lower()}", labels={"app": kind.lower()}, **of_pods)
+    selector = made.get("spec", {}).get("selector")
+    if selector is not None:
+        # Those with the same selector would adopt the pod of the gang that is a Pod.
+        selector.get("matchLabels", selector)["app"] = kind.lower()
     del made["metadata"]["namespace"]
     return made
 
@@ -499,10 +503,7 @@ def dispatched(
     """Gangs of each kind queued by a submitter and started by the account of the dispatcher."""
     ann, uma, eve = (person(cluster, name) for name in (ANN, UMA, EVE))
     one = {"cpu": "100m", GPU: "1"}
-    starting = [
-        create(ann, RECORDS, record(kind.lower(), thing_in_gang(kind), user=ANN, **SIZES.get(kind, {})))
-        for kind in GANGS
-    ]
+    starting = [create(ann, RECORDS, record(kind.lower(), thing_in_gang(kind), user=ANN)) for kind in GANGS]
     starting.append(create(uma, RECORDS, record("helped", queue="shared", user=UMA)))
     starting.append(create(ann, RECORDS, record("plain", cases.job("plain-j", TIGHT, 1, **one))))
     wrapped = cases.app_wrapper("wrapped", RED, [cases.job("wrapped-j", POOL, 1, **one)], managed=False)
@@ -532,7 +533,7 @@ def test_gangs_of_each_kind_get_their_pods(cluster: LiveCluster, dispatched: dic
     gang = dispatched[kind.lower()]
     assert gang.phase == "running", gang.why
     pods = cluster.pods(RED, f"muster.kube/gang={gang.uid}")
-    assert len(pods) == (1 if kind in ("Pod", "DaemonSet") else 2)
+    assert len(pods) == (1 if kind == "Pod" else 2)
     assert {pod["spec"]["containers"][0]["resources"]["limits"][GPU] for pod in pods} == {"1"}
 
 
