@@ -71,9 +71,13 @@ def test_helm_installs_a_chart(cluster, namespace, tmp_path):
     (tmp_path / "templates" / "made.yaml").write_text(json.dumps(made))
     program = f"{cluster.result['programs']['helm']['path']}/helm"
     command = [program, "--kubeconfig", cluster.kubeconfig, "--namespace", namespace]
-    subprocess.run([*command, "install", "first", str(tmp_path)], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        [*command, "install", "first", str(tmp_path)], check=True, capture_output=True, stdin=subprocess.DEVNULL
+    )
     assert get_object(cluster.client, resource_path("v1", "configmaps", namespace, "made"))["data"] == {"by": "first"}
-    listed = subprocess.run([*command, "list", "--output=json"], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    listed = subprocess.run(
+        [*command, "list", "--output=json"], check=True, capture_output=True, stdin=subprocess.DEVNULL
+    )
     assert [item["chart"] for item in json.loads(listed.stdout)] == ["tiny-1.2.3"]
 
 

@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
     Forbidden,
     KubeError,
+    NotFound,
     ServerFault,
     Unauthorized,
     Unreachable,
@@ -45,6 +46,9 @@ T = t.TypeVar("T")
 DEFAULT_NAMESPACE = "default"
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 NAMESPACE = ("", "Namespace")
+_RBAC = "rbac.authorization.k8s.io"
+_ROLES = ((_RBAC, "ClusterRole"), (_RBAC, "Role"))
+_BINDINGS = ((_RBAC, "ClusterRoleBinding"), (_RBAC, "RoleBinding"))
 _SERVED_SECONDS = 0.2
 # So many refusals are told in a message.
 _MOST_TOLD = 10
@@ -82,6 +86,22 @@ class Known:
     namespaces: frozenset[str] = frozenset()
     # Whether a server in trouble says nothing about an object: the webhook that judges it may not be there yet.
     patient: bool = False
+
+    def after(self, changes: collections.abc.Iterable[ObjectChange]) -> Known:
+        """What is known of the objects that come after these: a webhook of theirs may not answer yet."""
+        made = [change for change in changes if group_and_kind(change.obj) in (DEFINITION, NAMESPACE)]
+        coming = {
+            change.obj["metadata"]["name"]
+            for change in made
+            if group_and_kind(change.obj) == NAMESPACE and change.action == "created"
+        }
+        definitions = (change.obj for change in made if group_and_kind(change.obj) == DEFINITION)
+        return dataclasses.replace(
+            self,
+            definitions=(*self.definitions, *definitions),
+            namespaces=self.namespaces | coming,
+            patient=True,
+        )
 
 
 _NOTHING_KNOWN = Known()
@@ -189,6 +209,7 @@ def compare(
         for change in changes
         if change.action == "created" and group_and_kind(change.obj) == NAMESPACE
     }
+    comparison.makes_roles = any(group_and_kind(obj) in _ROLES for obj in ordered)
     return changes + ask_all(functools.partial(comparison.try_one, obj) for obj in ordered[len(makers) :])
 
 
@@ -206,6 +227,8 @@ class _Comparison:
         }
         # Namespaces that will be made.
         self.coming: set[str] = set(known.namespaces)
+        # Whether roles are among the objects, which nobody can bind as long as they are not there.
+        self.makes_roles = False
 
     def try_one(self, obj: Object) -> ObjectChange:
         """What would become of an object; refusals of the server are raised."""
@@ -237,6 +260,10 @@ class _Comparison:
             _apply(self._client, info, obj, dry_run=True)
         except ServerFault:
             if not self._known.patient:
+                raise
+            return ObjectChange(obj, "created", after=obj, untried=True)
+        except NotFound:
+            if group_and_kind(obj) not in _BINDINGS or not self.makes_roles:
                 raise
             return ObjectChange(obj, "created", after=obj, untried=True)
         return ObjectChange(obj, "created", after=obj)

@@ -106,7 +106,7 @@ def installed_outcome(
     if plan.found is not None:
         owner = f"{plan.found.owner} ({plan.found.object})"
         return ComponentOutcome(component.name, plan.found.version, "found", owner=owner)
-    changes = (*plan.changes, *plan.late, *map(pruned, plan.leftovers))
+    changes = (*plan.made, *plan.late, *map(pruned, plan.leftovers))
     return ComponentOutcome(
         component.name,
         component.version,

@@ -46,8 +46,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
     remove_namespaces,
     require_unneeded,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import Runner
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, render_target
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import SourcePrograms
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, rendered_targets
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
@@ -89,26 +89,38 @@ class ProvisionOptions:
 
 
 def provision(
-    connection: Connection, options: ProvisionOptions, report: Report, run: Runner, around: Surroundings | None = None
+    connection: Connection,
+    options: ProvisionOptions,
+    report: Report,
+    programs: SourcePrograms,
+    around: Surroundings | None = None,
 ) -> ProvisionResult:
     """Make the components what the task says."""
     names = [component.name for component in options.components]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput("read", f"component {twice}", "it is there twice")
-    task = _Task(connection, options, report, around or Surroundings())
+    task = _Task(connection, options, report, programs, around or Surroundings())
     if options.state == "absent":
         return task.remove()
-    targets = [render_target(component, run) for component in options.components]
-    _require_separate(targets)
-    return task.install(targets)
+    with rendered_targets(options.components, programs) as targets:
+        _require_separate(targets)
+        return task.install(targets)
 
 
 class _Task:
     """One task on some components."""
 
-    def __init__(self, connection: Connection, options: ProvisionOptions, report: Report, around: Surroundings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        options: ProvisionOptions,
+        report: Report,
+        programs: SourcePrograms,
+        around: Surroundings,
+    ) -> None:
         """Nothing is asked yet."""
+        self._programs = programs
         self._connection = connection
         self._options = options
         self._report = report
@@ -246,7 +258,8 @@ class _Task:
     ) -> MusterError | None:
         """Take one component away, as it is now that those before it are gone; returns why it did not go."""
         try:
-            remove_component(client, records, plan_removal(client, name, records.read(name), terms), deadline)
+            plan = plan_removal(client, name, records.read(name), terms)
+            remove_component(client, records, plan, self._programs.helm, deadline)
         except LostLeadership:
             raise
         except MusterError as error:
