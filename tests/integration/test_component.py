@@ -14,7 +14,7 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.component_stage import config_map, widget, widget_crd
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL, job, node_pool, pod_template
@@ -22,6 +22,7 @@ from ansible_collections.muster.kube.tests.support.live_cluster import wait_unti
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
 from ansible_collections.muster.kube.tests.support.upstream_files import copy_of_module
+from ansible_collections.muster.kube.tests.support.whole_cluster import everything
 
 Object = dict[str, t.Any]
 GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "components.md"
@@ -244,22 +245,6 @@ def overlay(directory: pathlib.Path) -> pathlib.Path:
     place.mkdir()
     (place / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
     return place
-
-
-def everything(cluster: t.Any) -> set[tuple[str, str, str]]:
-    """All objects of all served kinds, but for what the control plane makes and drops all the time."""
-    groups = cluster.client.request("GET", "/apis").json()["groups"]
-    found = set()
-    for version in ("v1", *(group["preferredVersion"]["groupVersion"] for group in groups)):
-        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        for entry in cluster.client.request("GET", base).json()["resources"]:
-            if "list" not in entry["verbs"] or entry["kind"] in ("Event", "ComponentStatus", "IPAddress", "Lease"):
-                continue
-            items = list_metadata(
-                cluster.client, f"{base}/{entry['name']}", keep=lambda raw: raw["metadata"], label_selector=None
-            ).items
-            found |= {(entry["kind"], item.get("namespace", ""), item["name"]) for item in items}
-    return found
 
 
 def ray_tasks(cluster: t.Any, source: pathlib.Path, proxies: t.Mapping[str, t.Any]) -> dict[str, Object]:

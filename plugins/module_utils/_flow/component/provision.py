@@ -38,6 +38,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan i
     planned_all,
     what_is_ahead,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.preflight import (
+    PlannedComponent,
+    preflight,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.recorded import (
     RemovalPlan,
     RemovalTerms,
@@ -126,6 +130,7 @@ class _Task:
         self._report = report
         self._around = around
         self._client = connection()
+        self._warnings: tuple[str, ...] = ()
 
     def install(self, targets: list[Target]) -> ProvisionResult:
         """Make all that differs, after the server was asked about all of it."""
@@ -134,6 +139,7 @@ class _Task:
         there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
         order = [by_name[name] for wave in in_waves(needs, there) for name in wave]
         plans = self._plans(self._client, order)
+        self._look_ahead(plans)
         if self._options.check_mode:
             skipped = skipped_ladder("nothing is made in check mode")
             return self._result([installed_outcome(plan, skipped, None) for plan in plans])
@@ -141,6 +147,16 @@ class _Task:
             return self._carry_out(self._client, plans)
         with self._office() as client:
             return self._carry_out(client, self._plans(client, order))
+
+    def _look_ahead(self, plans: collections.abc.Sequence[ComponentPlan]) -> None:
+        """Refuse what speaks against writing: versions, rights, webhooks; where nothing is written nothing does."""
+        planned = [planned_component(plan) for plan in plans if plan.writes]
+        if not planned:
+            return
+        found = preflight(self._client, planned, self._namespace)
+        if found.problem is not None:
+            raise found.problem
+        self._warnings = found.warnings
 
     def remove(self) -> ProvisionResult:
         """Take all away, those first that need others."""
@@ -227,12 +243,15 @@ class _Task:
             for component in self._options.components
         }
         order = [name for wave in reversed(in_waves(needs)) for name in wave]
-        return [plan_removal(client, name, stored[name], self._removal_terms()) for name in order]
+        return [plan_removal(client, name, stored[name], self._removal_terms(name)) for name in order]
 
-    def _removal_terms(self, later: collections.abc.Iterable[str] = ()) -> RemovalTerms:
-        """What goes besides the components' own objects."""
-        names = frozenset(component.name for component in self._options.components)
-        return RemovalTerms(self._options.with_resources, self._options.remove_definitions, names, frozenset(later))
+    def _removal_terms(self, name: str, later: collections.abc.Iterable[str] = ()) -> RemovalTerms:
+        """What goes besides a component's own objects."""
+        hints = {component.name: component.removal for component in self._options.components}
+        options = self._options
+        return RemovalTerms(
+            options.with_resources, options.remove_definitions, frozenset(hints), frozenset(later), hints[name]
+        )
 
     def _remove_each(self, client: KubeClient, deadline: float) -> list[ComponentOutcome]:
         """Take one component after the other away; behind one that does not go, what it needs stays."""
@@ -245,12 +264,14 @@ class _Task:
                 problem = MusterError("remove", f"component {plan.name}", "one before it is not gone")
             elif plan.writes:
                 self._report(f"removing component {plan.name}")
-                terms = self._removal_terms(item.name for item in plans[number + 1 :])
+                terms = self._removal_terms(plan.name, (item.name for item in plans[number + 1 :]))
                 problem = self._remove_one(client, records, plan.name, terms, deadline)
             outcomes.append(removed_outcome(plan, problem))
         if all(outcome.problem is None for outcome in outcomes):
             for plan in plans:
-                remove_namespaces(client, plan_removal(client, plan.name, None, self._removal_terms()), deadline)
+                remove_namespaces(
+                    client, plan_removal(client, plan.name, None, self._removal_terms(plan.name)), deadline
+                )
         return outcomes
 
     def _remove_one(
@@ -270,7 +291,7 @@ class _Task:
         """The result, in the order in which the components are named."""
         names = [component.name for component in self._options.components]
         ordered = sorted(outcomes, key=lambda outcome: names.index(outcome.name))
-        return ProvisionResult(tuple(ordered), self._options.single)
+        return ProvisionResult(tuple(ordered), self._options.single, self._warnings)
 
 
 _ENDED = object()
@@ -285,6 +306,24 @@ def _require_separate(targets: collections.abc.Iterable[Target]) -> None:
             first = homes.setdefault(versionless_key(obj), name)
             if first != name and group_and_kind(obj) != NAMESPACE:
                 raise BadInput("read", f"component {name}: {describe_object(obj)}", f"component {first} has it too")
+
+
+def planned_component(plan: ComponentPlan) -> PlannedComponent:
+    """What preflight looks at; helm keeps its revisions in Secrets beside the objects."""
+    component, release = plan.target.component, plan.target.release
+    changes = [*plan.made, *plan.late]
+    objects = [change.obj for change in changes if change.action != "unchanged"]
+    if release is not None:
+        metadata = {"name": f"sh.helm.release.v1.{release.source.release}.v1", "namespace": release.source.namespace}
+        objects.append({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    return PlannedComponent(
+        component.name,
+        [*objects, *(plan.target.smoke if plan.smoke_due else ())],
+        [change.obj for change in changes if change.action == "unchanged"],
+        component.version,
+        component.facts.kubernetes,
+        component.facts.reinvoke_beside,
+    )
 
 
 def _names_of(plans: collections.abc.Iterable[ComponentPlan]) -> frozenset[str]:

@@ -96,6 +96,9 @@ class CatalogueFacts:
     reinvoke_beside: tuple[str, ...] = ()
 
 
+NO_EXPECTATIONS, NO_HINTS, NO_FACTS = ExpectedObjects(), RemovalHints(), CatalogueFacts()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Component:
     """One component of a task; without a source it can only be removed."""
@@ -111,9 +114,9 @@ class Component:
     condition: OwnCondition | None = None
     nodes: NodeTrace | None = None
     smoke: SmokeTest | None = None
-    expects: ExpectedObjects = ExpectedObjects()
-    removal: RemovalHints = RemovalHints()
-    facts: CatalogueFacts = CatalogueFacts()
+    expects: ExpectedObjects = NO_EXPECTATIONS
+    removal: RemovalHints = NO_HINTS
+    facts: CatalogueFacts = NO_FACTS
 
     @property
     def source_name(self) -> str:

@@ -52,6 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_metadata
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._model.component.component import NO_HINTS, RemovalHints
 from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_source import HelmSource
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import (
     ComponentRecord,
@@ -105,6 +106,7 @@ class RemovalTerms:
     # All components that go with the same task, and those of them that are still there when this one goes.
     names: frozenset[str]
     later: frozenset[str] = frozenset()
+    hints: RemovalHints = NO_HINTS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class RemovalPlan:
     stored: StoredComponent | None
     # Objects that the operator has to clean up after: of users, and of the component.
     first: tuple[Object, ...] = ()
+    # Kinds of those that go one after the other; all others go at once behind them.
+    order: tuple[str, ...] = ()
     callers: tuple[Object, ...] = ()
     rest: tuple[Object, ...] = ()
     by_products: tuple[Object, ...] = ()
@@ -173,11 +177,14 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
         for obj in namespaces
         if is_going(obj) or not _is_needed(client, label, obj, usual, terms.names - terms.later)
     ]
-    operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going))
+    # Of a component that somebody else installed nothing is ours to take away by its name.
+    leaves = terms.hints.leaves if stored is not None else ()
+    operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going), leaves)
     plan = RemovalPlan(
         name,
         stored,
         first=_each_once((*users, *own, *(obj for obj in found if not is_usual(obj)))),
+        order=terms.hints.first,
         callers=tuple(obj for obj in usual if group_and_kind(obj) in _CALLERS),
         rest=tuple(obj for obj in usual if group_and_kind(obj) not in _CALLERS),
         by_products=find_by_products(client, operator),
@@ -236,7 +243,8 @@ def remove_component(
     stored = plan.stored
     if record.phase != "removing" or entries != record.entries or stored is None:
         stored = records.save(stored, dataclasses.replace(record, phase="removing", entries=entries))
-    _take_away(client, plan.first, deadline)
+    for stage in _stages(plan.first, plan.order):
+        _take_away(client, stage, deadline)
     _take_away(client, plan.callers, deadline)
     selectors = _selectors(client, plan.rest)
     _release_conversions(client, plan)
@@ -274,6 +282,16 @@ def _entry(obj: Object) -> InventoryEntry:
 def _each_once(objects: Iterable[Object]) -> tuple[Object, ...]:
     """The objects without repetitions."""
     return tuple({obj["metadata"]["uid"]: obj for obj in objects}.values())
+
+
+def _stages(objects: Iterable[Object], kinds: Sequence[str]) -> list[list[Object]]:
+    """The objects kind by kind, where kinds are named, and then all others."""
+    stages: dict[str, list[Object]] = {name: [] for name in (*kinds, "")}
+    for obj in objects:
+        group, kind = group_and_kind(obj)
+        name = f"{kind}.{group}"
+        stages[name if name in stages else ""].append(obj)
+    return [stage for stage in stages.values() if stage]
 
 
 def _users_refuse(name: str, users: Sequence[Object]) -> MusterError:
