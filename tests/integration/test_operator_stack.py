@@ -11,17 +11,22 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.muster.kube.plugins.module_utils._kube.helm.releases import list_revisions
+from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL, node_pool, pod_template
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
+from ansible_collections.muster.kube.tests.support.shared_cluster import built_program
 from ansible_collections.muster.kube.tests.support.upstream_files import copy_of_module
 from ansible_collections.muster.kube.tests.support.whole_cluster import everything
 
 Object = dict[str, t.Any]
 POOL = "operator-stack"
 HOME = "operator-stack-gears"
+END = {"operator_stack_state": "absent", "operator_stack_remove_definitions": True}
 LOCAL_PATH = "{{ lookup('ansible.builtin.env', 'PATH') }}"
 
 
@@ -107,12 +112,29 @@ class Stack(t.NamedTuple):
         return {item["name"]: item for item in told["components"]}
 
 
+def play_runs(
+    cluster: t.Any, directory: pathlib.Path, programs: t.Sequence[str], steps: t.Mapping[str, Object]
+) -> Stack:
+    """Runs of the role with what is done between them, in one play; a step with a task in it is no run."""
+    before = everything(cluster)
+    runs = [name for name, step in steps.items() if "ansible.builtin.command" not in step]
+    with proxies_for(cluster, directory, *runs) as proxies:
+        tasks: dict[str, Object] = {}
+        for name, step in steps.items():
+            if name not in runs:
+                tasks[name] = step
+                continue
+            connection = {"operator_stack_kubeconfig": str(proxies[name].kubeconfig)}
+            tasks[name] = role_run(programs, {**step, **connection}, check=name == "foretold")
+            tasks[f"kept_{name}"] = result_of(name)
+        return Stack(play_tasks(directory, tasks), proxies, before)
+
+
 @pytest.fixture(scope="module")
 def stack(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Stack]:
     """The role foretold, carried out, carried out again, and taken away, in one play."""
     directory = tmp_path_factory.mktemp("operator-stack")
     cluster.add_nodes(node_pool(POOL, 1, cpu="4"))
-    before = everything(cluster)
     files, kuberay = own_catalogue(directory, gears(directory)), on_the_pool(directory)
     wanted = {
         "operator_stack_files": str(files),
@@ -120,16 +142,9 @@ def stack(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterato
         "operator_stack_components": {"kuberay": {"src": str(kuberay)}},
         "operator_stack_wait_timeout": "5m",
     }
-    ends = {**wanted, "operator_stack_state": "absent", "operator_stack_remove_definitions": True}
+    ends = {**wanted, **END}
     runs = {"foretold": wanted, "made": wanted, "again": wanted, "end": ends, "end_again": ends}
-    programs = [str(pathlib.Path(cluster.kubectl).parent)]
-    with proxies_for(cluster, directory, *runs) as proxies:
-        tasks: dict[str, Object] = {}
-        for name, variables in runs.items():
-            connection = {"operator_stack_kubeconfig": str(proxies[name].kubeconfig)}
-            tasks[name] = role_run(programs, {**variables, **connection}, check=name == "foretold")
-            tasks[f"kept_{name}"] = result_of(name)
-        yield Stack(play_tasks(directory, tasks), proxies, before)
+    yield play_runs(cluster, directory, [str(pathlib.Path(cluster.kubectl).parent)], runs)
     cluster.remove_nodes([f"{POOL}-n0"])
 
 
@@ -157,3 +172,104 @@ def test_taken_away_they_leave_nothing(cluster, stack):
     assert {told["action"] for told in stack.components("end_again").values()} == {"unchanged"}
     assert_no_writes(stack.proxies["end_again"])
     wait_until("all to be as before", lambda: everything(cluster) == stack.before or None)
+
+
+CHARTS = {"jobset": "charts/jobset", "lws": "charts/lws"}
+# The JobSet that another program is built with.
+OLDER, OLDER_PLACE = "0.8.1", ("kueue-v0.12", CHARTS["jobset"])
+
+
+@pytest.fixture(scope="module")
+def charts(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Stack]:
+    """Rows whose charts lie in the modules of their programs: an older version, the one of the catalogue, and drift."""
+    directory = tmp_path_factory.mktemp("operator-charts")
+    cluster.add_nodes(node_pool(POOL, 1, cpu="8"))
+    wanted: dict[str, Object] = {}
+    for name, part in CHARTS.items():
+        wanted[name] = chart_of(copy_of_module(name, part, directory / name))
+    older = chart_of(copy_of_module(*OLDER_PLACE, directory / "jobset-before", f"sigs.k8s.io/jobset@v{OLDER}"))
+    # Nobody makes certificates here, so nobody gets further.
+    common = {"operator_stack_wait_timeout": "5m", "operator_stack_wait_for": "workloads"}
+    before = {
+        "operator_stack_components": {"jobset": older},
+        "operator_stack_versions": {"jobset": [{"version": OLDER, "kubernetes": ">=1.29"}]},
+    }
+    now = {**common, "operator_stack_components": wanted}
+    kueue = chart_of(copy_of_module("kueue", "charts/kueue", directory / "kueue"))
+    queue = {**common, "operator_stack_components": {"kueue": kueue}}
+    scale = ["scale", "deployment", "jobset-controller", "-n", "jobset-system", "--replicas", "0"]
+    scaled = {"ansible.builtin.command": {"argv": [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, *scale]}}
+    steps: dict[str, Object] = {
+        "older": {**common, **before},
+        "foretold": now,
+        "made": now,
+        "again": now,
+        "scaled": scaled,
+        "repaired": now,
+        "end": {**now, **END},
+        "end_again": {**now, **END},
+        # Alone, since its webhooks would have to judge the objects of all others, and nobody answers for them.
+        "queue": queue,
+        "queue_again": queue,
+        "queue_end": {**queue, **END},
+    }
+    programs = [str(built_program("helm")), str(pathlib.Path(cluster.kubectl).parent)]
+    yield play_runs(cluster, directory, programs, steps)
+    cluster.remove_nodes([f"{POOL}-n0"])
+
+
+def chart_of(directory: pathlib.Path) -> Object:
+    """What a user writes of a chart on this machine."""
+    about = yaml.safe_load((directory / "Chart.yaml").read_text(encoding="utf-8"))
+    return {"chart": str(directory), "chart_version": about["version"]}
+
+
+def written(charts: Stack, name: str) -> list[str]:
+    """The last parts of the addresses that a run wrote to, each once."""
+    return sorted({request.path.rpartition("/")[2] for request in charts.proxies[name].writes})
+
+
+@pytest.mark.full
+@pytest.mark.proves("jobset", "installed")
+@pytest.mark.proves("lws", "installed")
+def test_charts_are_installed_and_upgraded_under_their_records(charts):
+    older, made = charts.components("older"), charts.components("made")
+    assert {name: (told["action"], told["version"]) for name, told in older.items()} == {"jobset": ("installed", OLDER)}
+    assert {name: told["action"] for name, told in made.items()} == {"jobset": "upgraded", "lws": "installed"}
+    assert made["jobset"]["versions"] == {"before": OLDER, "after": "0.10.1"}
+    for told in made.values():
+        steps = {step["step"]: step["outcome"] for step in told["ladder"]}
+        assert [steps[name] for name in ("definitions", "listable", "workloads")] == ["passed"] * 3
+    assert_no_writes(charts.proxies["foretold"])
+    foretold = charts.components("foretold")
+    assert {name: told["plan"] for name, told in foretold.items()} == {n: told["plan"] for n, told in made.items()}
+
+
+@pytest.mark.full
+def test_a_second_run_writes_no_revision_and_what_was_changed_by_hand_is_repaired(charts):
+    assert {told["action"] for told in charts.components("again").values()} == {"unchanged"}
+    assert_no_writes(charts.proxies["again"])
+    repaired = charts.components("repaired")
+    assert {name: told["action"] for name, told in repaired.items()} == {"jobset": "repaired", "lws": "unchanged"}
+    assert "jobset-controller" in written(charts, "repaired")
+    assert not any("lws" in name for name in written(charts, "repaired"))
+
+
+@pytest.mark.full
+@pytest.mark.proves("kueue", "installed")
+def test_a_chart_with_definitions_and_apis_among_its_templates_comes_once_and_goes(charts):
+    made = charts.components("queue")["kueue"]
+    assert (made["action"], made["plan"]["changed"]) == ("installed", 0)
+    assert charts.components("queue_again")["kueue"]["action"] == "unchanged"
+    assert_no_writes(charts.proxies["queue_again"])
+    assert charts.components("queue_end")["kueue"]["action"] == "removed"
+
+
+@pytest.mark.full
+def test_charts_taken_away_leave_nothing(cluster, charts):
+    assert {told["action"] for told in charts.components("end").values()} == {"removed"}
+    assert_no_writes(charts.proxies["end_again"])
+    for name in CHARTS:
+        assert list_revisions(cluster.client, f"{name}-system", name) == ()
+        assert get_object(cluster.client, resource_path("v1", "namespaces", None, f"{name}-system")) is None
+    wait_until("all to be as before", lambda: everything(cluster) == charts.before or None)

@@ -36,7 +36,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.object_c
     differing_parts,
     without_secrets,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, group_and_kind
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    describe_object,
+    group_and_kind,
+    versionless_key,
+)
 
 Action = t.Literal["created", "changed", "unchanged", "pruned"]
 Call = collections.abc.Callable[[], "T"]
@@ -209,8 +213,24 @@ def compare(
         for change in changes
         if change.action == "created" and group_and_kind(change.obj) == NAMESPACE
     }
-    comparison.makes_roles = any(group_and_kind(obj) in _ROLES for obj in ordered)
+    comparison.early = _bindings_behind_their_roles(ordered)
     return changes + ask_all(functools.partial(comparison.try_one, obj) for obj in ordered[len(makers) :])
+
+
+def _bindings_behind_their_roles(objects: collections.abc.Iterable[Object]) -> frozenset[tuple[str, str, str, str]]:
+    """The bindings whose roles come before them in the list."""
+    roles: set[tuple[str, str, str]] = set()
+    found = set()
+    for obj in objects:
+        home = str(obj["metadata"].get("namespace") or DEFAULT_NAMESPACE)
+        if group_and_kind(obj) in _ROLES:
+            roles.add((obj["kind"], home if obj["kind"] == "Role" else "", obj["metadata"]["name"]))
+        elif group_and_kind(obj) in _BINDINGS:
+            role = obj.get("roleRef") or {}
+            if (role.get("kind"), home if role.get("kind") == "Role" else "", role.get("name")) in roles:
+                # Also where it will lie if it names no namespace.
+                found |= {versionless_key(obj), versionless_key(_placed(obj, obj["kind"] == "RoleBinding"))}
+    return frozenset(found)
 
 
 class _Comparison:
@@ -227,8 +247,8 @@ class _Comparison:
         }
         # Namespaces that will be made.
         self.coming: set[str] = set(known.namespaces)
-        # Whether roles are among the objects, which nobody can bind as long as they are not there.
-        self.makes_roles = False
+        # Bindings of roles that will be there: who may grant and not bind is told that they are missing.
+        self.early: frozenset[tuple[str, str, str, str]] = frozenset()
 
     def try_one(self, obj: Object) -> ObjectChange:
         """What would become of an object; refusals of the server are raised."""
@@ -263,7 +283,7 @@ class _Comparison:
                 raise
             return ObjectChange(obj, "created", after=obj, untried=True)
         except NotFound:
-            if group_and_kind(obj) not in _BINDINGS or not self.makes_roles:
+            if versionless_key(obj) not in self.early:
                 raise
             return ObjectChange(obj, "created", after=obj, untried=True)
         return ObjectChange(obj, "created", after=obj)

@@ -52,7 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import SourcePrograms
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, rendered_targets
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE, SeveralRefusals
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
@@ -138,7 +138,11 @@ class _Task:
         needs = {name: target.component.depends_on for name, target in by_name.items()}
         there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
         order = [by_name[name] for wave in in_waves(needs, there) for name in wave]
-        plans = self._plans(self._client, order)
+        try:
+            plans = self._plans(self._client, order)
+        except MusterError as error:
+            self._tell_rights(order, error)
+            raise
         self._look_ahead(plans)
         if self._options.check_mode:
             skipped = skipped_ladder("nothing is made in check mode")
@@ -147,6 +151,21 @@ class _Task:
             return self._carry_out(self._client, plans)
         with self._office() as client:
             return self._carry_out(client, self._plans(client, order))
+
+    def _tell_rights(self, targets: collections.abc.Sequence[Target], error: MusterError) -> None:
+        """Where the server refuses for want of rights, tell all that are missing instead of the first.
+
+        What a chart renders is not known then.
+        """
+        refusals = error.refusals if isinstance(error, SeveralRefusals) else (error,)
+        if any(target.release for target in targets) or not any(isinstance(item, Forbidden) for item in refusals):
+            return
+        planned = [
+            PlannedComponent(target.component.name, (*target.main, *target.late, *target.smoke)) for target in targets
+        ]
+        found = preflight(self._client, planned, self._namespace)
+        if found.missing and found.problem is not None:
+            raise found.problem from error
 
     def _look_ahead(self, plans: collections.abc.Sequence[ComponentPlan]) -> None:
         """Refuse what speaks against writing: versions, rights, webhooks; where nothing is written nothing does."""

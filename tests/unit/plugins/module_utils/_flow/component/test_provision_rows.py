@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.preflight import PreflightRefusal
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import read_component
-from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
 from ansible_collections.muster.kube.tests.support.component_stage import config_map, deployment, widget
 from ansible_collections.muster.kube.tests.support.memory_reviews import holder_of
 from ansible_collections.muster.kube.tests.support.stack_stage import BASE, StackStage, changed
@@ -55,6 +55,18 @@ def test_rights_that_are_missing_are_told_with_the_role_that_has_them(stage):
         stage.task(BASE)
     assert caught.value.as_result()["preflight"]["role"]
     assert stage.line.writes == []
+
+
+def test_where_the_server_refuses_a_part_all_missing_rights_are_told(stage):
+    stage.forbid("customresourcedefinitions", verbs=("patch",))
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "update", "delete"]}
+    stage.cluster.reviewer = holder_of([{"kind": "ClusterRole", "rules": [rule]}])
+    with pytest.raises(PreflightRefusal, match=r"rights are missing: patch .*deployments") as caught:
+        stage.task(BASE)
+    assert "patch deployments.apps operator in home" in str(caught.value.as_result()["preflight"]["missing"])
+    stage.cluster.reviewer = lambda _user, _asked: True
+    with pytest.raises(MusterError, match="no right to do that"):
+        stage.task(BASE)
 
 
 def test_where_nothing_is_to_be_written_nothing_is_looked_at(stage):
