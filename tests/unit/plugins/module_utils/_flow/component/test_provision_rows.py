@@ -65,7 +65,7 @@ def test_where_the_server_refuses_a_part_all_missing_rights_are_told(stage):
         stage.task(BASE)
     assert "patch deployments.apps operator in home" in str(caught.value.as_result()["preflight"]["missing"])
     stage.cluster.reviewer = lambda _user, _asked: True
-    with pytest.raises(MusterError, match="no right to do that"):
+    with pytest.raises(MusterError, match="is forbidden"):
         stage.task(BASE)
 
 
