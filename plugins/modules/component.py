@@ -23,6 +23,8 @@ description:
     killed anywhere is finished by the next. Such a component is judged step by step, upgraded with care, and removed
     with what its operator made by itself.
   - What somebody else has installed is told with its version and its owner, and not touched.
+  - Before a component with a record is written, versions, rights and webhooks are looked at. What is missing is told
+    with the role that would be needed, and nothing is written.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - muster.kube._attributes
@@ -85,12 +87,15 @@ options:
     description:
       - A file with the objects, as YAML with one or more documents.
       - It is looked for as M(kubernetes.core.k8s) does it, in the role, beside the playbook and in C(files) there.
-      - With O(source=kustomize) the directory of the kustomization.
+      - With a record it may be the address of a file, beginning with C(https://).
+      - With O(source=kustomize) the directory of the kustomization, or the address of one, which C(kubectl) fetches by
+        C(git).
     type: path
   source: &source
     description:
-      - Where the objects come from, V(manifest) for O(definition) or O(src), V(kustomize) for a directory in O(src)
-        with a kustomization, which C(kubectl) renders.
+      - Where the objects come from, V(manifest) for O(definition) or O(src), V(kustomize) for O(src) with a
+        kustomization, which C(kubectl) renders, V(helm) for O(chart), which C(helm) renders and installs.
+      - A component does not change between V(helm) and the others. Remove it before.
       - With it the component has a record. Objects of kinds that it defines itself are made when its workloads and
         webhooks are ready for them.
       - Without it, V(absent) removes a component by its record if it has one.
@@ -98,6 +103,40 @@ options:
     choices:
       - manifest
       - kustomize
+      - helm
+  chart: &chart
+    description:
+      - The chart of O(source=helm), a folder, an archive, a reference that begins with C(oci://), or the name of a
+        chart in O(repository). O(namespace) is needed with it.
+      - Whether the release is as it should be is told from what helm keeps of it, a render, and the server's dry run.
+        helm writes only if something differs, so a second run makes no revision.
+      - Definitions of kinds in C(crds/) are kept as those of other sources. Those among the templates of a chart are
+        helm's, and go with the release.
+    type: str
+  repository: &repository
+    description:
+      - The address of the repository that has the chart.
+    type: str
+  chart_version: &chart_version
+    description:
+      - The version of the chart. One that is on this machine and has another is refused.
+    type: str
+  digest: &digest
+    description:
+      - The digest of the chart, C(sha256:) and 64 hexadecimal digits. A chart with another one is refused.
+    type: str
+  release: &release
+    description:
+      - The name of the release. By default that of the component.
+    type: str
+  values: &values
+    description:
+      - Values for the chart. What they do not name has the value of the chart, whatever an earlier revision had.
+    type: dict
+  secret_values: &secret_values
+    description:
+      - Values that nobody may see, laid over O(values). They are handed to helm in a file that only we may read.
+    type: dict
   version: &version
     description:
       - The version of the component. An older one than the recorded is refused.
@@ -140,13 +179,18 @@ options:
         description: Its namespace, by default that of the component.
         type: str
       type:
-        description: Type of the condition.
+        description: Type of the condition. This or O(condition.path) is needed.
         type: str
-        required: true
       status:
         description: The status that the condition has to have.
         type: str
         default: "True"
+      path:
+        description: Names of fields with dots between them, such as C(status.phase), instead of a condition.
+        type: str
+      value:
+        description: What has to be there.
+        type: str
   nodes: &nodes
     description:
       - What at least one node has when the component works.
@@ -173,6 +217,64 @@ options:
       condition:
         description: The type of a condition for which objects are waited whose kind tells nothing by itself.
         type: str
+  row: &row
+    description:
+      - What a catalogue knows of the component. The role C(operator_stack) gives it.
+    type: dict
+    suboptions:
+      title:
+        description: What it is for. Told in RV(components[].row).
+        type: str
+      proof:
+        description: How sure it is that it works. Told in RV(components[].row).
+        type: str
+      features:
+        description: What is turned on. Told in RV(components[].row).
+        type: list
+        elements: str
+      api_versions:
+        description: What it serves. Told in RV(components[].row).
+        type: list
+        elements: str
+      kubernetes:
+        description: A range of versions such as C(>=1.29 <1.37). Another server is refused before anything is written.
+        type: str
+      reinvoke_beside:
+        description:
+          - Components that change the same objects. Beside these its mutating webhooks have to be called again, or it
+            is refused before anything is written.
+        type: list
+        elements: str
+      expects:
+        description: What has to be there whoever makes it. The steps of the ladder judge it too.
+        type: dict
+        suboptions:
+          definitions:
+            description: Names of definitions of kinds.
+            type: list
+            elements: str
+          workloads:
+            description: Kinds and names with namespaces, as C(Deployment widgets/operator).
+            type: list
+            elements: str
+          webhooks:
+            description: Kinds and names, as C(ValidatingWebhookConfiguration widgets).
+            type: list
+            elements: str
+      removal:
+        description: What to know when it is removed.
+        type: dict
+        suboptions:
+          first:
+            description:
+              - Kinds with their groups, as C(Widget.example.com), whose objects go first, one kind after the other.
+            type: list
+            elements: str
+          leaves:
+            description:
+              - What it makes by itself and leaves behind, as C(Lease widgets/leader). It is removed at last.
+            type: list
+            elements: str
   components:
     description:
       - Several components in one task. The order does not matter.
@@ -188,6 +290,13 @@ options:
       source: *source
       definition: *definition
       src: *src
+      chart: *chart
+      repository: *repository
+      chart_version: *chart_version
+      digest: *digest
+      release: *release
+      values: *values
+      secret_values: *secret_values
       version: *version
       namespace: *namespace
       resources: *resources
@@ -195,6 +304,7 @@ options:
       condition: *condition
       nodes: *nodes
       smoke: *smoke
+      row: *row
   with_resources:
     description:
       - Whether to remove the objects of users too whose kinds a component defines. Otherwise they refuse its removal.
@@ -212,6 +322,14 @@ options:
       - The namespace of the records and of the Lease. It is made if it is missing, and goes with the last component.
     type: str
     default: muster-system
+  helm_path:
+    description:
+      - The program C(helm), 3.13 or newer and older than 4, if C(PATH) does not lead to it.
+    type: path
+  kubectl_path:
+    description:
+      - The program C(kubectl), 1.21 or newer, if C(PATH) does not lead to it.
+    type: path
   prune:
     description:
       - Whether objects of the component that the definitions do not name are removed.
@@ -304,6 +422,19 @@ EXAMPLES = r"""
           type: Ready
     wait_timeout: 10m
 
+- name: Install an operator from its chart
+  muster.kube.component:
+    name: widgets
+    version: 1.4.2
+    source: helm
+    chart: oci://registry.example.com/charts/widget-operator
+    chart_version: 0.9.3
+    namespace: widgets
+    values:
+      replicas: 2
+    secret_values:
+      license: "{{ widgets_license }}"
+
 - name: Take both away, with the kinds they define
   muster.kube.component:
     components:
@@ -387,6 +518,10 @@ components:
       type: list
       elements: str
       sample: []
+    row:
+      description: What O(components[].row) tells of it, title, proof, features and versions of its APIs.
+      type: dict
+      sample: {title: Widgets for everybody, proof: none}
 objects:
   description: >-
     The objects of the definitions, in the order in which they are made, and then those that were removed.

@@ -42,11 +42,41 @@ options:
         required: true
       source:
         description:
-          - Where the objects come from, V(manifest) for a definition or a file, V(kustomize) for a directory.
+          - Where the objects come from, V(manifest) for a definition or a file, V(kustomize) for a directory, V(helm)
+            for a chart.
         type: str
         choices:
           - manifest
           - kustomize
+          - helm
+      chart:
+        description:
+          - The chart, a folder, an archive, a reference, or its name in O(components[].repository).
+        type: str
+      repository:
+        description:
+          - The address of the repository that has the chart.
+        type: str
+      chart_version:
+        description:
+          - The version of the chart.
+        type: str
+      digest:
+        description:
+          - The digest that the chart should have.
+        type: str
+      release:
+        description:
+          - The name of the release. By default that of the component.
+        type: str
+      values:
+        description:
+          - Values for the chart.
+        type: dict
+      secret_values:
+        description:
+          - Values that nobody may see, laid over the others.
+        type: dict
       definition:
         description:
           - The objects of the component, as a mapping, a list of mappings, or YAML text.
@@ -96,13 +126,18 @@ options:
             description: Its namespace, by default that of the component.
             type: str
           type:
-            description: Type of the condition.
+            description: Type of the condition. This or O(components[].condition.path) is needed.
             type: str
-            required: true
           status:
             description: The status that the condition has to have.
             type: str
             default: "True"
+          path:
+            description: Names of fields with dots between them, instead of a condition.
+            type: str
+          value:
+            description: What has to be there.
+            type: str
       nodes:
         description:
           - What at least one node has when the component works.
@@ -128,6 +163,70 @@ options:
           condition:
             description: The type of a condition for which objects are waited whose kind tells nothing by itself.
             type: str
+      row:
+        description:
+          - What a catalogue knows of the component. The role C(operator_stack) gives it.
+        type: dict
+        suboptions:
+          title:
+            description: What it is for.
+            type: str
+          proof:
+            description: How sure it is that it works.
+            type: str
+          features:
+            description: What is turned on.
+            type: list
+            elements: str
+          api_versions:
+            description: What it serves.
+            type: list
+            elements: str
+          kubernetes:
+            description: A range of versions such as C(>=1.29 <1.37).
+            type: str
+          reinvoke_beside:
+            description: Components that change the same objects.
+            type: list
+            elements: str
+          expects:
+            description: What has to be there whoever makes it. The steps of the ladder judge it too.
+            type: dict
+            suboptions:
+              definitions:
+                description: Names of definitions of kinds.
+                type: list
+                elements: str
+              workloads:
+                description: Kinds and names with namespaces, as C(Deployment widgets/operator).
+                type: list
+                elements: str
+              webhooks:
+                description: Kinds and names, as C(ValidatingWebhookConfiguration widgets).
+                type: list
+                elements: str
+          removal:
+            description: What to know when it is removed.
+            type: dict
+            suboptions:
+              first:
+                description:
+                  - Kinds with their groups, as C(Widget.example.com), whose objects go first, one kind after the other.
+                type: list
+                elements: str
+              leaves:
+                description:
+                  - What it makes by itself and leaves behind, as C(Lease widgets/leader). It is removed at last.
+                type: list
+                elements: str
+  helm_path:
+    description:
+      - The program C(helm), if C(PATH) does not lead to it.
+    type: path
+  kubectl_path:
+    description:
+      - The program C(kubectl), if C(PATH) does not lead to it.
+    type: path
   record_namespace:
     description:
       - The namespace of the records.

@@ -14,8 +14,9 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.provision import ProvisionOptions, provision
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import InstalledPrograms
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import read_component
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
@@ -24,8 +25,9 @@ from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL,
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
 from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
-from ansible_collections.muster.kube.tests.support.stack_stage import BUNDLE, hooks, no_program
+from ansible_collections.muster.kube.tests.support.stack_stage import BUNDLE, hooks
 from ansible_collections.muster.kube.tests.support.upstream_files import copy_of_module
+from ansible_collections.muster.kube.tests.support.whole_cluster import everything
 
 Object = dict[str, t.Any]
 GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "components.md"
@@ -250,22 +252,6 @@ def overlay(directory: pathlib.Path) -> pathlib.Path:
     return place
 
 
-def everything(cluster: t.Any) -> set[tuple[str, str, str]]:
-    """All objects of all served kinds, but for what the control plane makes and drops all the time."""
-    groups = cluster.client.request("GET", "/apis").json()["groups"]
-    found = set()
-    for version in ("v1", *(group["preferredVersion"]["groupVersion"] for group in groups)):
-        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        for entry in cluster.client.request("GET", base).json()["resources"]:
-            if "list" not in entry["verbs"] or entry["kind"] in ("Event", "ComponentStatus", "IPAddress", "Lease"):
-                continue
-            items = list_metadata(
-                cluster.client, f"{base}/{entry['name']}", keep=lambda raw: raw["metadata"], label_selector=None
-            ).items
-            found |= {(entry["kind"], item.get("namespace", ""), item["name"]) for item in items}
-    return found
-
-
 def ray_tasks(cluster: t.Any, source: pathlib.Path, proxies: t.Mapping[str, t.Any]) -> dict[str, Object]:
     """KubeRay installed from its kustomization with a component that needs it, changed by hand, and taken away."""
     kuberay = {"name": "kuberay", "version": "1.4.2", "source": "kustomize", "src": str(source), "namespace": RAY_HOME}
@@ -408,7 +394,7 @@ def test_certificates_that_others_write_stay_and_a_definition_that_stays_calls_n
         """A task; what is told of the component."""
         read = read_component(component, needs_source=True)
         asked = ProvisionOptions((read,), wait_for="definitions", **options)
-        result = provision(cluster.connect, asked, print, no_program).as_result(diff=True)
+        result = provision(cluster.connect, asked, print, InstalledPrograms(dict)).as_result(diff=True)
         assert not result.get("failed"), result.get("msg")
         return t.cast("Object", result["components"][0])
 

@@ -27,10 +27,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.source
     carry_out,
     remove_release,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import DEFINITION, write_changes
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import write_changes
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, connect
 from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_source import HelmSource
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import group_and_kind
 
 SECONDS = 300.0
 RELEASE = "gadget-operator"
@@ -180,8 +179,7 @@ class HelmRuns:
     def run(self, secret: t.Mapping[str, t.Any] | None = None, **values: t.Any) -> str:
         """One run as a component makes it: definitions first."""
         plan = self.plan(secret, **values)
-        definitions = [change for change in plan.changes if group_and_kind(change.obj) == DEFINITION]
-        write_changes(self.client, definitions, self.client.clock() + SECONDS)
+        write_changes(self.client, plan.first, self.client.clock() + SECONDS)
         carry_out(self.client, self.helm, plan, SECONDS)
         return plan.decision.action
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import subprocess
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.office import Surroundings
@@ -179,13 +178,14 @@ class StackStage(ComponentStage):
         self.cluster.listeners.append(self._connect)
         self.cluster.barriers.append(t.cast(t.Any, _Judge(self)))
         self.around = Surroundings(clock=self.cluster.clock, renew_in_background=False)
+        self.programs = StagePrograms()
 
     def task(self, *components: Object, line: Line | None = None, **options: t.Any) -> ProvisionResult:
         """One task."""
         present = options.get("state", "present") == "present"
         read = tuple(read_component(item, needs_source=present) for item in components)
         line = line or self.line
-        return provision(line.client, ProvisionOptions(read, **options), self.told.append, no_program, self.around)
+        return provision(line.client, ProvisionOptions(read, **options), self.told.append, self.programs, self.around)
 
     def course(self, *components: Object, **options: t.Any) -> dict[str, str]:
         """One task: what was done for each component; it must not fail."""
@@ -225,8 +225,17 @@ class StackStage(ComponentStage):
                 self.cluster.remove("endpointslices", home, name)
 
 
-def no_program(
-    command: list[str], _environment: t.Any = None, _directory: t.Any = None
-) -> subprocess.CompletedProcess[str]:
-    """No program of this machine is run by tests in memory."""
-    raise FileNotFoundError(command[0])
+class StagePrograms:
+    """No program of this machine is run by tests in memory; a helm in memory may be."""
+
+    def __init__(self, helm: t.Any = None) -> None:
+        self._helm = helm
+
+    def helm(self) -> t.Any:
+        """The helm of the test."""
+        assert self._helm is not None
+        return self._helm
+
+    def kustomize(self, src: str) -> t.NoReturn:
+        """Nobody renders kustomizations here."""
+        raise AssertionError(src)

@@ -20,14 +20,17 @@ from ansible_collections.muster.kube.plugins.module_utils._host.commands import 
 from ansible_collections.muster.kube.tests.support.shared_cluster import FILES, cache_directory
 
 
-def copy_of_module(program: str, part: str, destination: pathlib.Path) -> pathlib.Path:
-    """A directory of a program's module, where it may be changed; the module is fetched if it is not there."""
+def copy_of_module(program: str, part: str, destination: pathlib.Path, other: str | None = None) -> pathlib.Path:
+    """A directory of a program's module, where it may be changed; the module is fetched if it is not there.
+
+    Other names a module with its version that the program is built with, instead of its own.
+    """
     catalogue = read_catalogue(FILES)
     wanted = catalogue.programs[program]
     place = FILES / "go" / wanted.source_name
     go = find_go(required_go((place / "go.mod").read_text(encoding="utf-8")))
     environment = Builder(go, catalogue, FILES, cache_directory(), lambda _text: None, 0).environment()
-    command = [go.path, "mod", "download", "-json", f"{wanted.module}@{wanted.version}"]
+    command = [go.path, "mod", "download", "-json", other or f"{wanted.module}@{wanted.version}"]
     answer = run_command(command, environment, place)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     # Contents only: what Go keeps is read-only.

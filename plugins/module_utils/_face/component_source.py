@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from ansible_collections.muster.kube.plugins.module_utils._face.face import Params, Spec
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import ProgramPaths
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import (
     SOURCES,
     Component,
@@ -16,7 +17,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.component.compo
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 
 # What only a component with a record can have.
-RECORDED_KEYS = ("version", "namespace", "resources", "depends_on", "condition", "nodes", "smoke")
+RECORDED_KEYS = (
+    *("version", "namespace", "resources", "depends_on", "condition", "nodes", "smoke", "row"),
+    *("chart", "repository", "chart_version", "digest", "release", "values", "secret_values"),
+)
+_TEXTS = {"type": "list", "elements": "str"}
 
 
 def component_argument_spec() -> Spec:
@@ -25,6 +30,13 @@ def component_argument_spec() -> Spec:
         "source": {"type": "str", "choices": list(SOURCES)},
         "definition": {"type": "raw", "aliases": ["inline", "objects"]},
         "src": {"type": "path"},
+        "chart": {"type": "str"},
+        "repository": {"type": "str"},
+        "chart_version": {"type": "str"},
+        "digest": {"type": "str"},
+        "release": {"type": "str"},
+        "values": {"type": "dict"},
+        "secret_values": {"type": "dict", "no_log": True},
         "version": {"type": "str"},
         "namespace": {"type": "str"},
         "resources": {"type": "raw"},
@@ -36,9 +48,14 @@ def component_argument_spec() -> Spec:
                 "kind": {"type": "str", "required": True},
                 "name": {"type": "str", "required": True},
                 "namespace": {"type": "str"},
-                "type": {"type": "str", "required": True},
+                "type": {"type": "str"},
                 "status": {"type": "str", "default": "True"},
+                "path": {"type": "str"},
+                "value": {"type": "str"},
             },
+            "required_one_of": [("type", "path")],
+            "mutually_exclusive": [("type", "path")],
+            "required_together": [("path", "value")],
         },
         "nodes": {
             "type": "dict",
@@ -51,7 +68,30 @@ def component_argument_spec() -> Spec:
             "type": "dict",
             "options": {"definition": {"type": "raw", "required": True}, "condition": {"type": "str"}},
         },
+        "row": {
+            "type": "dict",
+            "options": {
+                "title": {"type": "str"},
+                "proof": {"type": "str"},
+                "features": _TEXTS,
+                "api_versions": _TEXTS,
+                "kubernetes": {"type": "str"},
+                "reinvoke_beside": _TEXTS,
+                "expects": {"type": "dict", "options": dict.fromkeys(("definitions", "workloads", "webhooks"), _TEXTS)},
+                "removal": {"type": "dict", "options": dict.fromkeys(("first", "leaves"), _TEXTS)},
+            },
+        },
     }
+
+
+def programs_argument_spec() -> Spec:
+    """Where the programs are that render and install."""
+    return {"helm_path": {"type": "path"}, "kubectl_path": {"type": "path"}}
+
+
+def program_paths(params: Params) -> ProgramPaths:
+    """The same, behind validated options."""
+    return ProgramPaths(params["helm_path"], params["kubectl_path"])
 
 
 def components_from_params(params: Params, *, needs_source: bool) -> tuple[Component, ...]:

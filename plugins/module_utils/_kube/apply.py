@@ -21,6 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     Conflict,
     Forbidden,
     KubeError,
+    NotFound,
     ServerFault,
     Unauthorized,
     Unreachable,
@@ -35,7 +36,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.object_c
     differing_parts,
     without_secrets,
 )
-from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, group_and_kind
+from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
+    describe_object,
+    group_and_kind,
+    versionless_key,
+)
 
 Action = t.Literal["created", "changed", "unchanged", "pruned"]
 Call = collections.abc.Callable[[], "T"]
@@ -45,6 +50,9 @@ T = t.TypeVar("T")
 DEFAULT_NAMESPACE = "default"
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 NAMESPACE = ("", "Namespace")
+_RBAC = "rbac.authorization.k8s.io"
+_ROLES = ((_RBAC, "ClusterRole"), (_RBAC, "Role"))
+_BINDINGS = ((_RBAC, "ClusterRoleBinding"), (_RBAC, "RoleBinding"))
 _SERVED_SECONDS = 0.2
 # So many refusals are told in a message.
 _MOST_TOLD = 10
@@ -82,6 +90,22 @@ class Known:
     namespaces: frozenset[str] = frozenset()
     # Whether a server in trouble says nothing about an object: the webhook that judges it may not be there yet.
     patient: bool = False
+
+    def after(self, changes: collections.abc.Iterable[ObjectChange]) -> Known:
+        """What is known of the objects that come after these: a webhook of theirs may not answer yet."""
+        made = [change for change in changes if group_and_kind(change.obj) in (DEFINITION, NAMESPACE)]
+        coming = {
+            change.obj["metadata"]["name"]
+            for change in made
+            if group_and_kind(change.obj) == NAMESPACE and change.action == "created"
+        }
+        definitions = (change.obj for change in made if group_and_kind(change.obj) == DEFINITION)
+        return dataclasses.replace(
+            self,
+            definitions=(*self.definitions, *definitions),
+            namespaces=self.namespaces | coming,
+            patient=True,
+        )
 
 
 _NOTHING_KNOWN = Known()
@@ -189,7 +213,24 @@ def compare(
         for change in changes
         if change.action == "created" and group_and_kind(change.obj) == NAMESPACE
     }
+    comparison.early = _bindings_behind_their_roles(ordered)
     return changes + ask_all(functools.partial(comparison.try_one, obj) for obj in ordered[len(makers) :])
+
+
+def _bindings_behind_their_roles(objects: collections.abc.Iterable[Object]) -> frozenset[tuple[str, str, str, str]]:
+    """The bindings whose roles come before them in the list."""
+    roles: set[tuple[str, str, str]] = set()
+    found = set()
+    for obj in objects:
+        home = str(obj["metadata"].get("namespace") or DEFAULT_NAMESPACE)
+        if group_and_kind(obj) in _ROLES:
+            roles.add((obj["kind"], home if obj["kind"] == "Role" else "", obj["metadata"]["name"]))
+        elif group_and_kind(obj) in _BINDINGS:
+            role = obj.get("roleRef") or {}
+            if (role.get("kind"), home if role.get("kind") == "Role" else "", role.get("name")) in roles:
+                # Also where it will lie if it names no namespace.
+                found |= {versionless_key(obj), versionless_key(_placed(obj, obj["kind"] == "RoleBinding"))}
+    return frozenset(found)
 
 
 class _Comparison:
@@ -206,6 +247,8 @@ class _Comparison:
         }
         # Namespaces that will be made.
         self.coming: set[str] = set(known.namespaces)
+        # Bindings of roles that will be there: who may grant and not bind is told that they are missing.
+        self.early: frozenset[tuple[str, str, str, str]] = frozenset()
 
     def try_one(self, obj: Object) -> ObjectChange:
         """What would become of an object; refusals of the server are raised."""
@@ -237,6 +280,10 @@ class _Comparison:
             _apply(self._client, info, obj, dry_run=True)
         except ServerFault:
             if not self._known.patient:
+                raise
+            return ObjectChange(obj, "created", after=obj, untried=True)
+        except NotFound:
+            if versionless_key(obj) not in self.early:
                 raise
             return ObjectChange(obj, "created", after=obj, untried=True)
         return ObjectChange(obj, "created", after=obj)

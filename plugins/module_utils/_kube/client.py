@@ -179,6 +179,11 @@ class KubeClient:
         other._guard = check
         return other
 
+    @property
+    def guard(self) -> t.Callable[[], None] | None:
+        """What is called before each write, for a program that writes for us."""
+        return self._guard
+
     def kubeconfig(self) -> dict[str, t.Any]:
         """A kubeconfig for a program that is to act for us; it holds credentials, so it belongs into a private file."""
         try:

@@ -12,13 +12,15 @@ from ansible_collections.muster.kube.plugins.module_utils._face.component_source
     RECORDED_KEYS,
     component_argument_spec,
     components_from_params,
+    program_paths,
+    programs_argument_spec,
 )
 from ansible_collections.muster.kube.plugins.module_utils._face.face import Call, Face, Params, Result
 from ansible_collections.muster.kube.plugins.module_utils._face.libraries import check_libraries
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import ComponentOptions
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.provision import ProvisionOptions
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import InstalledPrograms
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.task import ComponentTask, run_task
-from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
 from ansible_collections.muster.kube.plugins.module_utils._model.component.ladder import STEPS
@@ -43,8 +45,9 @@ def _options(params: Params, check_mode: bool) -> ComponentTask:
         check_mode=check_mode,
         single=params["components"] is None,
     )
+    programs = program_paths(params)
     if not is_plain:
-        return ComponentTask(recorded)
+        return ComponentTask(recorded, None, programs)
     plain = ComponentOptions(
         name=params["name"],
         state=params["state"],
@@ -55,12 +58,13 @@ def _options(params: Params, check_mode: bool) -> ComponentTask:
         wait_timeout=timeout,
         check_mode=check_mode,
     )
-    return ComponentTask(recorded, plain)
+    return ComponentTask(recorded, plain, programs)
 
 
 def _work(task: ComponentTask, call: Call) -> Result:
     """One task on one component or several."""
-    return run_task(lambda: connect(call.auth), task, call.report, run_command, diff=call.diff)
+    programs = InstalledPrograms(lambda: connect(call.auth).kubeconfig(), task.programs)
+    return run_task(lambda: connect(call.auth), task, call.report, programs, diff=call.diff)
 
 
 _ONE = component_argument_spec()
@@ -68,6 +72,7 @@ FACE = Face(
     name="component",
     spec={
         **auth_argument_spec(),
+        **programs_argument_spec(),
         "name": {"type": "str"},
         "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
         **_ONE,

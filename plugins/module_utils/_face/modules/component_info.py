@@ -13,14 +13,16 @@ from ansible_collections.muster.kube.plugins.module_utils._face.auth import auth
 from ansible_collections.muster.kube.plugins.module_utils._face.component_source import (
     component_argument_spec,
     components_from_params,
+    program_paths,
+    programs_argument_spec,
 )
-from ansible_collections.muster.kube.plugins.module_utils._face.face import Face, Params
+from ansible_collections.muster.kube.plugins.module_utils._face.face import Call, Face, Params, Result
 from ansible_collections.muster.kube.plugins.module_utils._face.libraries import check_libraries
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.info import (
     ComponentQuestion,
     answer_components,
 )
-from ansible_collections.muster.kube.plugins.module_utils._host.commands import run_command
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import InstalledPrograms
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import connect
 from ansible_collections.muster.kube.plugins.module_utils._store.component_records import RECORDS_NAMESPACE
 
@@ -33,13 +35,21 @@ def _options(params: Params, _check_mode: bool) -> ComponentQuestion:
         names=None if names is None else tuple(dict.fromkeys(names)),
         components=components_from_params(params, needs_source=True) if given else (),
         record_namespace=params["record_namespace"],
+        programs=program_paths(params),
     )
+
+
+def _work(question: ComponentQuestion, call: Call) -> Result:
+    """What there is."""
+    programs = InstalledPrograms(lambda: connect(call.auth).kubeconfig(), question.programs)
+    return answer_components(functools.partial(connect, call.auth), question, programs)
 
 
 FACE = Face(
     name="component_info",
     spec={
         **auth_argument_spec(),
+        **programs_argument_spec(),
         "names": {"type": "list", "elements": "str"},
         "components": {
             "type": "list",
@@ -49,6 +59,6 @@ FACE = Face(
         "record_namespace": {"type": "str", "default": RECORDS_NAMESPACE},
     },
     options=_options,
-    work=lambda question, call: answer_components(functools.partial(connect, call.auth), question, run_command),
+    work=_work,
     libraries=check_libraries,
 )

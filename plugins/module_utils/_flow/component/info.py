@@ -19,8 +19,16 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan i
     what_is_ahead,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.run import COMPONENT_LABEL
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import Runner
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import label_of, render_target
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import (
+    AS_FOUND,
+    ProgramPaths,
+    SourcePrograms,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import (
+    Target,
+    label_of,
+    rendered_targets,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import Object
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
@@ -60,12 +68,19 @@ class ComponentQuestion:
     # With these drift is told by field.
     components: tuple[Component, ...] = ()
     record_namespace: str = RECORDS_NAMESPACE
+    programs: ProgramPaths = AS_FOUND
 
 
-def answer_components(connection: Connection, question: ComponentQuestion, run: Runner) -> dict[str, t.Any]:
+def answer_components(
+    connection: Connection, question: ComponentQuestion, programs: SourcePrograms
+) -> dict[str, t.Any]:
     """The keys of the module's result; nothing is written."""
-    targets = [render_target(component, run) for component in question.components]
-    client = connection()
+    with rendered_targets(question.components, programs) as targets:
+        return _answer(connection(), question, targets)
+
+
+def _answer(client: KubeClient, question: ComponentQuestion, targets: Sequence[Target]) -> dict[str, t.Any]:
+    """The same, with the components as they should be."""
     records = {item.record.name: item for item in ComponentRecords(client, question.record_namespace).all()}
     for name in question.names or ():
         if name not in records:
@@ -95,7 +110,7 @@ def _told_plan(client: KubeClient, plan: ComponentPlan) -> dict[str, t.Any]:
     """A component that is compared with what it should be."""
     drift = [
         {**change.as_result(), **{key: change.difference()[key] for key in ("before", "after")}}
-        for change in (*plan.changes, *plan.late)
+        for change in (*plan.made, *plan.late)
         if change.action != "unchanged"
     ]
     surplus = [describe_object(obj) for obj in plan.leftovers]

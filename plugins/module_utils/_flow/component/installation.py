@@ -26,6 +26,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan i
     try_again,
     without_made_namespaces,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_work import carry_out
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Known,
     Object,
@@ -61,6 +62,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.component.heal
     has_health,
     health,
 )
+from ansible_collections.muster.kube.plugins.module_utils._policy.component.helm_render import HelmOwner, owner_of
 from ansible_collections.muster.kube.plugins.module_utils._store.component_records import ComponentRecords
 from ansible_collections.muster.kube.plugins.module_utils._store.dispatch_lease import LostLeadership
 
@@ -96,7 +98,7 @@ class Installation:
         self._terms = terms
         self._report = report
         self._label = plan.target.label
-        objects = tuple(change.obj for change in (*plan.changes, *plan.late))
+        objects = tuple(change.obj for change in (*plan.made, *plan.late))
         self._ladder = Ladder(
             client, Climbed(plan.target.component, objects, plan.target.digest), terms.deadline, report
         )
@@ -127,6 +129,7 @@ class Installation:
             self.plan = plan = without_made_namespaces(self._client, plan)
             self._stored = self._records.save(self._stored, plan.coming_record())
             write_changes(self._client, plan.changes, self._terms.deadline)
+            self._release(plan)
             remove_objects(self._client, plan.leftovers)
         if plan.writes and not plan.late:
             self._finish()
@@ -140,6 +143,14 @@ class Installation:
         yield from self._ladder.climb(step for step in later if step != "smoke")
         if "smoke" in later:
             yield from self._smoke()
+
+    def _release(self, plan: ComponentPlan) -> None:
+        """Have helm do its part."""
+        if plan.release is None or plan.target.release is None:
+            return
+        helm, guard = plan.target.release.helm, self._client.guard
+        seconds = max(1.0, self._terms.deadline - self._client.clock())
+        carry_out(self._client, helm if guard is None else helm.held_by(guard), plan.release, seconds)
 
     def _write_late(self) -> Waiting:
         """Write the objects that the component acts on, as soon as it lets the server judge them."""
@@ -161,7 +172,7 @@ class Installation:
     def _finish(self) -> None:
         """Record that all objects are there, with their uids; what was not made by us is used only."""
         plan = self.plan
-        wanted = [change.obj for change in (*plan.changes, *plan.late)]
+        wanted = [change.obj for change in (*plan.made, *plan.late)]
         known = self._records.read(plan.target.component.name)
         before = () if known is None else known.record.entries
         uids = frozenset() if known is None else known.record.uids
@@ -183,7 +194,9 @@ class Installation:
         if live is None:
             raise MusterError("record", describe_object(obj), "somebody else has removed it")
         uid = str(live["metadata"]["uid"])
-        return InventoryEntry(key_of_object(obj), uid, self._label.is_on(live) or uid in uids)
+        release = self.plan.target.release
+        is_helms = release is not None and owner_of(live) == HelmOwner(release.source.release, release.source.namespace)
+        return InventoryEntry(key_of_object(obj), uid, is_helms or self._label.is_on(live) or uid in uids)
 
     def _smoke(self) -> Waiting:
         """Make the objects of the smoke test, wait for them and take them away; what was passed is not tried again."""

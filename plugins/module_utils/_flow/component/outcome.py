@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan import ComponentAction, ComponentPlan
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.recorded import RemovalPlan
@@ -29,6 +29,8 @@ class ComponentOutcome:
     action: ComponentAction
     changes: tuple[ObjectChange, ...] = ()
     ladder: tuple[StepResult, ...] = ()
+    # What a catalogue says of it.
+    row: Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     # The version that was recorded before.
     before: str | None = None
     # Who has it, if it was found.
@@ -57,6 +59,7 @@ class ComponentOutcome:
             "objects": [change.as_result() for change in self.changes],
             "kept": list(self.kept),
             "unseen": list(self.unseen),
+            **({"row": dict(self.row)} if self.row else {}),
             **failure,
         }
 
@@ -67,6 +70,8 @@ class ProvisionResult:
 
     outcomes: tuple[ComponentOutcome, ...]
     single: bool = False
+    # What preflight found that may do harm.
+    warnings: tuple[str, ...] = ()
 
     def as_result(self, *, diff: bool) -> dict[str, t.Any]:
         """The keys of the module's result."""
@@ -95,6 +100,7 @@ class ProvisionResult:
             for outcome in self.outcomes
             if outcome.action == "removed" and outcome.unseen
         ]
+        texts += self.warnings
         return {"warnings": texts} if texts else {}
 
 
@@ -105,8 +111,8 @@ def installed_outcome(
     component = plan.target.component
     if plan.found is not None:
         owner = f"{plan.found.owner} ({plan.found.object})"
-        return ComponentOutcome(component.name, plan.found.version, "found", owner=owner)
-    changes = (*plan.changes, *plan.late, *map(pruned, plan.leftovers))
+        return ComponentOutcome(component.name, plan.found.version, "found", owner=owner, row=component.facts.told)
+    changes = (*plan.made, *plan.late, *map(pruned, plan.leftovers))
     return ComponentOutcome(
         component.name,
         component.version,
@@ -117,6 +123,7 @@ def installed_outcome(
         images=tuple(sorted({image for change in changes for image in images_of(change.obj)})),
         unseen=plan.unseen,
         problem=problem,
+        row=component.facts.told,
     )
 
 

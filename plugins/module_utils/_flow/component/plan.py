@@ -13,7 +13,11 @@ import typing as t
 from collections.abc import Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import namespaces_of, unique_keys
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_plan import (
+    HelmPlan,
+    plan_release,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, TargetRelease
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.upgrades import require_upgrade
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
@@ -68,6 +72,15 @@ class FoundComponent:
     object: str
 
 
+class ForeignRelease(MusterError):
+    """A release that is to be made is somebody else's, or objects of it are."""
+
+    def __init__(self, found: FoundComponent) -> None:
+        """Say whose."""
+        super().__init__("install", found.object, found.owner)
+        self.found = found
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ahead:
     """What the components before this one in the same task will have made."""
@@ -83,7 +96,9 @@ class ComponentPlan:
     target: Target
     action: ComponentAction
     stored: StoredComponent | None = None
+    # Of objects that are written here; those of a release are helm's to write.
     changes: tuple[ObjectChange, ...] = ()
+    release: HelmPlan | None = None
     # Of objects that come once the component is ready for them.
     late: tuple[ObjectChange, ...] = ()
     leftovers: tuple[Object, ...] = ()
@@ -102,8 +117,16 @@ class ComponentPlan:
         return self.action not in ("unchanged", "found")
 
     @property
+    def made(self) -> tuple[ObjectChange, ...]:
+        """What becomes of all objects that come first, whoever writes them."""
+        return self.changes if self.release is None else (*self.changes, *self.release.changes)
+
+    @property
     def uncertain(self) -> bool:
         """Whether something could not be tried yet that has to be before it is written."""
+        if self.release is not None:
+            # helm asks for everything again by itself; only what is ahead may have changed what the chart renders.
+            return bool(self.target.component.depends_on) and any(change.untried for change in self.made)
         return any(change.untried for change in self.changes)
 
     def coming_record(self) -> ComponentRecord:
@@ -117,7 +140,7 @@ class ComponentPlan:
         coming = [
             InventoryEntry(key_of_object(obj), made=versionless_key(obj) not in used)
             for obj in (
-                *(change.obj for change in (*self.changes, *self.late)),
+                *(change.obj for change in (*self.made, *self.late)),
                 *(self.target.smoke if self.smoke_due else ()),
             )
         ]
@@ -135,27 +158,52 @@ def plan_component(
     known = _known(target, record, ahead)
     found_there = _find(client, target, record)
     try:
-        changes = tuple(compare(client, target.main, target.label, known))
-        seen = _with_changes(known, changes)
-        late = tuple(compare(client, target.late, target.label, seen))
+        changes, release = _compared(client, target, known)
+        made = changes if release is None else (*changes, *release.changes)
+        late = tuple(compare(client, target.late, target.label, known.after(made)))
     except MusterError as error:
         found = None if record is not None or found_there.objects else _found(error)
         if found is None:
             raise
         return ComponentPlan(target, "found", found=found)
-    unique_keys([change.obj for change in (*changes, *late)], target.component.where)
-    require_upgrade(client, target, record)
-    leftovers = _leftovers(found_there, (*changes, *late)) if prune else ()
+    unique_keys([change.obj for change in (*made, *late)], target.component.where)
+    require_upgrade(client, target.component, record, (change.obj for change in made))
+    leftovers = _leftovers(found_there, (*made, *late)) if prune else ()
     try_removals(client, leftovers)
     smoke_due = smokes and bool(target.smoke) and (record is None or record.smoke != target.smoke_digest)
-    plan = ComponentPlan(target, "unchanged", stored, changes, late, leftovers, found_there.unseen, smoke_due=smoke_due)
+    plan = ComponentPlan(
+        target, "unchanged", stored, changes, release, late, leftovers, found_there.unseen, smoke_due=smoke_due
+    )
     return dataclasses.replace(plan, action=_action(plan, adopted=bool(found_there.objects)))
 
 
 def try_again(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
     """The plan with the comparison of what had to wait for others."""
     known = dataclasses.replace(_known(plan.target, plan.record, Ahead()), patient=False)
-    return dataclasses.replace(plan, changes=tuple(compare(client, plan.target.main, plan.target.label, known)))
+    changes, release = _compared(client, plan.target, known)
+    return dataclasses.replace(plan, changes=changes, release=release)
+
+
+def _compared(client: KubeClient, target: Target, known: Known) -> tuple[tuple[ObjectChange, ...], HelmPlan | None]:
+    """What becomes of the objects that come first, and of the release if there is one."""
+    wanted = target.release
+    if wanted is None:
+        return tuple(compare(client, target.main, target.label, known)), None
+    helm = wanted.helm if client.guard is None else wanted.helm.held_by(client.guard)
+    plan = plan_release(client, helm, wanted.chart, wanted.source, first=target.main, label=target.label, known=known)
+    if plan.decision.action == "found":
+        raise ForeignRelease(_owner_of_release(wanted, plan))
+    if plan.decision.action == "refused":
+        raise MusterError("install", f"release {wanted.source.full_name}", plan.decision.words)
+    return plan.first, plan
+
+
+def _owner_of_release(wanted: TargetRelease, plan: HelmPlan) -> FoundComponent:
+    """Whose the release is, or the objects that it would have."""
+    version = None
+    if plan.standing.last is not None and plan.release is not None:
+        version = plan.release.app_version or plan.release.chart_version
+    return FoundComponent(plan.decision.words, version, f"release {wanted.source.full_name}")
 
 
 def without_made_namespaces(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
@@ -173,7 +221,7 @@ def without_made_namespaces(client: KubeClient, plan: ComponentPlan) -> Componen
 
 def what_is_ahead(plans: Iterable[ComponentPlan]) -> Ahead:
     """What the components of these plans will have made."""
-    changes = [change for plan in plans for change in plan.changes]
+    changes = [change for plan in plans for change in plan.made]
     return Ahead(
         tuple(change.obj for change in changes if group_and_kind(change.obj) == DEFINITION),
         frozenset(
@@ -188,23 +236,6 @@ def _known(target: Target, record: ComponentRecord | None, ahead: Ahead) -> Know
     """What is known before the comparison: where others are under way, a webhook may not answer yet."""
     uids = frozenset() if record is None else record.uids
     return Known(uids, ahead.definitions, ahead.namespaces, patient=bool(target.component.depends_on))
-
-
-def _with_changes(known: Known, changes: Iterable[ObjectChange]) -> Known:
-    """What is known of the objects that come after these: the component's own webhook may not answer yet."""
-    made = tuple(changes)
-    coming = {
-        change.obj["metadata"]["name"]
-        for change in made
-        if group_and_kind(change.obj) == NAMESPACE and change.action == "created"
-    }
-    definitions = tuple(change.obj for change in made if group_and_kind(change.obj) == DEFINITION)
-    return dataclasses.replace(
-        known,
-        definitions=(*known.definitions, *definitions),
-        namespaces=known.namespaces | coming,
-        patient=True,
-    )
 
 
 def _find(client: KubeClient, target: Target, record: ComponentRecord | None) -> LabeledObjects:
@@ -227,6 +258,8 @@ def _leftovers(found: LabeledObjects, changes: Iterable[ObjectChange]) -> tuple[
 
 def _found(error: MusterError) -> FoundComponent | None:
     """Whose component it is, if refusals show that somebody else has it."""
+    if isinstance(error, ForeignRelease):
+        return error.found
     refusals = error.refusals if isinstance(error, SeveralRefusals) else (error,)
     lives = [item.live for item in refusals if isinstance(item, Foreign) and group_and_kind(item.live) in BULK]
     if not lives:
@@ -239,13 +272,16 @@ def _found(error: MusterError) -> FoundComponent | None:
 def _action(plan: ComponentPlan, *, adopted: bool) -> ComponentAction:
     """What the work is called."""
     record, target = plan.record, plan.target
+    release = "unchanged" if plan.release is None else plan.release.decision.action
     if record is None:
+        adopted = adopted or (release in ("unchanged", "repaired", "upgraded") and plan.release is not None)
         return "repaired" if adopted else "installed"
     if record.phase in ("installing", "removing"):
         return "installed"
-    if record.phase == "upgrading" or (record.version, record.digest) != (target.component.version, target.digest):
+    before = (record.version, record.digest)
+    if record.phase == "upgrading" or release == "upgraded" or before != (target.component.version, target.digest):
         return "upgraded"
-    changed = any(change.action != "unchanged" for change in (*plan.changes, *plan.late))
+    changed = release != "unchanged" or any(change.action != "unchanged" for change in (*plan.made, *plan.late))
     other = plan.coming_record().identities - record.identities or record.depends_on != target.component.depends_on
     return "repaired" if changed or plan.leftovers or plan.smoke_due or other else "unchanged"
 

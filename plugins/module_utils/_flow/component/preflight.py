@@ -69,6 +69,8 @@ class PlannedComponent:
 
     name: str
     objects: Sequence[Object]
+    # Those that are there already: nobody needs rights for them, but their webhooks count.
+    others: Sequence[Object] = ()
     version: str | None = None
     # Range of server versions that it is known to work with.
     kubernetes: str = ANY
@@ -135,7 +137,8 @@ def preflight(client: KubeClient, components: Sequence[PlannedComponent], record
     places = _Places(client, objects)
     placed = [places.in_place(obj) for obj in objects]
     roles, unseen = _existing_roles(client, placed)
-    needs = needs_of(placed, places.place, roles, record_rights(record_namespace))
+    made = _made(client, placed, record_namespace)
+    needs = needs_of(placed, places.place, roles, record_rights(record_namespace, makes=record_namespace in made))
     missing = _missing(client, needs)
     hooks, unseen_hooks = _hooks(client, components)
     beside = {component.name: component.reinvoke_beside for component in components}
@@ -144,12 +147,12 @@ def preflight(client: KubeClient, components: Sequence[PlannedComponent], record
         outside=tuple(_outside(client, components)),
         missing=tuple(sorted(missing.items())),
         conflicts=tuple(webhook_conflicts(hooks, beside, present)),
-        role=tuple(role_objects(needs.all_rights(), _ROLE_NAME, _made(client, placed, record_namespace))),
+        role=tuple(role_objects(needs.all_rights(), _ROLE_NAME, made)),
         unseen=(*unseen, *unseen_hooks),
     )
 
 
-def record_rights(namespace: str) -> dict[Right, str]:
+def record_rights(namespace: str, *, makes: bool = True) -> dict[Right, str]:
     """The rights that keeping records takes, whatever is installed."""
     records = {
         Right(verb, "", "configmaps", namespace): _THE_RECORD for verb in ("create", "delete", "get", "list", "update")
@@ -157,9 +160,8 @@ def record_rights(namespace: str) -> dict[Right, str]:
     lease = {
         Right(verb, "coordination.k8s.io", "leases", namespace): _THE_LEASE for verb in ("create", "get", "update")
     }
-    home = {
-        Right(verb, "", "namespaces", name=name): _THE_RECORD for verb, name in (("create", ""), ("get", namespace))
-    }
+    asked = (("create", ""), ("get", namespace)) if makes else (("get", namespace),)
+    home = {Right(verb, "", "namespaces", name=name): _THE_RECORD for verb, name in asked}
     return {**records, **lease, **home}
 
 
@@ -262,7 +264,11 @@ def _outside(client: KubeClient, components: Iterable[PlannedComponent]) -> Iter
 
 def _hooks(client: KubeClient, components: Sequence[PlannedComponent]) -> tuple[list[MutatingHook], list[str]]:
     """The mutating webhooks that there will be, and what of them cannot be seen."""
-    planned = [hook for component in components for hook in mutating_hooks(component.name, component.objects)]
+    planned = [
+        hook
+        for component in components
+        for hook in mutating_hooks(component.name, [*component.objects, *component.others])
+    ]
     coming = {hook.configuration for hook in planned}
     try:
         live = list_objects(client, _HOOKS, keep=lambda obj: obj).items

@@ -38,6 +38,10 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan i
     planned_all,
     what_is_ahead,
 )
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.preflight import (
+    PlannedComponent,
+    preflight,
+)
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.recorded import (
     RemovalPlan,
     RemovalTerms,
@@ -46,9 +50,9 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
     remove_namespaces,
     require_unneeded,
 )
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import Runner
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, render_target
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import SourcePrograms
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, rendered_targets
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE, SeveralRefusals
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
@@ -89,31 +93,44 @@ class ProvisionOptions:
 
 
 def provision(
-    connection: Connection, options: ProvisionOptions, report: Report, run: Runner, around: Surroundings | None = None
+    connection: Connection,
+    options: ProvisionOptions,
+    report: Report,
+    programs: SourcePrograms,
+    around: Surroundings | None = None,
 ) -> ProvisionResult:
     """Make the components what the task says."""
     names = [component.name for component in options.components]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput("read", f"component {twice}", "it is there twice")
-    task = _Task(connection, options, report, around or Surroundings())
+    task = _Task(connection, options, report, programs, around or Surroundings())
     if options.state == "absent":
         return task.remove()
-    targets = [render_target(component, run) for component in options.components]
-    _require_separate(targets)
-    return task.install(targets)
+    with rendered_targets(options.components, programs) as targets:
+        _require_separate(targets)
+        return task.install(targets)
 
 
 class _Task:
     """One task on some components."""
 
-    def __init__(self, connection: Connection, options: ProvisionOptions, report: Report, around: Surroundings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        options: ProvisionOptions,
+        report: Report,
+        programs: SourcePrograms,
+        around: Surroundings,
+    ) -> None:
         """Nothing is asked yet."""
+        self._programs = programs
         self._connection = connection
         self._options = options
         self._report = report
         self._around = around
         self._client = connection()
+        self._warnings: tuple[str, ...] = ()
 
     def install(self, targets: list[Target]) -> ProvisionResult:
         """Make all that differs, after the server was asked about all of it."""
@@ -121,7 +138,12 @@ class _Task:
         needs = {name: target.component.depends_on for name, target in by_name.items()}
         there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
         order = [by_name[name] for wave in in_waves(needs, there) for name in wave]
-        plans = self._plans(self._client, order)
+        try:
+            plans = self._plans(self._client, order)
+        except MusterError as error:
+            self._tell_rights(order, error)
+            raise
+        self._look_ahead(plans)
         if self._options.check_mode:
             skipped = skipped_ladder("nothing is made in check mode")
             return self._result([installed_outcome(plan, skipped, None) for plan in plans])
@@ -129,6 +151,31 @@ class _Task:
             return self._carry_out(self._client, plans)
         with self._office() as client:
             return self._carry_out(client, self._plans(client, order))
+
+    def _tell_rights(self, targets: collections.abc.Sequence[Target], error: MusterError) -> None:
+        """Where the server refuses for want of rights, tell all that are missing instead of the first.
+
+        What a chart renders is not known then.
+        """
+        refusals = error.refusals if isinstance(error, SeveralRefusals) else (error,)
+        if any(target.release for target in targets) or not any(isinstance(item, Forbidden) for item in refusals):
+            return
+        planned = [
+            PlannedComponent(target.component.name, (*target.main, *target.late, *target.smoke)) for target in targets
+        ]
+        found = preflight(self._client, planned, self._namespace)
+        if found.missing and found.problem is not None:
+            raise found.problem from error
+
+    def _look_ahead(self, plans: collections.abc.Sequence[ComponentPlan]) -> None:
+        """Refuse what speaks against writing: versions, rights, webhooks; where nothing is written nothing does."""
+        planned = [planned_component(plan) for plan in plans if plan.writes]
+        if not planned:
+            return
+        found = preflight(self._client, planned, self._namespace)
+        if found.problem is not None:
+            raise found.problem
+        self._warnings = found.warnings
 
     def remove(self) -> ProvisionResult:
         """Take all away, those first that need others."""
@@ -215,12 +262,15 @@ class _Task:
             for component in self._options.components
         }
         order = [name for wave in reversed(in_waves(needs)) for name in wave]
-        return [plan_removal(client, name, stored[name], self._removal_terms()) for name in order]
+        return [plan_removal(client, name, stored[name], self._removal_terms(name)) for name in order]
 
-    def _removal_terms(self, later: collections.abc.Iterable[str] = ()) -> RemovalTerms:
-        """What goes besides the components' own objects."""
-        names = frozenset(component.name for component in self._options.components)
-        return RemovalTerms(self._options.with_resources, self._options.remove_definitions, names, frozenset(later))
+    def _removal_terms(self, name: str, later: collections.abc.Iterable[str] = ()) -> RemovalTerms:
+        """What goes besides a component's own objects."""
+        hints = {component.name: component.removal for component in self._options.components}
+        options = self._options
+        return RemovalTerms(
+            options.with_resources, options.remove_definitions, frozenset(hints), frozenset(later), hints[name]
+        )
 
     def _remove_each(self, client: KubeClient, deadline: float) -> list[ComponentOutcome]:
         """Take one component after the other away; behind one that does not go, what it needs stays."""
@@ -233,12 +283,14 @@ class _Task:
                 problem = MusterError("remove", f"component {plan.name}", "one before it is not gone")
             elif plan.writes:
                 self._report(f"removing component {plan.name}")
-                terms = self._removal_terms(item.name for item in plans[number + 1 :])
+                terms = self._removal_terms(plan.name, (item.name for item in plans[number + 1 :]))
                 problem = self._remove_one(client, records, plan.name, terms, deadline)
             outcomes.append(removed_outcome(plan, problem))
         if all(outcome.problem is None for outcome in outcomes):
             for plan in plans:
-                remove_namespaces(client, plan_removal(client, plan.name, None, self._removal_terms()), deadline)
+                remove_namespaces(
+                    client, plan_removal(client, plan.name, None, self._removal_terms(plan.name)), deadline
+                )
         return outcomes
 
     def _remove_one(
@@ -246,7 +298,8 @@ class _Task:
     ) -> MusterError | None:
         """Take one component away, as it is now that those before it are gone; returns why it did not go."""
         try:
-            remove_component(client, records, plan_removal(client, name, records.read(name), terms), deadline)
+            plan = plan_removal(client, name, records.read(name), terms)
+            remove_component(client, records, plan, self._programs.helm, deadline)
         except LostLeadership:
             raise
         except MusterError as error:
@@ -257,7 +310,7 @@ class _Task:
         """The result, in the order in which the components are named."""
         names = [component.name for component in self._options.components]
         ordered = sorted(outcomes, key=lambda outcome: names.index(outcome.name))
-        return ProvisionResult(tuple(ordered), self._options.single)
+        return ProvisionResult(tuple(ordered), self._options.single, self._warnings)
 
 
 _ENDED = object()
@@ -272,6 +325,24 @@ def _require_separate(targets: collections.abc.Iterable[Target]) -> None:
             first = homes.setdefault(versionless_key(obj), name)
             if first != name and group_and_kind(obj) != NAMESPACE:
                 raise BadInput("read", f"component {name}: {describe_object(obj)}", f"component {first} has it too")
+
+
+def planned_component(plan: ComponentPlan) -> PlannedComponent:
+    """What preflight looks at; helm keeps its revisions in Secrets beside the objects."""
+    component, release = plan.target.component, plan.target.release
+    changes = [*plan.made, *plan.late]
+    objects = [change.obj for change in changes if change.action != "unchanged"]
+    if release is not None:
+        metadata = {"name": f"sh.helm.release.v1.{release.source.release}.v1", "namespace": release.source.namespace}
+        objects.append({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    return PlannedComponent(
+        component.name,
+        [*objects, *(plan.target.smoke if plan.smoke_due else ())],
+        [change.obj for change in changes if change.action == "unchanged"],
+        component.version,
+        component.facts.kubernetes,
+        component.facts.reinvoke_beside,
+    )
 
 
 def _names_of(plans: collections.abc.Iterable[ComponentPlan]) -> frozenset[str]:

@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import typing as t
 from collections.abc import Iterable
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import (
@@ -15,11 +17,13 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.option
     unique_keys,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.run import COMPONENT_LABEL
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.chart import Chart, located_chart
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_program import HelmProgram
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.kustomize import Kustomization
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.manifest import Manifest
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import SourcePrograms
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import (
     ComponentSource,
-    Runner,
     rendered,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import DEFINITION, NAMESPACE, Label, Object
@@ -28,15 +32,26 @@ from ansible_collections.muster.kube.plugins.module_utils._model.component.compo
     KustomizeSource,
     ManifestSource,
 )
+from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_source import HelmSource
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import ComponentRecord
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
+from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import group_and_kind
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.blank_bundles import without_blank_bundles
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TargetRelease:
+    """What a component has helm install: a chart that is on this machine now."""
+
+    source: HelmSource
+    chart: Chart
+    helm: HelmProgram
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A component with its objects."""
+    """A component with its objects; those of a chart are known when it is rendered against a cluster."""
 
     component: Component
     main: tuple[Object, ...]
@@ -45,6 +60,7 @@ class Target:
     smoke: tuple[Object, ...]
     digest: str
     smoke_digest: str
+    release: TargetRelease | None = None
 
     @property
     def label(self) -> Label:
@@ -59,6 +75,7 @@ class Target:
             phase="installed",
             version=component.version,
             source=component.source_name,
+            release="" if self.release is None else self.release.source.full_name,
             digest=self.digest,
             smoke="" if before is None else before.smoke,
             depends_on=component.depends_on,
@@ -71,11 +88,27 @@ def label_of(name: str) -> Label:
     return Label(COMPONENT_LABEL, name)
 
 
-def render_target(component: Component, run: Runner) -> Target:
-    """Render a component; what cannot be applied is refused before the cluster is asked for anything."""
-    where = component.where
-    found = map(without_blank_bundles, _source(component, run).render().objects)
-    objects = _homed(found, component.namespace)
+@contextlib.contextmanager
+def rendered_targets(components: Iterable[Component], programs: SourcePrograms) -> t.Iterator[list[Target]]:
+    """Render components; what cannot be applied is refused before the cluster is asked for anything.
+
+    Charts that have to be fetched are there as long as the block lasts.
+    """
+    with contextlib.ExitStack() as stack:
+        yield [_render_target(component, programs, stack) for component in components]
+
+
+def _render_target(component: Component, programs: SourcePrograms, stack: contextlib.ExitStack) -> Target:
+    """Render one component."""
+    where, release, told = component.where, None, ""
+    if isinstance(component.source, HelmSource):
+        helm = programs.helm()
+        release = TargetRelease(component.source, stack.enter_context(located_chart(helm, component.source)), helm)
+        told = canonical_json([release.source.release, release.chart.digest, release.source.values])
+        objects: list[Object] = []
+    else:
+        found = map(without_blank_bundles, _source(component, programs).render().objects)
+        objects = _homed(found, component.namespace)
     if component.namespace and not any(_is_namespace(obj, component.namespace) for obj in objects):
         metadata = {"name": component.namespace}
         objects = [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *objects]
@@ -93,17 +126,22 @@ def render_target(component: Component, run: Runner) -> Target:
         smoke = checked_definitions(component.smoke.definition, None, f"{where}: smoke")
         smoke = _homed(smoke, component.namespace)
         unique_keys([*main, *late, *smoke], where)
-    digest = rendered([*main, *late]).digest
-    version = {"apiVersion": "v1", "kind": "Digest", "metadata": {"name": f"{component.version} {digest}"}}
-    return Target(component, tuple(main), tuple(late), tuple(smoke), digest, rendered([version, *smoke]).digest)
+    digest = rendered([*main, *late, *([_note(told)] if told else [])]).digest
+    smoke_digest = rendered([_note(f"{component.version} {digest}"), *smoke]).digest
+    return Target(component, tuple(main), tuple(late), tuple(smoke), digest, smoke_digest, release)
 
 
-def _source(component: Component, run: Runner) -> ComponentSource:
+def _note(text: str) -> Object:
+    """A text among objects of which a digest is made."""
+    return {"apiVersion": "v1", "kind": "Digest", "metadata": {"name": text}}
+
+
+def _source(component: Component, programs: SourcePrograms) -> ComponentSource:
     """The source of a component's objects."""
     if isinstance(component.source, ManifestSource):
         return Manifest(component.source, component.where)
     if isinstance(component.source, KustomizeSource):
-        return Kustomization(component.source, component.where, run)
+        return Kustomization(component.source, component.where, programs)
     raise BadInput("read", f"{component.where}: source", "it is missing: give objects in definition or src")
 
 

@@ -17,7 +17,11 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.option
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.provision import ProvisionOptions, provision
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.run import run_component
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import Runner
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import (
+    AS_FOUND,
+    ProgramPaths,
+    SourcePrograms,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.plugins.module_utils._store.component_records import has_record
 
@@ -28,13 +32,14 @@ class ComponentTask:
 
     recorded: ProvisionOptions
     plain: ComponentOptions | None = None
+    programs: ProgramPaths = AS_FOUND
 
 
 def run_task(
     connection: Connection,
     task: ComponentTask,
     report: Report,
-    run: Runner,
+    programs: SourcePrograms,
     *,
     diff: bool,
     around: Surroundings | None = None,
@@ -43,7 +48,7 @@ def run_task(
     plain = task.plain
     if plain is not None and not _has_record(connection, plain, task.recorded.record_namespace):
         return run_component(connection, plain, report).as_result(diff=diff)
-    return provision(connection, task.recorded, report, run, around).as_result(diff=diff)
+    return provision(connection, task.recorded, report, programs, around).as_result(diff=diff)
 
 
 def _has_record(connection: Connection, plain: ComponentOptions, namespace: str) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import DEFINITION, Object, ask_all
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_metadata
+from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import ComponentRecord
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, group_and_kind
@@ -31,13 +31,18 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.component.upgr
 _MOST_NAMED = 3
 
 
-def require_upgrade(client: KubeClient, target: Target, record: ComponentRecord | None) -> None:
+def require_upgrade(
+    client: KubeClient, component: Component, record: ComponentRecord | None, objects: Iterable[Object]
+) -> None:
     """Refuse an older version than the one that is there, and one whose definitions lose a version in use."""
-    version = target.component.version
+    version = component.version
     if record is not None and is_downgrade(record.version, version):
         cause = f"version {record.version} is there, {version} is older; remove the component first"
-        raise MusterError("upgrade", target.component.where, cause)
-    definitions = [obj for obj in target.main if group_and_kind(obj) == DEFINITION]
+        raise MusterError("upgrade", component.where, cause)
+    if record is not None and record.source and (record.source == "helm") != (component.source_name == "helm"):
+        cause = f"it was installed from the source {record.source}; remove it before it is made from another"
+        raise MusterError("upgrade", component.where, cause)
+    definitions = [obj for obj in objects if group_and_kind(obj) == DEFINITION]
     ask_all(functools.partial(_require_versions, client, obj) for obj in definitions)
 
 

@@ -27,7 +27,7 @@ Phase = t.Literal["installing", "installed", "upgrading", "removing"]
 
 FORMAT = 1
 PHASES: tuple[Phase, ...] = t.get_args(Phase)
-_KEYS = ("format", "name", "version", "phase", "source", "digest", "smoke", "depends_on", "entries")
+_KEYS = ("format", "name", "version", "phase", "source", "release", "digest", "smoke", "depends_on", "entries")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class ComponentRecord:
     version: str | None = None
     # Where the objects came from, and the digest of what was rendered.
     source: str = ""
+    # Namespace and name of the helm release, with a slash between them; empty for other sources.
+    release: str = ""
     digest: str = ""
     # The digest of the smoke test that was passed last.
     smoke: str = ""
@@ -108,6 +110,7 @@ def record_to_text(record: ComponentRecord) -> str:
             "version": record.version,
             "phase": record.phase,
             "source": record.source,
+            "release": record.release,
             "digest": record.digest,
             "smoke": record.smoke,
             "depends_on": list(record.depends_on),
@@ -125,6 +128,7 @@ def text_to_record(text: t.Any, where: str) -> ComponentRecord:
         phase=fields.choice("phase", PHASES, None),
         version=fields.text("version"),
         source=str(fields.get("source") or ""),
+        release=str(fields.get("release") or ""),
         digest=str(fields.get("digest") or ""),
         smoke=str(fields.get("smoke") or ""),
         depends_on=tuple(map(str, fields.sequence("depends_on"))),

@@ -10,7 +10,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Iterator, Mapping
 
-from ansible_collections.muster.kube.plugins.module_utils._model.component.component import NodeTrace, OwnCondition
+from ansible_collections.muster.kube.plugins.module_utils._model.component.component import (
+    ExpectedObjects,
+    NodeTrace,
+    OwnCondition,
+)
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import (
     conditions,
     group_and_kind,
@@ -26,6 +30,20 @@ _API_SERVICE = ("apiregistration.k8s.io", "APIService")
 _ZERO = ("0", "0m", 0, None)
 
 
+# The versions in which objects are read that somebody named by their kinds.
+_VERSIONS = {
+    "Deployment": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+    "APIService": "apiregistration.k8s.io/v1",
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1",
+    "Lease": "coordination.k8s.io/v1",
+}
+
+
 class Hook(t.NamedTuple):
     """One webhook, or one API that is served by a Service: whom the server calls, and by which certificates."""
 
@@ -35,6 +53,20 @@ class Hook(t.NamedTuple):
     bundle: str | None
     # Whether the server verifies who answers.
     verified: bool = True
+
+
+def named_object(text: str) -> dict[str, t.Any]:
+    """The object behind a kind with a name, which has a namespace before it if its kind has; such as Lease home/x."""
+    kind, _space, place = text.partition(" ")
+    home, _slash, name = place.rpartition("/")
+    metadata = {"name": name, **({"namespace": home} if home else {})}
+    return {"apiVersion": _VERSIONS.get(kind, "v1"), "kind": kind, "metadata": metadata}
+
+
+def expected_objects(expects: ExpectedObjects) -> list[dict[str, t.Any]]:
+    """What has to be there, with address only."""
+    names = [f"CustomResourceDefinition {name}" for name in expects.definitions]
+    return [named_object(text) for text in (*names, *expects.workloads, *expects.webhooks)]
 
 
 def judge_workload(live: Object) -> ObjectHealth:
@@ -101,6 +133,11 @@ def judge_condition(wanted: OwnCondition, live: Object | None) -> ObjectHealth:
     """The component's own condition has the status that it should have."""
     if live is None:
         return ObjectHealth(False, "it does not exist")
+    if wanted.path:
+        value = value_at(live, tuple(wanted.path.removeprefix(".").split(".")))
+        if str(value) == wanted.value:
+            return ObjectHealth(True)
+        return ObjectHealth(False, f"{wanted.path} is {value} and not {wanted.value}")
     found = next((item for item in conditions(live) if item.get("type") == wanted.type), None)
     if found is None:
         return ObjectHealth(False, f"it has no condition {wanted.type}")

@@ -32,6 +32,12 @@ def runs(files: pathlib.Path) -> dict[str, Variables]:
         "wishes": {**own, "operator_stack_components": {"gears": {"values": {"a": {"b": 2}}, "skip": False}}},
         "more_versions": {**own, "operator_stack_components": {"bell": {}}, "operator_stack_versions": {"bell": BELL}},
         "nothing": {},
+        "olm": {"operator_stack_profile": ["rhoai"]},
+        "no_olm": {
+            "operator_stack_profile": ["rhoai"],
+            "operator_stack_components": {name: {"skip": True} for name in ("rhoai", "nfd", "nvidia-gpu-operator")}
+            | {"jobset": {}},
+        },
         "misspelled": {"operator_stack_profile": ["gagn"]},
         "old_server": {"operator_stack_profile": ["gang"], "operator_stack_kubernetes": "1.20"},
     }
@@ -103,6 +109,11 @@ def test_versions_of_ones_own_come_first(played):
 def test_the_connection_is_that_of_the_environment(played):
     told = played("profile")
     assert (told["host"], told["token"]) == ("https://api.example:6443", "sesame")
+
+
+def test_what_only_olm_can_install_is_refused_and_the_rest_can_be_chosen(played):
+    assert "Components with the source olm cannot be installed or removed: nfd" in played("olm")["msg"]
+    assert names(played("no_olm")) == ["jobset 0.10.1"]
 
 
 def test_a_run_that_wants_nothing_is_refused(played):

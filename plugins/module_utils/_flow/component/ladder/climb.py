@@ -35,6 +35,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.health import ObjectHealth, health
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ladder import (
     WORKLOADS,
+    expected_objects,
     hooks_of,
     is_ready_slice,
     judge_condition,
@@ -72,6 +73,20 @@ class Climbed:
     objects: tuple[Object, ...]
     digest: str
 
+    def expected(self) -> list[Object]:
+        """What has to be there besides its own objects, whoever makes it."""
+        known = {_place_of(obj) for obj in self.objects}
+        return [obj for obj in expected_objects(self.component.expects) if _place_of(obj) not in known]
+
+
+class _NotYet(MusterError):
+    """An object that somebody else is to make is not there."""
+
+
+def _place_of(obj: Object) -> tuple[str, str, str]:
+    """Kind and place of an object."""
+    return str(obj["kind"]), str(obj["metadata"].get("namespace") or ""), str(obj["metadata"]["name"])
+
 
 class Ladder:
     """One component on the ladder."""
@@ -81,6 +96,8 @@ class Ladder:
         self.results: list[StepResult] = []
         self._client = client
         self._climbed = climbed
+        self._expected = climbed.expected()
+        self._awaited = {_place_of(obj) for obj in self._expected}
         self._deadline = deadline
         self._report = report
         self._looks: dict[Step, collections.abc.Callable[[], StepLook]] = {
@@ -146,11 +163,12 @@ class Ladder:
         try:
             return self._looks[step]()
         except MusterError as error:
-            return StepLook(1, ObjectHealth(False, error.cause, failed=not is_passing(error)), error.target)
+            failed = not isinstance(error, _NotYet) and not is_passing(error)
+            return StepLook(1, ObjectHealth(False, error.cause, failed=failed), error.target)
 
     def _of(self, *kinds: tuple[str, str]) -> list[Object]:
         """The component's objects of some kinds."""
-        return [obj for obj in self._climbed.objects if group_and_kind(obj) in kinds]
+        return [obj for obj in (*self._climbed.objects, *self._expected) if group_and_kind(obj) in kinds]
 
     def _live(self, objects: collections.abc.Iterable[Object]) -> list[Object]:
         """Objects as they are now."""
@@ -161,7 +179,8 @@ class Ladder:
         info = find_resource(self._client, obj["apiVersion"], obj["kind"])
         live = None if info is None else get_object(self._client, object_path(info, obj))
         if live is None:
-            raise MusterError("read", describe_object(obj), "it is not there")
+            kind = _NotYet if _place_of(obj) in self._awaited else MusterError
+            raise kind("read", describe_object(obj), "it is not there")
         return {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
 
     def _definitions(self) -> StepLook:
@@ -171,7 +190,7 @@ class Ladder:
 
     def _listable(self) -> StepLook:
         """Objects of all defined kinds can be listed; who may not list them is answered by somebody at least."""
-        definitions = self._of(DEFINITION)
+        definitions = [obj if "spec" in obj else self._read(obj) for obj in self._of(DEFINITION)]
         for crd in definitions:
             if not is_served(self._client, crd):
                 return StepLook(1, ObjectHealth(False, "its kind is not served"), describe_object(crd))

@@ -16,7 +16,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.client import Ku
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import group_and_kind
-from ansible_collections.muster.kube.plugins.module_utils._policy.component.ladder import WORKLOADS
+from ansible_collections.muster.kube.plugins.module_utils._policy.component.helm_render import owner_of
+from ansible_collections.muster.kube.plugins.module_utils._policy.component.ladder import WORKLOADS, named_object
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ownership import (
     ServiceName,
     calls_only,
@@ -40,9 +41,11 @@ class Operator:
     services: frozenset[ServiceName]
     workloads: frozenset[tuple[str, str]]
     namespaces: frozenset[str]
+    # What it makes besides, by kind and name.
+    leaves: tuple[str, ...] = ()
 
 
-def operator_of(objects: Iterable[Object], namespaces: Iterable[str]) -> Operator:
+def operator_of(objects: Iterable[Object], namespaces: Iterable[str], leaves: Iterable[str] = ()) -> Operator:
     """The operator among the objects of a component."""
     services, workloads = set(), set()
     for obj in objects:
@@ -51,7 +54,7 @@ def operator_of(objects: Iterable[Object], namespaces: Iterable[str]) -> Operato
             services.add(ServiceName(*place))
         elif group_and_kind(obj) in WORKLOADS:
             workloads.add(place)
-    return Operator(frozenset(services), frozenset(workloads), frozenset(namespaces))
+    return Operator(frozenset(services), frozenset(workloads), frozenset(namespaces), tuple(leaves))
 
 
 def find_by_products(client: KubeClient, operator: Operator) -> tuple[Object, ...]:
@@ -70,9 +73,19 @@ def find_by_products(client: KubeClient, operator: Operator) -> tuple[Object, ..
         if is_held_by(obj, [name for place, name in operator.workloads if place == namespace])
     ]
     secrets = _secrets(client, operator, places)
-    return tuple(
-        obj for obj in (*callers, *leases, *secrets) if _COMPONENT_LABEL not in (obj["metadata"].get("labels") or {})
-    )
+    found = {obj["metadata"]["uid"]: obj for obj in (*callers, *leases, *secrets, *_left(client, operator.leaves))}
+    return tuple(obj for obj in found.values() if _COMPONENT_LABEL not in (obj["metadata"].get("labels") or {}))
+
+
+def _left(client: KubeClient, names: Iterable[str]) -> list[Object]:
+    """What is there of the things that a catalogue names, unless it is of a release."""
+    found: list[Object] = []
+    for obj in map(named_object, names):
+        info = find_resource(client, obj["apiVersion"], obj["kind"])
+        live = None if info is None else get_object(client, object_path(info, obj))
+        if live is not None and owner_of(live) is None:
+            found.append({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": live["metadata"]})
+    return found
 
 
 def _secrets(client: KubeClient, operator: Operator, places: Iterable[str]) -> list[Object]:

@@ -11,7 +11,7 @@ What is to go is recorded first, so that a run that was killed is finished by th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import namespaces_of
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removal.by_products import (
@@ -20,6 +20,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
     operator_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.removals import is_used
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_plan import (
+    HelmPlan,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_plan import (
+    plan_removal as plan_release_removal,
+)
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_program import HelmProgram
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_work import remove_release
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import label_of
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     DEFINITION,
@@ -44,6 +52,8 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_metadata
 from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._model.component.component import NO_HINTS, RemovalHints
+from ansible_collections.muster.kube.plugins.module_utils._model.component.helm_source import HelmSource
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import (
     ComponentRecord,
     InventoryEntry,
@@ -55,6 +65,11 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
     describe_object,
     group_and_kind,
     value_at,
+)
+from ansible_collections.muster.kube.plugins.module_utils._policy.component.helm_render import (
+    HelmOwner,
+    is_kept,
+    owner_of,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ladder import WORKLOADS
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ownership import (
@@ -91,6 +106,7 @@ class RemovalTerms:
     # All components that go with the same task, and those of them that are still there when this one goes.
     names: frozenset[str]
     later: frozenset[str] = frozenset()
+    hints: RemovalHints = NO_HINTS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,6 +117,8 @@ class RemovalPlan:
     stored: StoredComponent | None
     # Objects that the operator has to clean up after: of users, and of the component.
     first: tuple[Object, ...] = ()
+    # Kinds of those that go one after the other; all others go at once behind them.
+    order: tuple[str, ...] = ()
     callers: tuple[Object, ...] = ()
     rest: tuple[Object, ...] = ()
     by_products: tuple[Object, ...] = ()
@@ -109,6 +127,8 @@ class RemovalPlan:
     kept: tuple[Object, ...] = ()
     unseen: tuple[str, ...] = ()
     operator: Operator = dataclasses.field(default_factory=lambda: operator_of((), ()))
+    # What helm takes away, if the component came from a chart.
+    release: HelmPlan | None = None
 
     @property
     def going(self) -> tuple[Object, ...]:
@@ -145,32 +165,60 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     users = [obj for obj in instances if obj["metadata"]["uid"] not in known]
     if users and not terms.with_resources:
         raise _users_refuse(name, users)
+    release = _release_of(client, name, stored)
     namespaces = [obj for obj in found if group_and_kind(obj) == NAMESPACE]
-    usual = [obj for obj in found if is_usual(obj) and group_and_kind(obj) not in (DEFINITION, NAMESPACE)]
+    left = [obj for obj in found if release is not None and is_kept(obj) and group_and_kind(obj) != DEFINITION]
+    usual = [
+        obj for obj in found if is_usual(obj) and group_and_kind(obj) not in (DEFINITION, NAMESPACE) and obj not in left
+    ]
+    leaving = [obj for obj in definitions if terms.remove_definitions or _goes_with(release, obj)]
     going = [
         obj
         for obj in namespaces
         if is_going(obj) or not _is_needed(client, label, obj, usual, terms.names - terms.later)
     ]
-    operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going))
+    # Of a component that somebody else installed nothing is ours to take away by its name.
+    leaves = terms.hints.leaves if stored is not None else ()
+    operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going), leaves)
     plan = RemovalPlan(
         name,
         stored,
         first=_each_once((*users, *own, *(obj for obj in found if not is_usual(obj)))),
+        order=terms.hints.first,
         callers=tuple(obj for obj in usual if group_and_kind(obj) in _CALLERS),
         rest=tuple(obj for obj in usual if group_and_kind(obj) not in _CALLERS),
         by_products=find_by_products(client, operator),
-        definitions=tuple(definitions) if terms.remove_definitions else (),
+        definitions=tuple(leaving),
         namespaces=tuple(going),
         kept=(
-            *(() if terms.remove_definitions else definitions),
+            *(obj for obj in definitions if obj not in leaving),
+            *left,
             *(obj for obj in namespaces if obj not in going),
         ),
         unseen=labeled.unseen,
         operator=operator,
+        release=release,
     )
     try_removals(client, plan.fresh)
     return plan
+
+
+def _release_of(client: KubeClient, name: str, stored: StoredComponent | None) -> HelmPlan | None:
+    """What is to be done about the release of a component; one that somebody else has or is at refuses its removal."""
+    if stored is None or not stored.record.release:
+        return None
+    home, _slash, release = stored.record.release.partition("/")
+    plan = plan_release_removal(client, HelmSource(component=name, chart="", release=release, namespace=home))
+    if plan.decision.action in ("found", "refused"):
+        raise MusterError("remove", f"release {plan.source.full_name}", plan.decision.words)
+    return plan
+
+
+def _goes_with(release: HelmPlan | None, obj: Object) -> bool:
+    """Whether an object goes when helm takes its release away."""
+    if release is None or is_kept(obj):
+        return False
+    return owner_of(obj) == HelmOwner(release.source.release, release.source.namespace)
 
 
 def require_unneeded(names: Collection[str], records: Iterable[ComponentRecord]) -> None:
@@ -181,17 +229,28 @@ def require_unneeded(names: Collection[str], records: Iterable[ComponentRecord])
             raise MusterError("remove", f"component {needed[0]}", f"component {record.name} depends on it")
 
 
-def remove_component(client: KubeClient, records: ComponentRecords, plan: RemovalPlan, deadline: float) -> None:
+def remove_component(
+    client: KubeClient,
+    records: ComponentRecords,
+    plan: RemovalPlan,
+    open_helm: Callable[[], HelmProgram],
+    deadline: float,
+) -> None:
     """Take it away in order; when this returns nothing is left of it but what stays."""
+    helm = open_helm() if plan.release is not None and plan.release.decision.finish_removal else None
     record = ComponentRecord(plan.name, "removing") if plan.stored is None else plan.stored.record
     entries = merged_entries(record.entries, (_entry(obj) for obj in plan.going))
     stored = plan.stored
     if record.phase != "removing" or entries != record.entries or stored is None:
         stored = records.save(stored, dataclasses.replace(record, phase="removing", entries=entries))
-    _take_away(client, plan.first, deadline)
+    for stage in _stages(plan.first, plan.order):
+        _take_away(client, stage, deadline)
     _take_away(client, plan.callers, deadline)
     selectors = _selectors(client, plan.rest)
     _release_conversions(client, plan)
+    if helm is not None and plan.release is not None:
+        held = helm if client.guard is None else helm.held_by(client.guard)
+        remove_release(client, held, plan.release, max(1.0, deadline - client.clock()))
     _take_away(client, plan.rest, deadline)
     for namespace, selector in selectors:
         _wait_for_pods(client, namespace, selector, deadline)
@@ -223,6 +282,16 @@ def _entry(obj: Object) -> InventoryEntry:
 def _each_once(objects: Iterable[Object]) -> tuple[Object, ...]:
     """The objects without repetitions."""
     return tuple({obj["metadata"]["uid"]: obj for obj in objects}.values())
+
+
+def _stages(objects: Iterable[Object], kinds: Sequence[str]) -> list[list[Object]]:
+    """The objects kind by kind, where kinds are named, and then all others."""
+    stages: dict[str, list[Object]] = {name: [] for name in (*kinds, "")}
+    for obj in objects:
+        group, kind = group_and_kind(obj)
+        name = f"{kind}.{group}"
+        stages[name if name in stages else ""].append(obj)
+    return [stage for stage in stages.values() if stage]
 
 
 def _users_refuse(name: str, users: Sequence[Object]) -> MusterError:

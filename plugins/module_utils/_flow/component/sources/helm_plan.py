@@ -19,7 +19,14 @@ import typing as t
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.chart import Chart
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_program import HelmProgram
 from ansible_collections.muster.kube.plugins.module_utils._host.yaml_text import load_yaml
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import ObjectChange, ask_all, compare, object_path
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
+    Known,
+    Label,
+    ObjectChange,
+    ask_all,
+    compare,
+    object_path,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.helm.capabilities import (
     ServerCapabilities,
@@ -77,7 +84,9 @@ class HelmPlan:
     release: HelmRelease | None = None
     render: HelmRender = _EMPTY
     mark: HelmMark | None = None
-    # What becomes of definitions and objects, as far as the server could be asked.
+    # What becomes of what is applied before helm runs, definitions among it, and of the release's own objects, as far
+    # as the server could be asked.
+    first: tuple[ObjectChange, ...] = ()
     changes: tuple[ObjectChange, ...] = ()
     # What unfinished revisions made and nobody asks for any more.
     leftovers: Objects = ()
@@ -92,12 +101,14 @@ def plan_release(
     source: HelmSource,
     *,
     first: collections.abc.Iterable[Object] = (),
+    label: Label | None = None,
+    known: Known | None = None,
     rolling_back: bool = False,
 ) -> HelmPlan:
     """What has to be done so that the release is as the source says.
 
-    First names what is applied before helm runs besides the chart's definitions, such as the namespace. rolling_back
-    tells that a run of ours had begun to go back to an earlier revision.
+    First names what is applied before helm runs besides the chart's definitions, such as the namespace; both get the
+    label. rolling_back tells that a run of ours had begun to go back to an earlier revision.
     """
     standing = judge_history(
         list_revisions(client, source.namespace, source.release), source.component, rolling_back=rolling_back
@@ -106,7 +117,7 @@ def plan_release(
         decision = decide(standing, same_source=False, differences=())
         release = read_whole(client, standing.last) if standing.last is not None else None
         return HelmPlan(source, decision, standing, chart, release)
-    return _Planning(client, helm, chart, source, standing).plan(tuple(first))
+    return _Planning(client, helm, chart, source, standing).plan(tuple(first), label, known or Known())
 
 
 def plan_removal(client: KubeClient, source: HelmSource, *, rolling_back: bool = False) -> HelmPlan:
@@ -149,8 +160,9 @@ class _Planning:
         last = standing.last if standing.situation == "ours" else None
         self._release = read_whole(client, last) if last is not None else None
 
-    def plan(self, first: Objects) -> HelmPlan:
+    def plan(self, first: Objects, label: Label | None, known: Known) -> HelmPlan:
         """The whole plan."""
+        self._server = self._server.with_definitions(known.definitions)
         one, pattern, same = self._judge_source()
         stored = read_objects(self._release)
         wanted = stored if same else one.objects
@@ -160,7 +172,8 @@ class _Planning:
             words = "; ".join(foreign)
             decision = HelmDecision("found" if self._standing.last is None else "refused", words=words)
             return HelmPlan(self._source, decision, self._standing, self._chart, self._release, one)
-        changes = compare(self._client, [*first, *one.definitions, *desired])
+        before = compare(self._client, [*first, *one.definitions], label, known)
+        changes = compare(self._client, desired, None, known.after(before))
         decision = decide(self._standing, same_source=same, differences=_differences(changes, desired))
         mark = HelmMark(self._source.component, self._digest(pattern), self._standing.next_revision)
         begun = [obj for item in self._standing.abandoned for obj in read_objects(read_whole(self._client, item))]
@@ -173,6 +186,7 @@ class _Planning:
             self._release,
             one,
             mark,
+            tuple(before),
             tuple(changes),
             tuple(leftovers),
         )

@@ -78,6 +78,10 @@ class HelmProgram:
     # Raises when the right to write is lost; helm is ended then.
     hold: Hold | None = None
 
+    def held_by(self, hold: Hold) -> HelmProgram:
+        """The same, ended as soon as this raises while it writes."""
+        return dataclasses.replace(self, hold=hold)
+
     def render(self, chart: str, source: HelmSource, server: ServerCapabilities, *, upgrade: bool) -> str:
         """The text of all objects; what a chart looks up in the cluster is what it finds there."""
         done = self._run(

@@ -8,20 +8,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.options import checked_definitions
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import SourcePrograms
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import (
     Rendered,
-    Runner,
+    is_address,
     rendered,
 )
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import KustomizeSource
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
-
-# What kubectl may know of our environment: where it finds programs and keeps its files, no cluster and no credential.
-_PASSED_ON = ("HOME", "PATH", "TMPDIR")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,20 +27,18 @@ class Kustomization:
 
     source: KustomizeSource
     where: str
-    run: Runner
-    kubectl: str = "kubectl"
+    programs: SourcePrograms
 
     def render(self) -> Rendered:
-        """The objects that kubectl makes of the directory."""
-        directory = pathlib.Path(self.source.src)
-        if not directory.is_dir():
-            raise BadInput("read", f"{self.where}: src {directory}", "it is no directory")
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        """The objects that kubectl makes of the directory or address."""
+        src = self.source.src
+        if src.startswith("-") or not (is_address(src) or pathlib.Path(src).is_dir()):
+            raise BadInput("read", f"{self.where}: src {src}", "it is no directory and no address")
         try:
-            done = self.run([self.kubectl, "kustomize", str(directory)], environment, None)
-        except FileNotFoundError as error:
-            cause = "the program kubectl is not there; it renders kustomizations"
-            raise MusterError("run", f"{self.where}: {self.kubectl}", cause) from error
-        if done.returncode != 0:
-            raise BadInput("render", f"{self.where}: src {directory}", done.stderr.strip() or "kubectl failed")
-        return rendered(checked_definitions(done.stdout, None, self.where))
+            done = self.programs.kustomize(src)
+        except MusterError as error:
+            cause = f"{error.target}: {error.cause}; it renders kustomizations"
+            raise MusterError("render", f"{self.where}: src {src}", cause) from error
+        if done.code:
+            raise BadInput("render", f"{self.where}: src {src}", done.last_words)
+        return rendered(checked_definitions(done.output.decode(), None, self.where))

@@ -3,31 +3,23 @@
 # GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the objects of a component come from: each source renders them, without asking a cluster for anything."""
+"""Where the objects of a component come from: each source renders them, without asking a cluster for anything.
+
+Charts are rendered against a cluster, and are not among these.
+"""
 
 from __future__ import annotations
 
 import collections.abc
 import dataclasses
 import hashlib
-import pathlib
-import subprocess
+import re
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, versionless_key
 
-
-class Runner(t.Protocol):
-    """Runs a program of this machine to its end."""
-
-    def __call__(
-        self,
-        command: list[str],
-        environment: collections.abc.Mapping[str, str] | None = None,
-        directory: pathlib.Path | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        """What the program wrote, and its exit code."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,3 +42,8 @@ def rendered(objects: collections.abc.Iterable[Object]) -> Rendered:
     found = tuple(objects)
     text = canonical_json(sorted(found, key=versionless_key))
     return Rendered(found, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}")
+
+
+def is_address(src: str) -> bool:
+    """Whether a source lies somewhere else than on this machine."""
+    return _ADDRESS.fullmatch(src) is not None

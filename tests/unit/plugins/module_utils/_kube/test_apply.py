@@ -26,6 +26,7 @@ from ansible_collections.muster.kube.tests.support.component_stage import (
     widget,
     widget_crd,
 )
+from ansible_collections.muster.kube.tests.support.memory_cluster import Kind, Refused
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault
 
 LABEL = Label("muster.kube/component", "widgets")
@@ -256,3 +257,41 @@ def test_a_kind_that_is_never_served_ends_the_waiting(stage, client):
     ):
         write_changes(client, changes, client.clock() + 10)
     assert 10 < stage.cluster.clock.now < 12
+
+
+class _NoRole:
+    """Who may grant and not bind is told that the role of a binding is not there."""
+
+    cause = "denied"
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+
+    def stops(self, request, _now):
+        """Never, but a binding without its role is refused."""
+        if request.kind.plural == "rolebindings" and self._cluster.get("roles", "team", "reader") is None:
+            raise Refused(404, "NotFound", 'roles "reader" not found')
+        return False
+
+
+def rights(kind, name, **more):
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team"},
+        **more,
+    }
+
+
+def test_a_binding_whose_role_is_made_beside_it_is_tried_when_it_is_there(stage, client):
+    stage.cluster.serve(Kind("rbac.authorization.k8s.io/v1", "Role", "roles"))
+    stage.cluster.serve(Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"))
+    stage.cluster.barriers.append(_NoRole(stage.cluster))
+    bind = rights("RoleBinding", "readers", roleRef={"kind": "Role", "name": "reader"})
+    for objects in ([bind], [bind, rights("Role", "reader", rules=[])]):
+        with pytest.raises(NotFound):
+            compare(client, objects, LABEL)
+    changes = compare(client, [rights("Role", "reader", rules=[]), bind], LABEL)
+    assert [(change.obj["kind"], change.untried) for change in changes] == [("Role", False), ("RoleBinding", True)]
+    write_changes(client, changes, client.clock() + 10)
+    assert stage.cluster.get("rolebindings", "team", "readers") is not None

@@ -14,7 +14,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.info i
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import read_component
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput
 from ansible_collections.muster.kube.tests.support.component_stage import config_map, widget_crd
-from ansible_collections.muster.kube.tests.support.stack_stage import BASE, MIDDLE, StackStage, hooks, no_program
+from ansible_collections.muster.kube.tests.support.stack_stage import BASE, MIDDLE, StackStage, hooks
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def stage():
 def ask(stage, *components, names=None):
     """A question; nothing may be written for its answer."""
     question = ComponentQuestion(names, tuple(read_component(item, needs_source=True) for item in components))
-    answer = answer_components(stage.line.client, question, no_program)
+    answer = answer_components(stage.line.client, question, stage.programs)
     assert stage.line.writes == []
     return answer
 

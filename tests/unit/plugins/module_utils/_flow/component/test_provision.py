@@ -22,7 +22,6 @@ from ansible_collections.muster.kube.tests.support.stack_stage import (
     changed,
     gadget_crd,
     next_version,
-    no_program,
     placed,
 )
 
@@ -297,7 +296,7 @@ def test_the_plain_form_minds_records(stage):
         """A task without a source."""
         recorded = ProvisionOptions((Component("base"),), "absent", single=True)
         task = ComponentTask(recorded, ComponentOptions("base", state, list(objects) or None))
-        return run_task(stage.line.client, task, stage.told.append, no_program, diff=True, around=stage.around)
+        return run_task(stage.line.client, task, stage.told.append, stage.programs, diff=True, around=stage.around)
 
     stage.course(BASE)
     with pytest.raises(BadInput, match="it has a record"):
