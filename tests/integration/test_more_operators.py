@@ -23,6 +23,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     NodeGroup,
 )
 from ansible_collections.muster.kube.tests.support.gang_cases import job
+from ansible_collections.muster.kube.tests.support.kueue_queue import QUEUE_LABEL
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import (
     FILES,
@@ -189,7 +190,7 @@ def test_a_rule_labels_the_node_that_has_the_feature(cluster, namespace):
     assert wait_until("the label", lambda: nodes_with(cluster, "example.com/acme=yes")) == ["node-0"]
 
 
-def test_the_queues_of_kaiwo_are_made(cluster, namespace):
+def test_kaiwo_makes_its_queues_and_kueue_admits_to_them(cluster, namespace):
     quotas = [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "8Gi"}]
     queue = {
         "name": "team",
@@ -219,6 +220,21 @@ def test_the_queues_of_kaiwo_are_made(cluster, namespace):
     cluster_queue, local_queue = resource_path(kueue, "clusterqueues"), resource_path(kueue, "localqueues", namespace)
     for collection in (cluster_queue, local_queue):
         assert wait_until("Kueue's queue", lambda path=f"{collection}/team": get_object(cluster.client, path))
+    queued = job("queued", None, cpu="1", memory="1Gi")
+    queued["metadata"].update(namespace=namespace, labels={QUEUE_LABEL: "team"})
+    template = {"spec": {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never"}}
+    own = {
+        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+        "kind": "KaiwoJob",
+        "metadata": {"name": "own", "namespace": namespace},
+        "spec": {"user": "somebody@example.com", "clusterQueue": "team", "job": {"spec": {"template": template}}},
+    }
+    cluster.create(queued, own)
+    assert wait_until("the pod of the Job to run", lambda: running_pods(cluster, namespace) == 1)
+    made = resource_path("batch/v1", "jobs", namespace, "own")
+    assert wait_until("the Job of the KaiwoJob", lambda: get_object(cluster.client, made))
+    assert get_object(cluster.client, made)["metadata"]["labels"][QUEUE_LABEL] == "team"
+    assert wait_until("it to be admitted", lambda: not get_object(cluster.client, made)["spec"]["suspend"])
 
 
 def reconciled(cluster: LiveCluster, *operators: str, check_mode: bool = False) -> list[str]:
