@@ -147,23 +147,17 @@ options:
   operators:
     description:
       - Operators to run, by their names in the catalogue. That of the collection knows V(kuberay),
-        V(training-operator), V(jobset), V(kueue), V(mcad), V(appwrapper), V(lws),
-        V(external-secrets), V(kyverno), V(nfd), V(nfd-worker),
-        V(kueue-v0.12) and V(kaiwo).
+        V(training-operator), V(jobset), V(kueue), V(mcad), V(appwrapper), V(lws), V(external-secrets), V(nfd),
+        V(nfd-worker), V(kueue-v0.12) and V(kaiwo).
       - MCAD and AppWrapper have different definitions of the kind AppWrapper and are never in one cluster. That of MCAD
         is refused where the role C(dispatcher) has installed another.
       - AppWrapper runs without its webhooks.
-      - Of Kyverno there is the controller of admission, so policies mutate and validate, and neither report, generate
-        nor clean up. A Kyverno that is wanted and does not run keeps the API server from taking what its policies are
-        about.
       - V(kaiwo) needs V(appwrapper), V(kuberay) and V(kueue-v0.12) beside it, and therefore cannot be where V(kueue)
         is. It runs without its webhooks and without its scheduler, and takes all flavors and queues of Kueue for its
         own.
       - V(nfd) is the master of node feature discovery, which labels nodes by rules. It brings a node C(nfd-master)
         that takes no pods and is never ready. Its worker V(nfd-worker) finds the features of the real node, and needs
-        one.
-      - Kyverno and both parts of node feature discovery cannot be told an address, so their ports are open to the
-        network of this machine.
+        one. Neither can be told an address, so their ports are open to the network of this machine.
       - Kueue admits Jobs, JobSets, RayClusters, RayJobs, PyTorchJobs, pods, Deployments and StatefulSets with the label
         C(kueue.x-k8s.io/queue-name). A Kueue that is wanted and does not run keeps the API server from taking Jobs.
       - The definitions of an operator's kinds stay when it is removed from the list, since objects of the user depend

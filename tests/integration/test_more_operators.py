@@ -17,13 +17,14 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.local_cluster.cl
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import ApiError
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object, list_objects
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import create, patch
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
 from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.cluster import (
     ClusterOptions,
     ClusterSpec,
     NodeGroup,
 )
 from ansible_collections.muster.kube.tests.support.gang_cases import job
+from ansible_collections.muster.kube.tests.support.kueue_queue import QUEUE_LABEL
 from ansible_collections.muster.kube.tests.support.live_cluster import LiveCluster, wait_until
 from ansible_collections.muster.kube.tests.support.shared_cluster import (
     FILES,
@@ -33,7 +34,7 @@ from ansible_collections.muster.kube.tests.support.shared_cluster import (
 )
 
 pytestmark = pytest.mark.full
-OPERATORS = ("appwrapper", "lws", "external-secrets", "kyverno", "nfd", "kuberay", "kueue-v0.12", "kaiwo")
+OPERATORS = ("appwrapper", "lws", "external-secrets", "nfd", "kuberay", "kueue-v0.12", "kaiwo")
 PROGRAMS = ("helm",)
 NODES = (NodeGroup("node", 2, "32", "64Gi", 110),)
 
@@ -135,41 +136,6 @@ def test_an_external_secret_becomes_a_secret(cluster, namespace):
     assert base64.b64decode(made["data"]["password"]) == b"open sesame"
 
 
-def test_a_kyverno_policy_changes_one_job_and_refuses_another(cluster, namespace):
-    match = {"any": [{"resources": {"kinds": ["Job"], "namespaces": [namespace]}}]}
-    labeled = {"patchStrategicMerge": {"metadata": {"labels": {"+(team)": "unknown"}}}}
-    refused = {
-        "failureAction": "Enforce",
-        "message": "no parallel jobs",
-        "pattern": {"spec": {"parallelism": "1"}},
-    }
-    policy = {
-        "apiVersion": "kyverno.io/v1",
-        "kind": "ClusterPolicy",
-        "metadata": {"name": namespace},
-        "spec": {
-            "background": False,
-            "rules": [
-                {"name": "label", "match": match, "mutate": labeled},
-                {"name": "refuse", "match": match, "validate": refused},
-            ],
-        },
-    }
-    cluster.create(policy)
-    path = resource_path("batch/v1", "jobs", namespace)
-    good, bad = job("good", None), job("bad", None, 2)
-
-    def label() -> str | None:
-        """The team that a new Job would get; its webhooks are known to the API server a moment after they are made."""
-        return (create(cluster.client, path, good, dry_run=True)["metadata"].get("labels") or {}).get("team")
-
-    assert wait_until("the policy to be in force", label) == "unknown"
-    with pytest.raises(ApiError, match=r"(?s)denied the request.*no parallel jobs"):
-        create(cluster.client, path, bad)
-    assert create(cluster.client, path, good)["metadata"]["labels"]["team"] == "unknown"
-    assert wait_until("its pod to run", lambda: running_pods(cluster, namespace) == 1)
-
-
 def test_a_rule_labels_the_node_that_has_the_feature(cluster, namespace):
     labels = {"nfd.node.kubernetes.io/node-name": "node-0"}
     features = {"flags": {}, "instances": {}, "attributes": {"board.id": {"elements": {"vendor": "acme"}}}}
@@ -191,7 +157,7 @@ def test_a_rule_labels_the_node_that_has_the_feature(cluster, namespace):
     assert wait_until("the label", lambda: nodes_with(cluster, "example.com/acme=yes")) == ["node-0"]
 
 
-def test_the_queues_of_kaiwo_are_made(cluster, namespace):
+def test_kaiwo_makes_its_queues_and_kueue_admits_to_them(cluster, namespace):
     quotas = [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "8Gi"}]
     queue = {
         "name": "team",
@@ -221,6 +187,20 @@ def test_the_queues_of_kaiwo_are_made(cluster, namespace):
     cluster_queue, local_queue = resource_path(kueue, "clusterqueues"), resource_path(kueue, "localqueues", namespace)
     for collection in (cluster_queue, local_queue):
         assert wait_until("Kueue's queue", lambda path=f"{collection}/team": get_object(cluster.client, path))
+    queued = job("queued", None, cpu="1", memory="1Gi")
+    queued["metadata"].update(namespace=namespace, labels={QUEUE_LABEL: "team"})
+    template = {"spec": {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never"}}
+    own = {
+        "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+        "kind": "KaiwoJob",
+        "metadata": {"name": "own", "namespace": namespace},
+        "spec": {"user": "somebody@example.com", "clusterQueue": "team", "job": {"spec": {"template": template}}},
+    }
+    cluster.create(queued, own)
+    assert wait_until("the pod of the Job to run", lambda: running_pods(cluster, namespace) == 1)
+    made = resource_path("batch/v1", "jobs", namespace, "own")
+    assert wait_until("the Job of the KaiwoJob", lambda: get_object(cluster.client, made))
+    assert get_object(cluster.client, made)["metadata"]["labels"][QUEUE_LABEL] == "team"
 
 
 def reconciled(cluster: LiveCluster, *operators: str, check_mode: bool = False) -> list[str]:
@@ -233,22 +213,3 @@ def reconciled(cluster: LiveCluster, *operators: str, check_mode: bool = False) 
 def test_a_second_run_has_nothing_to_do(cluster):
     assert reconciled(cluster, *OPERATORS, check_mode=True) == []
     assert reconciled(cluster, *OPERATORS) == []
-
-
-def test_kyverno_leaves_no_webhook_behind_when_it_is_dropped(cluster):
-    paths = [
-        f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations" for kind in ("mutating", "validating")
-    ]
-
-    def webhooks() -> set[str]:
-        """The names of all webhook configurations that Kyverno made."""
-        listings = [list_objects(cluster.client, path, keep=lambda hook: hook["metadata"]["name"]) for path in paths]
-        return {name for listing in listings for name in listing.items if name.startswith("kyverno")}
-
-    assert webhooks()
-    assert reconciled(cluster, *(name for name in OPERATORS if name != "kyverno")) == ["stop kyverno"]
-    try:
-        assert webhooks() == set()
-    finally:
-        assert "start kyverno" in reconciled(cluster, *OPERATORS)
-    assert wait_until("Kyverno to make them again", webhooks)

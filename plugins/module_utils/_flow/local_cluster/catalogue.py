@@ -26,7 +26,7 @@ CATALOGUE_FILE = "programs.yml"
 _PROCESS_KEYS = frozenset(
     {"name", "program", "binary", "ports", "arguments", "environment", "files", "copy", "identity", "health"}
     | {"crds", "certificates", "objects", "webhooks", "conversion", "markers", "package", "alternatives"}
-    | {"clears", "needs", "excludes", "own_webhooks", "of_real_node"}
+    | {"clears", "needs", "excludes", "of_real_node"}
 )
 
 
@@ -101,7 +101,6 @@ def _build_process(name: str, entry: dict[str, t.Any]) -> ProcessSpec:
         groups=tuple(identity.get("groups", ())),
         certificate=_build_certificate(entry.get("certificates")),
         webhooks=tuple(map(_build_webhook, entry.get("webhooks", ()))),
-        own_webhooks=tuple((kind, each) for kind, names in entry.get("own_webhooks", {}).items() for each in names),
         conversion=_build_conversion(entry.get("conversion")),
         package=entry.get("package", ""),
         of_real_node=entry.get("of_real_node", False),

@@ -119,6 +119,6 @@ def delete_webhooks(client: KubeClient, operator: ProcessSpec) -> None:
     for name in () if operator.conversion is None else operator.conversion.definitions:
         with contextlib.suppress(NotFound):
             patch(client, f"{CRDS}/{name}", plain, patch_type="merge")
-    for kind, name in operator.webhook_names:
+    for webhook in operator.webhooks:
         with contextlib.suppress(NotFound):
-            delete(client, resource_path(WEBHOOK_API, WEBHOOK_PLURALS[kind], None, name))
+            delete(client, resource_path(WEBHOOK_API, WEBHOOK_PLURALS[webhook.kind], None, webhook.name))

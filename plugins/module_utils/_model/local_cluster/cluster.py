@@ -168,7 +168,6 @@ class ProcessSpec:
     certificate: ServingCertificate | None = None
     objects: tuple[dict[str, t.Any], ...] = ()
     webhooks: tuple[Webhook, ...] = ()
-    own_webhooks: tuple[tuple[str, str], ...] = ()
     conversion: Conversion | None = None
     markers: tuple[str, ...] = ()
     package: str = ""
@@ -177,16 +176,6 @@ class ProcessSpec:
     needs: tuple[str, ...] = ()
     of_real_node: bool = False
     excludes: tuple[str, ...] = ()
-
-    @property
-    def authority(self) -> str:
-        """Below the certificates of the cluster, the authority that signed what the process serves with."""
-        return "ca.crt" if self.certificate is None else f"{self.name}/ca.crt"
-
-    @property
-    def webhook_names(self) -> tuple[tuple[str, str], ...]:
-        """Kind and name of every webhook configuration that there is for the sake of the process."""
-        return (*((webhook.kind, webhook.name) for webhook in self.webhooks), *self.own_webhooks)
 
     @property
     def is_client(self) -> bool:

@@ -70,7 +70,7 @@ def test_the_task_runs_in_place_with_its_environment(results):
 
 def test_the_catalogue_of_the_role_is_read_without_being_asked_for(results):
     known = (
-        "appwrapper, external-secrets, jobset, kaiwo, kuberay, kueue, kueue-v0.12, kyverno, lws, mcad, nfd, "
+        "appwrapper, external-secrets, jobset, kaiwo, kuberay, kueue, kueue-v0.12, lws, mcad, nfd, "
         "nfd-worker, training-operator"
     )
     assert f"'nonsense' is not in the catalogue; known are {known}" in results["refused"]["msg"]

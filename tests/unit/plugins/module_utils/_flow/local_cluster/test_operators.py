@@ -131,17 +131,6 @@ def test_webhooks_of_a_dropped_operator_go_and_its_crds_stay(api, client, operat
     assert CRD in api.objects
 
 
-def test_webhooks_that_a_dropped_operator_has_made_itself_go(api, client, operator):
-    kind = "ValidatingWebhookConfiguration"
-    made = [
-        f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}" for name in ("own", "other")
-    ]
-    for path in made:
-        api.objects[path] = {"kind": kind, "metadata": {"name": path.rpartition("/")[2]}}
-    operators.delete_webhooks(client, dataclasses.replace(operator, own_webhooks=((kind, "own"), (kind, "never-made"))))
-    assert [path in api.objects for path in made] == [False, True]
-
-
 def test_a_definition_names_the_operator_that_converts(converter, program_directory, values):
     [plain] = crds(dataclasses.replace(converter, conversion=None), program_directory, values)
     [crd] = crds(converter, program_directory, values)

@@ -16,7 +16,6 @@ from ansible_collections.muster.kube.plugins.module_utils._model.local_cluster.c
     Placeholders,
     ProcessSpec,
     Program,
-    ServingCertificate,
     Webhook,
     build_command,
     check_flags,
@@ -162,12 +161,6 @@ def test_flags_of_nobody_and_bad_flags_are_refused(component, flag, word):
         check_flags(ClusterSpec("c", component_flags=((component, ((flag, "1"),)),)), [known])
     assert refused.value.target == f"component_flags.{component}"
     assert word in refused.value.cause
-
-
-def test_a_process_with_an_authority_of_its_own_is_trusted_by_it():
-    plain = ProcessSpec("me", "p", "run", (), (), "")
-    own = dataclasses.replace(plain, certificate=ServingCertificate("me-ca", ("me.svc",)))
-    assert (plain.authority, own.authority) == ("ca.crt", "me/ca.crt")
 
 
 def test_webhooks_are_reached_by_url():
