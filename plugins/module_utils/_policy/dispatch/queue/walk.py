@@ -319,7 +319,14 @@ class Queue:
             began=self._began,
             priority_of=self._base_priority,
             gang_of=lambda pod: gang_of(self._uids, pod),
-            elastic=Elastic(self._smaller_sizes, self._saving, self._gang_at, self._comes_back, self._resizes_left),
+            elastic=Elastic(
+                self._smaller_sizes,
+                self._saving,
+                self._gang_at,
+                self._comes_back,
+                self._resizes_left,
+                self._resizes_at_a_time,
+            ),
         )
 
     def _leaving(self) -> Iterator[str]:
@@ -860,11 +867,15 @@ class Queue:
         goes = go_on_waiting(plan, wanted, item.terms, item.progress or Progress(), self._now).goes
         return "saved" if goes else "unsaved"
 
+    def _resizes_at_a_time(self) -> float:
+        """How many resizes may be under way."""
+        most = self._world.sizes.settings.terms.most_resizes
+        return math.inf if most is None else most
+
     def _resizes_left(self) -> float:
         """How many more resizes may begin."""
-        most = self._world.sizes.settings.terms.most_resizes
         under_way = resizes_under_way(self._records.values(), self._now, self._terms.start_timeout)
-        return math.inf if most is None else most - under_way - len(self._taken_back())
+        return self._resizes_at_a_time() - under_way - len(self._taken_back())
 
     def _taken_back(self) -> dict[str, Taking]:
         """The gangs that shrink for those that take back their own, by uid."""
