@@ -244,6 +244,15 @@ def test_one_that_does_not_save_in_time_shrinks_all_the_same_if_its_terms_say_so
     assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([5], True)
 
 
+@pytest.mark.parametrize("on_timeout", ON_TIMEOUT)
+def test_no_borrower_lets_its_owner_wait_for_longer_than_an_hour(stage: MemoryStage, on_timeout: str) -> None:
+    one_waits_for_its_checkpoint(stage, checkpoint_timeout="1000h", on_timeout=on_timeout)
+    stage.run_for(3500)
+    assert (phases(stage, "owner"), sizes(stage, "one")) == (["queued"], [8])
+    assert stage.run_until(running(stage, "owner"), 300)
+    assert nobody_went(stage, "one") == (on_timeout == "now")
+
+
 def test_one_is_not_asked_to_save_any_more_when_its_owner_has_gone(stage: MemoryStage) -> None:
     one_waits_for_its_checkpoint(stage)
     stage.cluster.remove("configmaps", "a", "owner")

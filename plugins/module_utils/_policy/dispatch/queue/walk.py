@@ -142,7 +142,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.resca
     method_in_place,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkpoint_wait import Wanted, go_on_waiting
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkpoint_wait import (
+    Wanted,
+    for_owners,
+    go_on_waiting,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import may_shrink
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
@@ -864,7 +868,7 @@ class Queue:
             return "at_once"
         plan = item.state.planned
         wanted = None if plan is None else Wanted(plan.size, plan.to, plan.why, plan.asker)
-        goes = go_on_waiting(plan, wanted, item.terms, item.progress or Progress(), self._now).goes
+        goes = go_on_waiting(plan, wanted, for_owners(item.terms), item.progress or Progress(), self._now).goes
         return "saved" if goes else "unsaved"
 
     def _resizes_at_a_time(self) -> float:
