@@ -198,6 +198,8 @@ class Reclaim:
         self.saves: dict[str, SaveFirst] = {}
         # Gangs of drained queues, and those queues: they go first.
         self.drained = list(self._drain())
+        # Whether any of those that go were drained, now or lately.
+        self._drains = quotas.drains and any(quotas.drained(uid) is not None for uid in self._going)
 
     def _undone(self, patience: float) -> Iterator[str]:
         """Gangs that are taken back; of those that do not go in time nobody knows when they do.
@@ -333,7 +335,9 @@ class Reclaim:
         self._look_again(until)
         self._quotas.hold(question.record.uid, question.quota)
         self._reserver.hold_freed(question.item, question.gang, places)
-        words = "until others have saved their work" if until is None else f"until {time_text(until)}"
+        saves = any(item.asker == question.record.uid for item in self.saves.values())
+        words = "until others have saved their work" if saves else "until others have gone"
+        words = words if until is None else f"until {time_text(until)}"
         held = question.verdict.held_back("nominated", words)
         return dataclasses.replace(held, how="after_reclaim", quota=question.quota)
 
@@ -382,12 +386,13 @@ class Reclaim:
     def _gets_its_own(self, quota: QuotaLayer) -> bool:
         """Whether a gang fits quota within its own once this cycle's victims have gone.
 
-        Nobody asks for what gangs of drained queues leave: it is for the first that fits then, in its own or borrowed.
+        Nobody asks for what gangs of drained queues leave: it is for the first that fits when all of them have gone, in
+        its own or borrowed.
         """
-        if not self.evictions and not self.drained:
+        if not self.evictions and not self._drains:
             return False
         with self._quotas.after():
-            return self._quotas.fits(quota) and (bool(self.drained) or not self._quotas.borrows(quota))
+            return self._quotas.fits(quota) and (self._drains or not self._quotas.borrows(quota))
 
     def _choose(self, question: Question, taken: QuotaUse) -> _Found | None:
         """Who shrinks for a gang, or else is evicted, and where it stands then; None when nobody may, or in vain.
