@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import typing as t
@@ -26,6 +27,7 @@ from ansible_collections.muster.kube.tests.support.reclaim_cases import (
     state,
     two_namespaces,
 )
+from ansible_collections.muster.kube.tests.unit.test_memory_balance import store as store_settings
 from ansible_collections.muster.kube.tests.unit.test_memory_decisions import foreseen
 from ansible_collections.muster.kube.tests.unit.test_memory_progress import is_asked, report
 from ansible_collections.muster.kube.tests.unit.test_memory_quota import declare
@@ -242,6 +244,15 @@ def test_one_that_does_not_save_in_time_shrinks_all_the_same_if_its_terms_say_so
     assert (sizes(stage, "one"), nobody_went(stage, "one")) == ([5], True)
 
 
+@pytest.mark.parametrize("on_timeout", ON_TIMEOUT)
+def test_no_borrower_lets_its_owner_wait_for_longer_than_an_hour(stage: MemoryStage, on_timeout: str) -> None:
+    one_waits_for_its_checkpoint(stage, checkpoint_timeout="1000h", on_timeout=on_timeout)
+    stage.run_for(3500)
+    assert (phases(stage, "owner"), sizes(stage, "one")) == (["queued"], [8])
+    assert stage.run_until(running(stage, "owner"), 300)
+    assert nobody_went(stage, "one") == (on_timeout == "now")
+
+
 def test_one_is_not_asked_to_save_any_more_when_its_owner_has_gone(stage: MemoryStage) -> None:
     one_waits_for_its_checkpoint(stage)
     stage.cluster.remove("configmaps", "a", "owner")
@@ -285,6 +296,40 @@ def test_each_goes_when_it_has_saved_and_those_at_once_go_last(stage: MemoryStag
     assert sizes(stage, "one", "two", "quick") == [1, 1, 1]
     assert nobody_went(stage, "one", "two", "quick")
     assert all("lost_seconds" not in state(stage, name)["resize"] for name in ("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("most", "names", "shrink"),
+    [
+        (0, ("one", "two"), False),
+        (0, ("one", "quick"), False),
+        (1, ("one", "quick"), False),
+        (1, ("one", "two"), True),
+        (2, ("one", "quick"), True),
+        (2, ("one", "two", "quick"), True),
+    ],
+)
+def test_where_few_are_resized_at_a_time_an_owner_gets_its_own_all_the_same(
+    stage: MemoryStage, most: int, names: tuple[str, ...], shrink: bool
+) -> None:
+    """Those of which all have saved at once go one after the other; if so many never may, somebody is evicted."""
+    store_settings(stage, json.dumps({"format": 1, "most_resizes": most}))
+    trees(stage, leaf("x", 0), leaf("y", 8))
+    for name in names:
+        timing = "now" if name == "quick" else "at_checkpoint"
+        submit_elastic(stage, name, "x", (1, 4 if len(names) == 2 or name == "quick" else 2), timing=timing)
+    stage.start("d")
+    assert stage.run_until(running(stage, *names))
+    assert sum(t.cast("list[int]", sizes(stage, *names))) == 8
+    stage.run_for(60)
+    submit(stage, "owner", "y", 8 - len(names))
+    stage.run_until(lambda: "planned" in state(stage, "one"), 30)
+    stage.run_for(10)
+    for name in names:
+        if "planned" in state(stage, name):
+            report(stage, name, 10, saved=True)
+    assert stage.run_until(running(stage, "owner"), 600)
+    assert nobody_went(stage, *names) == shrink
 
 
 @pytest.mark.parametrize("timing", ["now", "at_checkpoint"])

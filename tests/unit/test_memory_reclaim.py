@@ -163,6 +163,29 @@ def test_a_drained_queue_gives_everything_back_and_starts_nothing(stage: MemoryS
     assert stage.run_until(running(stage, "one"), 30)
 
 
+def test_what_drained_gangs_leave_is_held_until_the_last_of_them_has_gone(stage: MemoryStage) -> None:
+    """One whose pods never go holds nothing for ever."""
+    declare(stage, leaf("x", 8), leaf("y", 0))
+    for name in ("quick", "slow"):
+        submit(stage, name, 4, "x")
+    stage.start("d")
+    assert stage.run_until(running(stage, "quick", "slow"))
+    submit(stage, "big", 8, "y")
+    stage.run_for(5)
+    submit(stage, "small", 2, "y")
+    stage.run_for(5)
+    names = [pod["metadata"]["name"] for pod in stage.cluster.all("pods", "a")]
+    stuck = next(name for name in names if name.startswith("slow"))
+    stage.cluster.change("pods", "a", stuck, lambda raw: raw["metadata"].update(finalizers=["example.com/stays"]))
+    declare(stage, leaf("x", 8, stop="drain"), leaf("y", 0))
+    assert stage.run_until(lambda: phases(stage, "quick") == ["queued"])
+    stage.run_for(30)
+    assert phases(stage, "slow", "big", "small") == ["evicting", "queued", "queued"]
+    verdict = state(stage, "big")["verdict"]
+    assert (verdict["reason"], verdict["detail"]) == ("nominated", "until others have gone")
+    assert stage.run_until(running(stage, "small"), 600)
+
+
 def test_no_more_go_in_one_cycle_than_the_tree_allows(stage: MemoryStage) -> None:
     declare(stage, leaf("x", 0), leaf("y", 8), min_run_time=0, max_evictions=3)
     names = [f"b{number}" for number in range(8)]

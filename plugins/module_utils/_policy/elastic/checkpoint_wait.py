@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.elastic.terms i
 from ansible_collections.muster.kube.plugins.module_utils._model.values.timestamp import micro_time_text
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.timing import (
     CLOCKS_DIFFER,
+    LONGEST_WAIT,
     longest_wait,
     lost_seconds,
     resize_moment,
@@ -40,6 +41,16 @@ class Wait(t.NamedTuple):
     plan: ResizePlan | None
     goes: bool = False
     look: float | None = None
+
+
+def for_owners(terms: ElasticTerms) -> ElasticTerms:
+    """The terms of a gang that gives back what it borrowed: its owner does not wait for longer than is usual.
+
+    A borrower that sets a limit of years would keep what it has.
+    """
+    timeout = terms.checkpoint_timeout
+    short = timeout is None or timeout <= LONGEST_WAIT
+    return terms if short else dataclasses.replace(terms, checkpoint_timeout=LONGEST_WAIT)
 
 
 def go_on_waiting(

@@ -103,7 +103,7 @@ class Elastic(t.NamedTuple):
 
     smaller are the sizes that running gangs may be given, by uid, from the least on, saving whether one has to save
     first. gang_at is a gang at a size, comes_back whether namespace and queue let it start again with one, most how
-    many resizes may begin.
+    many resizes may begin, in_all how many may be under way at a time.
     """
 
     smaller: Callable[[], Mapping[str, Sequence[int]]]
@@ -111,6 +111,7 @@ class Elastic(t.NamedTuple):
     gang_at: Callable[[str, int], Gang]
     comes_back: Callable[[Record, int], bool]
     most: Callable[[], float]
+    in_all: Callable[[], float]
 
 
 class EvictionTerms(t.NamedTuple):
@@ -197,6 +198,8 @@ class Reclaim:
         self.saves: dict[str, SaveFirst] = {}
         # Gangs of drained queues, and those queues: they go first.
         self.drained = list(self._drain())
+        # Whether any of those that go were drained, now or lately.
+        self._drains = quotas.drains and any(quotas.drained(uid) is not None for uid in self._going)
 
     def _undone(self, patience: float) -> Iterator[str]:
         """Gangs that are taken back; of those that do not go in time nobody knows when they do.
@@ -305,12 +308,18 @@ class Reclaim:
         return until
 
     def _go_now(self, uids: Collection[str]) -> list[str]:
-        """Who of those that shrink together does so now: nobody yet, where not as many may be resized."""
+        """Who of those that shrink together does so now: nobody yet, where not as many may be resized at the moment.
+
+        Where so many never may, one of those that have saved goes before the others.
+        """
         saving = {uid: self._elastic.saving(uid) for uid in uids}
         waits = "unsaved" in saving.values()
         go = [uid for uid, word in saving.items() if word == "saved" or (word == "at_once" and not waits)]
-        saves = any(word != "at_once" for word in saving.values())
-        return [] if saves and len(go) > self._elastic.most() else go
+        if all(word == "at_once" for word in saving.values()):
+            return go
+        if len(go) > self._elastic.in_all():
+            go = [uid for uid in go if saving[uid] == "saved"][:1]
+        return [] if len(go) > self._elastic.most() else go
 
     def awaited(self, questions: Iterable[Question], taken: QuotaUse) -> Verdict | None:
         """The verdict on a gang that could start in borrowed flavors while its own are being freed for it.
@@ -326,7 +335,9 @@ class Reclaim:
         self._look_again(until)
         self._quotas.hold(question.record.uid, question.quota)
         self._reserver.hold_freed(question.item, question.gang, places)
-        words = "until others have saved their work" if until is None else f"until {time_text(until)}"
+        saves = any(item.asker == question.record.uid for item in self.saves.values())
+        words = "until others have saved their work" if saves else "until others have gone"
+        words = words if until is None else f"until {time_text(until)}"
         held = question.verdict.held_back("nominated", words)
         return dataclasses.replace(held, how="after_reclaim", quota=question.quota)
 
@@ -375,12 +386,13 @@ class Reclaim:
     def _gets_its_own(self, quota: QuotaLayer) -> bool:
         """Whether a gang fits quota within its own once this cycle's victims have gone.
 
-        Nobody asks for what gangs of drained queues leave: it is for the first that fits then, in its own or borrowed.
+        Nobody asks for what gangs of drained queues leave: it is for the first that fits when all of them have gone, in
+        its own or borrowed.
         """
-        if not self.evictions and not self.drained:
+        if not self.evictions and not self._drains:
             return False
         with self._quotas.after():
-            return self._quotas.fits(quota) and (bool(self.drained) or not self._quotas.borrows(quota))
+            return self._quotas.fits(quota) and (self._drains or not self._quotas.borrows(quota))
 
     def _choose(self, question: Question, taken: QuotaUse) -> _Found | None:
         """Who shrinks for a gang, or else is evicted, and where it stands then; None when nobody may, or in vain.
@@ -453,10 +465,14 @@ class Reclaim:
         return None if places is None else _Found(tuple(self._records[uid] for uid in sizes), places, sizes)
 
     def _may_all_shrink(self, found: Collection[str]) -> bool:
-        """Whether as many gangs may shrink now, and all of them can be written; those that have to save do so later."""
+        """Whether as many gangs may shrink now, and all of them can be written; those that have to save do so later.
+
+        The last of these and all others go together, so that as many have to be allowed at a time.
+        """
         saving = sum(self._elastic.saving(uid) != "at_once" for uid in found)
-        go = self._go_now(found)
-        able = saving <= MOST_SAVING and self._may_all_go(go) and len(go) <= self._elastic.most()
+        go, last = self._go_now(found), len(found) - max(0, saving - 1)
+        few = saving <= MOST_SAVING and (not saving or last <= self._elastic.in_all())
+        able = few and self._may_all_go(go) and len(go) <= self._elastic.most()
         return able and all(uid not in self._resting for uid in found)
 
     def _enough_at(

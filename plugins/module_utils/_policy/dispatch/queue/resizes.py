@@ -37,6 +37,7 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.queue
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkpoint_wait import (
     Wait,
     Wanted,
+    for_owners,
     go_on_waiting,
     lost_by,
 )
@@ -266,7 +267,7 @@ class ResizeQuestion:
         """How the plan of a gang changes that shrinks for one that takes back its own, once it has saved."""
         taking, told = self.saves[item.record.uid], item.progress or Progress()
         wanted = Wanted(item.size, taking.to, taking.why, taking.asker)
-        wait = go_on_waiting(item.state.planned, wanted, item.terms, told, self.now)
+        wait = go_on_waiting(item.state.planned, wanted, for_owners(item.terms), told, self.now)
         return PlanChange(item.record, wait.plan) if wait.plan != item.state.planned else None, wait
 
     def _wait(self, item: RunningGang, decision: SizeDecision) -> Wait:

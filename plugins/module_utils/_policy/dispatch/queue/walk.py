@@ -142,7 +142,11 @@ from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.resca
     method_in_place,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.dispatch.world import World, pods_of, used_by
-from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkpoint_wait import Wanted, go_on_waiting
+from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.checkpoint_wait import (
+    Wanted,
+    for_owners,
+    go_on_waiting,
+)
 from ansible_collections.muster.kube.plugins.module_utils._policy.elastic.shrinking import may_shrink
 from ansible_collections.muster.kube.plugins.module_utils._policy.placement.concurrent_starts import (
     ConcurrentStarts,
@@ -317,7 +321,14 @@ class Queue:
             began=self._began,
             priority_of=self._base_priority,
             gang_of=lambda pod: gang_of(self._uids, pod),
-            elastic=Elastic(self._smaller_sizes, self._saving, self._gang_at, self._comes_back, self._resizes_left),
+            elastic=Elastic(
+                self._smaller_sizes,
+                self._saving,
+                self._gang_at,
+                self._comes_back,
+                self._resizes_left,
+                self._resizes_at_a_time,
+            ),
         )
 
     def _leaving(self) -> Iterator[str]:
@@ -855,14 +866,18 @@ class Queue:
             return "at_once"
         plan = item.state.planned
         wanted = None if plan is None else Wanted(plan.size, plan.to, plan.why, plan.asker)
-        goes = go_on_waiting(plan, wanted, item.terms, item.progress or Progress(), self._now).goes
+        goes = go_on_waiting(plan, wanted, for_owners(item.terms), item.progress or Progress(), self._now).goes
         return "saved" if goes else "unsaved"
+
+    def _resizes_at_a_time(self) -> float:
+        """How many resizes may be under way."""
+        most = self._world.sizes.settings.terms.most_resizes
+        return math.inf if most is None else most
 
     def _resizes_left(self) -> float:
         """How many more resizes may begin."""
-        most = self._world.sizes.settings.terms.most_resizes
         under_way = resizes_under_way(self._records.values(), self._now, self._terms.start_timeout)
-        return math.inf if most is None else most - under_way - len(self._taken_back())
+        return self._resizes_at_a_time() - under_way - len(self._taken_back())
 
     def _taken_back(self) -> dict[str, Taking]:
         """The gangs that shrink for those that take back their own, by uid."""
