@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pathlib
 import typing as t
 
@@ -17,7 +19,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get
 from ansible_collections.muster.kube.tests.support.api_proxy import assert_no_writes
 from ansible_collections.muster.kube.tests.support.gang_cases import POOL_LABEL, node_pool, pod_template
 from ansible_collections.muster.kube.tests.support.live_cluster import wait_until
-from ansible_collections.muster.kube.tests.support.play import Played, play_tasks
+from ansible_collections.muster.kube.tests.support.play import Played, play_tasks, run_playbook
 from ansible_collections.muster.kube.tests.support.role_course import proxies_for
 from ansible_collections.muster.kube.tests.support.shared_cluster import built_program
 from ansible_collections.muster.kube.tests.support.upstream_files import copy_of_module
@@ -104,6 +106,7 @@ class Stack(t.NamedTuple):
     played: Played
     proxies: t.Mapping[str, t.Any]
     before: set[tuple[str, str, str]]
+    directory: pathlib.Path | None = None
 
     def components(self, name: str) -> dict[str, Object]:
         """What a run told of each component."""
@@ -144,7 +147,9 @@ def stack(cluster: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterato
     }
     ends = {**wanted, **END}
     runs = {"foretold": wanted, "made": wanted, "again": wanted, "end": ends, "end_again": ends}
-    yield play_runs(cluster, directory, [str(pathlib.Path(cluster.kubectl).parent)], runs)
+    found = play_runs(cluster, directory, [str(pathlib.Path(cluster.kubectl).parent)], runs)
+    (directory / "variables.json").write_text(json.dumps({**wanted, "operator_stack_kubeconfig": cluster.kubeconfig}))
+    yield found._replace(directory=directory)
     cluster.remove_nodes([f"{POOL}-n0"])
 
 
@@ -172,6 +177,15 @@ def test_taken_away_they_leave_nothing(cluster, stack):
     assert {told["action"] for told in stack.components("end_again").values()} == {"unchanged"}
     assert_no_writes(stack.proxies["end_again"])
     wait_until("all to be as before", lambda: everything(cluster) == stack.before or None)
+
+
+def test_the_playbook_foretells_the_same_with_variables_only(cluster, stack):
+    path = f"{pathlib.Path(cluster.kubectl).parent}:{os.environ['PATH']}"
+    arguments = ("muster.kube.provision", "--check", "--extra-vars", "@variables.json")
+    output, code = run_playbook(stack.directory, *arguments, PATH=path)
+    assert code == 0, output
+    assert "changed=1" in output
+    assert everything(cluster) == stack.before
 
 
 CHARTS = {"jobset": "charts/jobset", "lws": "charts/lws"}

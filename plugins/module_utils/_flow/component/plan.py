@@ -191,16 +191,17 @@ def _compared(client: KubeClient, target: Target, known: Known) -> tuple[tuple[O
         return tuple(compare(client, target.main, target.label, known)), None
     helm = wanted.helm if client.guard is None else wanted.helm.held_by(client.guard)
     plan = plan_release(client, helm, wanted.chart, wanted.source, first=target.main, label=target.label, known=known)
-    if plan.decision.action == "found":
+    whole = not plan.foreign or any(group_and_kind(live) in BULK for live in plan.foreign)
+    if plan.decision.action == "found" and whole:
         raise ForeignRelease(_owner_of_release(wanted, plan))
-    if plan.decision.action == "refused":
+    if plan.decision.action in ("found", "refused"):
         raise MusterError("install", f"release {wanted.source.full_name}", plan.decision.words)
     return plan.first, plan
 
 
 def _owner_of_release(wanted: TargetRelease, plan: HelmPlan) -> FoundComponent:
     """Whose the release is, or the objects that it would have."""
-    version = None
+    version = next(filter(None, map(version_of_object, plan.foreign)), None)
     if plan.standing.last is not None and plan.release is not None:
         version = plan.release.app_version or plan.release.chart_version
     return FoundComponent(plan.decision.words, version, f"release {wanted.source.full_name}")

@@ -92,6 +92,8 @@ class HelmPlan:
     leftovers: Objects = ()
     # What helm leaves behind because its chart says so.
     kept: Objects = ()
+    # What is there of its objects and is somebody else's.
+    foreign: Objects = ()
 
 
 def plan_release(
@@ -169,9 +171,11 @@ class _Planning:
         desired = self._placed(wanted, one.definitions)
         foreign = self._foreign(desired, () if self._release is None else self._placed(stored, one.definitions))
         if foreign:
-            words = "; ".join(foreign)
+            words = "; ".join(f"{describe_object(obj)} is of {owner_in_words(obj)}" for obj in foreign)
             decision = HelmDecision("found" if self._standing.last is None else "refused", words=words)
-            return HelmPlan(self._source, decision, self._standing, self._chart, self._release, one)
+            return HelmPlan(
+                self._source, decision, self._standing, self._chart, self._release, one, foreign=tuple(foreign)
+            )
         before = compare(self._client, [*first, *one.definitions], label, known)
         changes = compare(self._client, desired, None, known.after(before))
         decision = decide(self._standing, same_source=same, differences=_differences(changes, desired))
@@ -261,14 +265,16 @@ class _Planning:
 
         return tuple(placed(obj) for obj in objects)
 
-    def _foreign(self, desired: Objects, ours: Objects) -> list[str]:
+    def _foreign(self, desired: Objects, ours: Objects) -> list[Object]:
         """What the chart would make and somebody else has made; helm refuses it, half way through."""
         known = {versionless_key(obj) for obj in ours}
         asked = [obj for obj in desired if versionless_key(obj) not in known]
         owner = HelmOwner(self._source.release, self._source.namespace)
         there = [(obj, live) for obj, live in zip(asked, _read_live(self._client, asked), strict=True) if live]
         return [
-            f"{describe_object(obj)} is of {owner_in_words(live)}" for obj, live in there if owner_of(live) != owner
+            {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+            for obj, live in there
+            if owner_of(live) != owner
         ]
 
 

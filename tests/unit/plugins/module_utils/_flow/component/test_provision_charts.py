@@ -148,12 +148,22 @@ def test_what_somebody_else_released_is_found_and_left_alone(stage):
     assert stage.record(COMPONENT) is None
 
 
-def test_an_object_of_somebody_else_is_told_and_nothing_is_released(stage):
+def test_an_operator_of_somebody_else_is_found_and_nothing_is_released(stage):
+    stage.cluster.add("namespaces", {"metadata": {"name": HOME}})
+    theirs = deployment()
+    theirs["metadata"]["labels"] = {"app.kubernetes.io/version": "0.7"}
+    stage.cluster.add("deployments", theirs)
+    told = stage.task(widgets(stage)).as_result(diff=True)["components"][0]
+    assert (told["action"], told["version"]) == ("found", "0.7")
+    assert "Deployment home/operator" in told["owner"]
+    assert stage.helm.runs == 0
+
+
+def test_an_object_of_somebody_else_that_is_no_operator_refuses_the_release(stage):
     stage.cluster.add("namespaces", {"metadata": {"name": HOME}})
     stage.cluster.add("configmaps", config_map("settings"))
-    told = stage.task(widgets(stage)).as_result(diff=True)["components"][0]
-    assert told["action"] == "found"
-    assert "ConfigMap home/settings" in told["owner"]
+    with pytest.raises(MusterError, match="ConfigMap home/settings is of nobody"):
+        stage.task(widgets(stage))
     assert stage.helm.runs == 0
 
 
