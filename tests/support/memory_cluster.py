@@ -32,7 +32,14 @@ APPLY = "application/apply-patch+yaml"
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
 _OWN_RIGHTS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/(?P<rest>.+))?")
-_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_SERVER_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -559,8 +566,20 @@ class MemoryCluster:
 
     def _replace(self, request: Request, body: Object, found: Object) -> Object:
         """What an object becomes by a PUT or PATCH; uid and version must be those it has."""
+            made = self._note_manager(request.kind, made, manager)
         kind, name = request.kind, request.name
         wanted, has = body["metadata"], found["metadata"]
+    def _note_manager(self, kind: Kind, made: Object, manager: str) -> Object:
+        """Who has applied an object is told with it."""
+        note = {"manager": manager, "operation": "Apply", "apiVersion": kind.api_version}
+        notes = made["metadata"].get("managedFields") or []
+        if note in notes:
+            return made
+        noted = {**made, "metadata": {**made["metadata"], "managedFields": [*notes, note]}}
+        if key_of(kind.plural, made)[1:] in self._tables[kind.plural]:
+            self._tables[kind.plural][key_of(kind.plural, made)[1:]] = _Stored(noted)
+        return noted
+
         if wanted.get("uid") not in (None, has["uid"]):
             raise _conflict(kind, name, _precondition(wanted["uid"], has["uid"]))
         if not wanted.get("resourceVersion"):

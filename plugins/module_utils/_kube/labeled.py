@@ -16,6 +16,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Object,
     ObjectChange,
     ask_all,
+    is_ours,
     object_path,
     outlast,
 )
@@ -188,14 +189,15 @@ def read_labeled(
     objects: collections.abc.Iterable[Object],
     uids: collections.abc.Collection[str] = (),
 ) -> tuple[Object, ...]:
-    """Those of the given objects that are there with the label, or that are these very objects."""
+    """Those of the given objects that are there and ours, by the label or because these very ones are recorded."""
 
     def read(obj: Object) -> Object | None:
         """One object, if it is there and ours."""
         info = find_resource(client, obj["apiVersion"], obj["kind"])
         live = get_object(client, object_path(info, obj)) if info is not None else None
-        ours = live is not None and (label.is_on(live) or live["metadata"]["uid"] in uids)
-        return {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]} if live is not None and ours else None
+        if live is None or not is_ours(live, label, uids):
+            return None
+        return {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
 
     found = ask_all(functools.partial(read, obj) for obj in objects)
     return tuple(obj for obj in found if obj is not None)

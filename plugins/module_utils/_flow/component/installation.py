@@ -32,6 +32,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     ObjectChange,
     ask_all,
     compare,
+    is_ours,
     object_path,
     write_changes,
 )
@@ -183,7 +184,7 @@ class Installation:
         if live is None:
             raise MusterError("record", describe_object(obj), "somebody else has removed it")
         uid = str(live["metadata"]["uid"])
-        return InventoryEntry(key_of_object(obj), uid, self._label.is_on(live) or uid in uids)
+        return InventoryEntry(key_of_object(obj), uid, is_ours(live, self._label, uids))
 
     def _smoke(self) -> Waiting:
         """Make the objects of the smoke test, wait for them and take them away; what was passed is not tried again."""

@@ -10,6 +10,7 @@ What is to go is recorded first, so that a run that was killed is finished by th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
@@ -27,9 +28,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Label,
     Object,
     in_place,
+    is_ours,
     object_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     find_labeled,
     is_going,
@@ -55,6 +58,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
     describe_object,
     group_and_kind,
     value_at,
+    versionless_key,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ladder import WORKLOADS
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ownership import (
@@ -138,7 +142,7 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     found = _each_once((*labeled.objects, *read_labeled(client, label, described, uids)))
     definitions = [obj for obj in found if group_and_kind(obj) == DEFINITION]
     instances = [obj for crd in definitions if not is_going(crd) for obj in list_defined(client, crd)]
-    own = [obj for obj in instances if label.is_on(obj) or obj["metadata"]["uid"] in uids]
+    own = [obj for obj in instances if is_ours(obj, label, uids)]
     # Those of other components that go are removed now, while there is somebody to clean up after them.
     own += [obj for obj in instances if _goes_too(obj, label, terms.names)]
     known = {obj["metadata"]["uid"] for obj in own}
@@ -152,7 +156,8 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
         for obj in namespaces
         if is_going(obj) or not _is_needed(client, label, obj, usual, terms.names - terms.later)
     ]
-    operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going))
+    actors = (*_without_those_of_others(client, described, found), *usual)
+    operator = operator_of(actors, (str(obj["metadata"]["name"]) for obj in going))
     plan = RemovalPlan(
         name,
         stored,
@@ -178,6 +183,17 @@ def require_unneeded(names: Collection[str], records: Iterable[ComponentRecord])
     for record in records:
         needed = [name for name in record.depends_on if name in names]
         if needed and record.name not in names and record.phase != "removing":
+def _without_those_of_others(
+    client: KubeClient, described: Iterable[Object], found: Iterable[Object]
+) -> Iterable[Object]:
+    """What is recorded without what is there and not ours: nobody's Services are taken for the component's."""
+    ours = {versionless_key(obj) for obj in found}
+    for obj in described:
+        info = find_resource(client, obj["apiVersion"], obj["kind"]) if versionless_key(obj) not in ours else None
+        if info is None or get_object(client, object_path(info, obj)) is None:
+            yield obj
+
+
             raise MusterError("remove", f"component {needed[0]}", f"component {record.name} depends on it")
 
 
@@ -192,6 +208,7 @@ def remove_component(client: KubeClient, records: ComponentRecords, plan: Remova
     _take_away(client, plan.callers, deadline)
     selectors = _selectors(client, plan.rest)
     _release_conversions(client, plan)
+    _claim_secrets(client, plan)
     _take_away(client, plan.rest, deadline)
     for namespace, selector in selectors:
         _wait_for_pods(client, namespace, selector, deadline)
@@ -290,3 +307,15 @@ def _release_conversions(client: KubeClient, plan: RemovalPlan) -> None:
         ):
             change = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
             patch(client, object_path(info, obj), change, target=describe_object(obj))
+def _claim_secrets(client: KubeClient, plan: RemovalPlan) -> None:
+    """Give the operator's own Secrets our label: when its workloads are gone nobody could tell whose they were."""
+    for obj in plan.by_products:
+        if group_and_kind(obj) == ("", "Secret") and not is_going(obj):
+            labels = {label_of(plan.name).key: plan.name}
+            change = {"metadata": {"uid": obj["metadata"]["uid"], "labels": labels}}
+            info = find_resource(client, obj["apiVersion"], obj["kind"])
+            if info is not None:
+                with contextlib.suppress(NotFound, Conflict):
+                    patch(client, object_path(info, obj), change, target=describe_object(obj))
+
+

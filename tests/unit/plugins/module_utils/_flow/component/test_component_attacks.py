@@ -1,0 +1,217 @@
+# Copyright (c) 2026, The muster.kube authors
+# GNU General Public License v3.0 or later (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Components under attack: forged and damaged records, objects of others in the way, careless tasks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.muster.kube.plugins.module_utils._flow.component.info import (
+    ComponentQuestion,
+    answer_components,
+)
+from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import BadInput, MusterError
+from ansible_collections.muster.kube.tests.support.component_stage import (
+    config_map,
+    deployment,
+    namespace,
+    widget,
+    widget_crd,
+)
+from ansible_collections.muster.kube.tests.support.memory_cluster import Request
+from ansible_collections.muster.kube.tests.support.memory_wire import Line
+from ansible_collections.muster.kube.tests.support.stack_stage import (
+    BASE,
+    MIDDLE,
+    StackStage,
+    changed,
+    hooks,
+    no_program,
+    placed,
+    service,
+)
+
+ABSENT = {"name": "base"}
+BARE = {**config_map("c"), "metadata": {"name": "c"}}
+
+
+@pytest.fixture
+def stage():
+    return StackStage()
+
+
+def forge(stage, *objects, name="base", **fields):
+    """A record in which somebody has written further objects, as if the component had made them."""
+
+    def write(obj):
+        """With uids that everybody can read."""
+        record = {**json.loads(obj["data"]["record"]), **fields}
+        record["entries"] += [
+            {
+                "apiVersion": item["apiVersion"],
+                "kind": item["kind"],
+                "namespace": item["metadata"].get("namespace", ""),
+                "name": item["metadata"]["name"],
+                "uid": item["metadata"]["uid"],
+                "made": True,
+            }
+            for item in objects
+        ]
+        obj["data"]["record"] = json.dumps(record)
+
+    stage.cluster.change("configmaps", "muster-system", f"muster-component-{name}", write)
+
+
+def foreign(stage, *objects):
+    """Objects of somebody else."""
+    plurals = {"Namespace": "namespaces", "Deployment": "deployments", "ConfigMap": "configmaps", "Service": "services"}
+    plurals |= {"Widget": "widgets", "ValidatingWebhookConfiguration": "validatingwebhookconfigurations"}
+    plurals |= {"Lease": "leases"}
+    return [stage.cluster.add(plurals[obj["kind"]], obj) for obj in objects]
+
+
+def test_a_forged_record_deletes_nothing_of_others(stage):
+    stage.course(BASE)
+    theirs = foreign(
+        stage, namespace("prod"), config_map("theirs", "team"), placed(deployment("theirs"), "team"), widget("theirs")
+    )
+    forge(stage, *theirs)
+    stage.line.sent.clear()
+    with pytest.raises(MusterError, match="users have 1 objects of its kinds: Widget home/theirs"):
+        stage.task(ABSENT, state="absent")
+    stage.cluster.remove("widgets", "home", "theirs")
+    stage.course(ABSENT, state="absent")
+    deleted = {path.rpartition("/")[2] for method, path in stage.line.writes if method == "DELETE"}
+    assert not deleted & {"prod", "theirs"}
+
+
+def test_a_forged_record_takes_over_nothing_of_others(stage):
+    stage.course(BASE)
+    theirs = foreign(stage, config_map("settings", "team", mine="yes"))
+    forge(stage, *theirs)
+    more = changed(BASE, definition=[*BASE["definition"], config_map("settings", "team")])
+    with pytest.raises(MusterError, match="ConfigMap team/settings: it exists and is not ours"):
+        stage.task(more)
+    assert stage.cluster.get("configmaps", "team", "settings")["data"] == {"mine": "yes"}
+
+
+def test_an_object_that_somebody_gave_another_component_is_not_taken_back_by_its_uid(stage):
+    stage.course(BASE)
+    stage.cluster.change(
+        "services", "home", "hook", lambda obj: obj["metadata"]["labels"].update({"muster.kube/component": "other"})
+    )
+    with pytest.raises(MusterError, match="Service home/hook: it exists and is not ours"):
+        stage.task(BASE)
+    stage.course(ABSENT, state="absent")
+    assert stage.cluster.get("services", "home", "hook") is not None
+
+
+def test_services_of_others_in_a_record_cost_nobody_webhooks_leases_or_apis(stage):
+    stage.course(BASE)
+    theirs = foreign(stage, service("hook", "team"), placed(deployment("theirs"), "team"))
+    stage.cluster.add("validatingwebhookconfigurations", hooks("theirs", "team"))
+    lease = {
+        "metadata": {"name": "theirs", "namespace": "team"},
+        "spec": {"holderIdentity": "theirs-7c4f9d5b8-bxk4z_1"},
+    }
+    stage.cluster.add("leases", lease)
+    forge(stage, *theirs)
+    stage.course(ABSENT, state="absent")
+    assert stage.cluster.get("validatingwebhookconfigurations", "", "theirs") is not None
+    assert stage.cluster.get("leases", "team", "theirs") is not None
+
+
+def test_a_removal_with_resources_that_was_killed_leaves_users_objects_theirs(stage):
+    stage.course(BASE)
+    theirs = foreign(stage, placed(widget("theirs"), "team"))
+    forge(stage, *theirs, phase="removing")
+    assert stage.course(BASE) == {"base": "installed"}
+    assert "theirs" not in {entry.key.name for entry in stage.record("base").entries}
+    with pytest.raises(MusterError, match="users have 1 objects"):
+        stage.task(ABSENT, state="absent")
+
+
+def role(home=None):
+    """An object without a namespace, as charts name it after themselves."""
+    metadata = {"name": "leader-election", **({"namespace": home} if home else {})}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": []}
+
+
+def secret(value):
+    """A Secret with a value that could be guessed."""
+    metadata = {"name": "s", "namespace": "team"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"pin": value}}
+
+
+def ask(stage, **question):
+    """The answer of component_info."""
+    return answer_components(stage.line.client, ComponentQuestion(**question), no_program)
+
+
+class _Strict:
+    """A webhook that judges every write of widgets, deletions too, and cannot while it has no endpoint."""
+
+    cause = "webhook"
+    deletions = True
+
+    def __init__(self, stage):
+        self._stage = stage
+
+    def stops(self, request: Request, _now: float) -> bool:
+        """Whether nobody answers."""
+        cluster = self._stage.cluster
+        hooked = cluster.get("validatingwebhookconfigurations", "", "widgets-hook") is not None
+        return request.kind.plural == "widgets" and hooked and cluster.get("endpointslices", "home", "hook") is None
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": []},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": "text"},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}},
+        {"apiVersion": 1, "kind": "ConfigMap", "metadata": {"name": "a"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": []}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": 5}},
+        {**widget_crd(), "spec": None},
+    ],
+)
+def test_odd_objects_are_refused_in_words(stage, odd):
+    with pytest.raises(BadInput, match="component odd"):
+        stage.task({"name": "odd", "definition": [odd]})
+    assert stage.line.writes == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"depends_on": [None, {}]},
+        {"version": 7},
+        {"entries": 5},
+        {"entries": [{"apiVersion": "../../v1", "kind": "..", "name": "../x"}]},
+        {"entries": [{"apiVersion": "v1", "kind": "Pod/../..", "name": "?a=b", "namespace": "../kube-system"}]},
+        {"entries": [{"apiVersion": "a/b/c/d", "kind": "X", "name": "x"}]},
+        {"entries": [{"apiVersion": "v1", "kind": "Pod", "name": "x" * 100000}]},
+        {"source": {"a": 1}, "digest": [1], "smoke": None},
+        {"unheard": {"of": [1, 2, {"x": None}]}},
+    ],
+)
+def test_a_hostile_record_is_refused_in_words_or_does_no_harm(stage, fields):
+    stage.course(BASE)
+    team = foreign(stage, config_map("theirs", "team"))
+
+    def write(obj):
+        """Somebody's text."""
+        obj["data"]["record"] = json.dumps({**json.loads(obj["data"]["record"]), **fields})
+
+    stage.cluster.change("configmaps", "muster-system", "muster-component-base", write)
+    for task in ({"components": [BASE]}, {"components": [ABSENT], "state": "absent"}):
+        try:
+            stage.task(*task["components"], **{key: task[key] for key in task if key != "components"})
+        except MusterError:
+            continue
+    assert stage.cluster.get("configmaps", "team", "theirs") == team[0]
