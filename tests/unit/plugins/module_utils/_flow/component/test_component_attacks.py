@@ -134,6 +134,16 @@ def test_a_removal_with_resources_that_was_killed_leaves_users_objects_theirs(st
         stage.task(ABSENT, state="absent")
 
 
+def test_what_the_controller_of_a_like_name_holds_stays(stage):
+    operator = placed(deployment(), "team")
+    stage.course({"name": "base", "definition": [operator]})
+    for name, holder in (("ours", "operator-7c4f9d5b8-bxk4z_1"), ("theirs", "operator-extra-7c4f9d5b8-bxk4z_1")):
+        lease = {"metadata": {"name": name, "namespace": "team"}, "spec": {"holderIdentity": holder}}
+        stage.cluster.add("leases", lease)
+    stage.course(ABSENT, state="absent")
+    assert [obj["metadata"]["name"] for obj in stage.cluster.all("leases", "team")] == ["theirs"]
+
+
 def role(home=None):
     """An object without a namespace, as charts name it after themselves."""
     metadata = {"name": "leader-election", **({"namespace": home} if home else {})}
