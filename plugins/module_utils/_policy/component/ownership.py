@@ -80,9 +80,12 @@ def images_of(obj: Object) -> Iterator[str]:
     template = obj if group_and_kind(obj) == ("", "Pod") else value_at(obj, ("spec", "template")) or {}
     template = value_at(obj, ("spec", "jobTemplate", "spec", "template")) or template
     for field in ("initContainers", "containers"):
-        for container in value_at(template, ("spec", field)) or ():
-            if container.get("image"):
-                yield str(container["image"])
+        found = value_at(template, ("spec", field))
+        # Custom objects have fields of these names that are something else.
+        for container in found if isinstance(found, list) else ():
+            image = value_at(container, ("image",))
+            if isinstance(image, str) and image:
+                yield image
 
 
 def services_called(obj: Object) -> tuple[ServiceName, ...]:

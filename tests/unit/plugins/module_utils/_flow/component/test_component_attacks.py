@@ -144,6 +144,15 @@ def test_what_the_controller_of_a_like_name_holds_stays(stage):
     assert [obj["metadata"]["name"] for obj in stage.cluster.all("leases", "team")] == ["theirs"]
 
 
+@pytest.mark.parametrize(
+    "containers", [{"main": {"image": "i"}}, ["main"], [None], 7, [{"image": {"repository": "i", "tag": "1"}}]]
+)
+def test_custom_objects_may_have_containers_of_any_form(stage, containers):
+    odd = {**widget(), "spec": {"template": {"spec": {"containers": containers}}}}
+    definition = [odd if obj["kind"] == "Widget" else obj for obj in BASE["definition"]]
+    assert stage.course(changed(BASE, definition=definition)) == {"base": "installed"}
+
+
 def role(home=None):
     """An object without a namespace, as charts name it after themselves."""
     metadata = {"name": "leader-election", **({"namespace": home} if home else {})}
