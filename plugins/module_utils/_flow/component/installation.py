@@ -23,8 +23,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.ladder
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan import (
     ComponentPlan,
+    as_it_is_now,
     try_again,
-    without_made_namespaces,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Known,
@@ -125,7 +125,7 @@ class Installation:
         if plan.uncertain:
             self.plan = plan = try_again(self._client, plan)
         if plan.writes:
-            self.plan = plan = without_made_namespaces(self._client, plan)
+            self.plan = plan = as_it_is_now(self._client, plan)
             self._stored = self._records.save(self._stored, plan.coming_record())
             write_changes(self._client, plan.changes, self._terms.deadline)
             remove_objects(self._client, plan.leftovers)

@@ -23,8 +23,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Object,
     ObjectChange,
     SeveralRefusals,
+    ask_all,
     compare,
     in_place,
+    is_ours,
+    object_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
@@ -33,8 +36,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     is_going,
     try_removals,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import (
     ComponentRecord,
     InventoryEntry,
@@ -158,17 +160,23 @@ def try_again(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
     return dataclasses.replace(plan, changes=tuple(compare(client, plan.target.main, plan.target.label, known)))
 
 
-def without_made_namespaces(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
-    """The plan without namespaces that another component has made since: they are used, and stay its own."""
+def as_it_is_now(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
+    """The plan at the moment of writing: what somebody has made since is not written over, a namespace is used."""
+    label, uids = plan.target.label, frozenset() if plan.record is None else plan.record.uids
 
     def as_it_is(change: ObjectChange) -> ObjectChange:
-        """A change, or none if somebody was first."""
-        if group_and_kind(change.obj) != NAMESPACE or change.action != "created":
+        """A change, or none if somebody made the namespace first."""
+        info = find_resource(client, change.obj["apiVersion"], change.obj["kind"])
+        if change.action != "created" or info is None:
             return change
-        live = get_object(client, resource_path("v1", "namespaces", None, change.obj["metadata"]["name"]))
-        return change if live is None or plan.target.label.is_on(live) else ObjectChange(change.obj, "unchanged")
+        live = get_object(client, object_path(info, change.obj))
+        if live is None or is_ours(live, label, uids):
+            return change
+        if group_and_kind(change.obj) == NAMESPACE:
+            return ObjectChange(change.obj, "unchanged")
+        raise Foreign({**live, "apiVersion": change.obj["apiVersion"], "kind": change.obj["kind"]}, label)
 
-    return dataclasses.replace(plan, changes=tuple(map(as_it_is, plan.changes)))
+    return dataclasses.replace(plan, changes=tuple(ask_all(functools.partial(as_it_is, item) for item in plan.changes)))
 
 
 def what_is_ahead(plans: Iterable[ComponentPlan]) -> Ahead:

@@ -159,6 +159,20 @@ def role(home=None):
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": []}
 
 
+def test_what_somebody_made_while_a_component_waited_for_its_turn_is_not_overwritten(stage):
+    needy = changed(MIDDLE, definition=[config_map("n", "team")], resources=None)
+
+    def make(change):
+        """Somebody makes an object of that name meanwhile."""
+        if change.plural == "deployments" and change.before is None:
+            stage.cluster.add("configmaps", config_map("n", "team", mine="yes"))
+
+    stage.cluster.listeners.append(make)
+    result = stage.task(BASE, needy).as_result(diff=False)
+    assert "ConfigMap team/n: it exists and is not ours" in result["msg"]
+    assert stage.cluster.get("configmaps", "team", "n")["data"] == {"mine": "yes"}
+
+
 def secret(value):
     """A Secret with a value that could be guessed."""
     metadata = {"name": "s", "namespace": "team"}
