@@ -91,7 +91,13 @@ class ComponentPlan:
     leftovers: tuple[Object, ...] = ()
     unseen: tuple[str, ...] = ()
     found: FoundComponent | None = None
+    smoke: tuple[Object, ...] = ()
     smoke_due: bool = False
+
+    @property
+    def objects(self) -> tuple[Object, ...]:
+        """All that it makes, where it will lie."""
+        return (*(change.obj for change in (*self.changes, *self.late)), *self.smoke)
 
     @property
     def record(self) -> ComponentRecord | None:
@@ -145,12 +151,16 @@ def plan_component(
         if found is None:
             raise
         return ComponentPlan(target, "found", found=found)
-    unique_keys([change.obj for change in (*changes, *late)], target.component.where)
+    smoke = tuple(in_place(client, obj) for obj in target.smoke)
+    unique_keys([*(change.obj for change in (*changes, *late)), *smoke], target.component.where)
     require_upgrade(client, target, record)
     leftovers = _leftovers(found_there, (*changes, *late)) if prune else ()
     try_removals(client, leftovers)
     smoke_due = smokes and bool(target.smoke) and (record is None or record.smoke != target.smoke_digest)
-    plan = ComponentPlan(target, "unchanged", stored, changes, late, leftovers, found_there.unseen, smoke_due=smoke_due)
+    unseen = found_there.unseen
+    plan = ComponentPlan(
+        target, "unchanged", stored, changes, late, leftovers, unseen, smoke=smoke, smoke_due=smoke_due
+    )
     return dataclasses.replace(plan, action=_action(plan, adopted=bool(found_there.objects)))
 
 

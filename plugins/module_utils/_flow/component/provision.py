@@ -48,7 +48,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.source import Runner
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, render_target
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE, Object
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
@@ -100,7 +100,7 @@ def provision(
     if options.state == "absent":
         return task.remove()
     targets = [render_target(component, run) for component in options.components]
-    _require_separate(targets)
+    _require_separate((target.component.name, (*target.main, *target.late, *target.smoke)) for target in targets)
     return task.install(targets)
 
 
@@ -175,7 +175,10 @@ class _Task:
             )
             return done[-1]
 
-        return planned_all(functools.partial(plan, target) for target in order)
+        plans = planned_all(functools.partial(plan, target) for target in order)
+        # Where objects lie that name no namespace, or one that their kind does not have, the server knows.
+        _require_separate((plan.target.component.name, plan.objects) for plan in plans)
+        return plans
 
     def _carry_out(self, client: KubeClient, plans: list[ComponentPlan]) -> ProvisionResult:
         """Begin each component when those it needs are done, and go on with all that have begun by turns."""
@@ -263,12 +266,11 @@ class _Task:
 _ENDED = object()
 
 
-def _require_separate(targets: collections.abc.Iterable[Target]) -> None:
+def _require_separate(owned: collections.abc.Iterable[tuple[str, collections.abc.Iterable[Object]]]) -> None:
     """Refuse an object that two components have: each would make it its own. A namespace belongs to the first."""
     homes: dict[tuple[str, str, str, str], str] = {}
-    for target in targets:
-        name = target.component.name
-        for obj in (*target.main, *target.late, *target.smoke):
+    for name, objects in owned:
+        for obj in objects:
             first = homes.setdefault(versionless_key(obj), name)
             if first != name and group_and_kind(obj) != NAMESPACE:
                 raise BadInput("read", f"component {name}: {describe_object(obj)}", f"component {first} has it too")

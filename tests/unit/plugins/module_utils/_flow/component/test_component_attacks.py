@@ -159,6 +159,29 @@ def role(home=None):
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": []}
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"namespace": "team", "definition": [role()]}, {"namespace": "home", "definition": [role()]}),
+        ({"definition": [config_map("c", "default")]}, {"definition": [BARE]}),
+        ({"definition": [role("a")]}, {"definition": [config_map("x", "team")], "resources": [role("b")]}),
+    ],
+)
+def test_an_object_belongs_to_one_component_wherever_it_is_said_to_lie(stage, one, other):
+    stage.cluster.add("namespaces", {"metadata": {"name": "default"}})
+    stage.cluster.add("namespaces", {"metadata": {"name": "home"}})
+    with pytest.raises(BadInput, match="component one has it too"):
+        stage.task({"name": "one", **one}, {"name": "two", **other})
+    assert stage.line.writes == []
+
+
+def test_the_smoke_test_is_no_object_of_the_component(stage):
+    stage.cluster.add("namespaces", {"metadata": {"name": "default"}})
+    with pytest.raises(BadInput, match="is there twice"):
+        stage.task({"name": "one", "definition": [config_map("c", "default")], "smoke": {"definition": [BARE]}})
+    assert stage.line.writes == []
+
+
 def test_what_somebody_made_while_a_component_waited_for_its_turn_is_not_overwritten(stage):
     needy = changed(MIDDLE, definition=[config_map("n", "team")], resources=None)
 
