@@ -117,18 +117,22 @@ class _Task:
 
     def install(self, targets: list[Target]) -> ProvisionResult:
         """Make all that differs, after the server was asked about all of it."""
-        by_name = {target.component.name: target for target in targets}
-        needs = {name: target.component.depends_on for name, target in by_name.items()}
-        there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
-        order = [by_name[name] for wave in in_waves(needs, there) for name in wave]
-        plans = self._plans(self._client, order)
+        plans = self._plans(self._client, self._in_order(targets))
         if self._options.check_mode:
             skipped = skipped_ladder("nothing is made in check mode")
             return self._result([installed_outcome(plan, skipped, None) for plan in plans])
         if not any(plan.writes for plan in plans):
             return self._carry_out(self._client, plans)
         with self._office() as client:
-            return self._carry_out(client, self._plans(client, order))
+            # What they need may have gone before the Lease was ours.
+            return self._carry_out(client, self._plans(client, self._in_order(targets)))
+
+    def _in_order(self, targets: collections.abc.Sequence[Target]) -> list[Target]:
+        """The components, each after those it needs."""
+        by_name = {target.component.name: target for target in targets}
+        needs = {name: target.component.depends_on for name, target in by_name.items()}
+        there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
+        return [by_name[name] for wave in in_waves(needs, there) for name in wave]
 
     def remove(self) -> ProvisionResult:
         """Take all away, those first that need others."""
@@ -158,8 +162,9 @@ class _Task:
         return is_left_over(self._client, self._namespace)
 
     def _recorded(self) -> tuple[str, ...]:
-        """The components that are there already."""
-        return tuple(item.record.name for item in ComponentRecords(self._client, self._namespace).all())
+        """The components that are there already, and not half gone."""
+        records = ComponentRecords(self._client, self._namespace).all()
+        return tuple(item.record.name for item in records if item.record.phase != "removing")
 
     def _plans(self, client: KubeClient, order: collections.abc.Iterable[Target]) -> list[ComponentPlan]:
         """What has to be done, each with what those before it will have made."""

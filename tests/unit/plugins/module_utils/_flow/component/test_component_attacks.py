@@ -182,6 +182,31 @@ def test_the_smoke_test_is_no_object_of_the_component(stage):
     assert stage.line.writes == []
 
 
+def test_what_is_being_removed_is_not_there_for_others(stage):
+    stage.course(BASE)
+    forge(stage, phase="removing")
+    with pytest.raises(BadInput, match="there is no component base"):
+        stage.task(MIDDLE)
+
+
+def test_what_goes_while_the_lease_is_waited_for_is_missed(stage):
+    stage.course(BASE)
+    other = Line(stage.cluster)
+    removed = []
+
+    def remove(change):
+        """Another run removes it between the plan of this one and its Lease."""
+        if change.plural == "leases" and not removed and change.object["spec"].get("holderIdentity"):
+            removed.append(True)
+            stage.cluster.remove("configmaps", "muster-system", "muster-component-base")
+
+    stage.cluster.listeners.append(remove)
+    needy = changed(MIDDLE, definition=[config_map("n", "team")], resources=None)
+    with pytest.raises(MusterError, match="there is no component base"):
+        stage.task(needy, line=other)
+    assert stage.cluster.get("configmaps", "team", "n") is None
+
+
 def test_what_somebody_made_while_a_component_waited_for_its_turn_is_not_overwritten(stage):
     needy = changed(MIDDLE, definition=[config_map("n", "team")], resources=None)
 
