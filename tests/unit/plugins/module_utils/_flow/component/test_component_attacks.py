@@ -232,6 +232,25 @@ def ask(stage, **question):
     return answer_components(stage.line.client, ComponentQuestion(**question), no_program)
 
 
+def test_a_damaged_record_hides_no_other_component(stage):
+    stage.course(BASE)
+    data = {"record": '{"format": 1, "name": "hurt"'}
+    labels = {"muster.kube/component-record": "hurt"}
+    metadata = {"name": "muster-component-hurt", "namespace": "muster-system", "labels": labels}
+    stage.cluster.add("configmaps", {"metadata": metadata, "data": data})
+    told = {item["name"]: item for item in ask(stage)["components"]}
+    assert told["base"]["phase"] == "installed"
+    assert "ConfigMap muster-system/muster-component-hurt" in told["hurt"]["problem"]
+
+
+def test_who_may_not_see_a_part_is_told_of_the_rest(stage):
+    stage.course(BASE)
+    stage.forbid("services", verbs=("get", "list"))
+    (told,) = ask(stage)["components"]
+    assert told["name"] == "base"
+    assert "services" in told["problem"]
+
+
 class _Strict:
     """A webhook that judges every write of widgets, deletions too, and cannot while it has no endpoint."""
 
