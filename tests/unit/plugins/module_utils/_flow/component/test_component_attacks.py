@@ -227,6 +227,19 @@ def secret(value):
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"pin": value}}
 
 
+def test_no_digest_tells_who_guesses_a_secret_that_he_is_right(stage):
+    told = []
+    for value in ("1234", "4321"):
+        component = {"name": "base", "definition": [secret(value)], "smoke": {"definition": [secret(value)]}}
+        component["smoke"]["definition"][0]["metadata"]["name"] = "t"
+        told.append(stage.course(component)["base"])
+        told.append((stage.record("base").digest, stage.record("base").smoke))
+    assert told[1] == told[3]
+    assert (told[0], told[2]) == ("installed", "repaired")
+    assert "4321" not in json.dumps(stage.cluster.all("configmaps"))
+    assert stage.course(component) == {"base": "unchanged"}
+
+
 def ask(stage, **question):
     """The answer of component_info."""
     return answer_components(stage.line.client, ComponentQuestion(**question), no_program)
