@@ -162,7 +162,9 @@ def list_in(client: KubeClient, namespace: str, api_version: str, kind: str, sel
 def list_defined(client: KubeClient, crd: Object) -> list[Object]:
     """Kind and metadata of all objects of the kind that a CRD defines, without those that belong to another object."""
     spec = (get_object(client, _served_path(client, crd)) or {}).get("spec") or {"versions": ()}
-    versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in spec["versions"]]
+    # In the version that is stored nobody has to convert them: who would may be gone.
+    ordered = sorted(spec["versions"], key=lambda item: not item.get("storage"))
+    versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in ordered]
     info = _first_served(client, *versions)
     return [] if info is None else _listed(client, None, info, None)
 
