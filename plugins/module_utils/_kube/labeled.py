@@ -21,7 +21,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     outlast,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     ResourceInfo,
     find_resource,
@@ -205,8 +205,11 @@ def read_labeled(
     return tuple(obj for obj in found if obj is not None)
 
 
-def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object]) -> None:
-    """Have the server pretend to delete the objects; what it refuses is raised."""
+def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object], *, patient: bool = False) -> None:
+    """Have the server pretend to delete the objects; what it refuses is raised.
+
+    With patience a server in trouble refuses nothing: the webhook that it cannot reach may be one that goes.
+    """
 
     def pretend(obj: Object) -> None:
         """One deletion; what is gone meanwhile, or another object by now, is none."""
@@ -214,6 +217,9 @@ def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object]) 
             delete(client, _served_path(client, obj), uid=obj["metadata"]["uid"], dry_run=True)
         except (Conflict, NotFound):
             return
+        except ServerFault:
+            if not patient:
+                raise
 
     ask_all(functools.partial(pretend, obj) for obj in objects)
 

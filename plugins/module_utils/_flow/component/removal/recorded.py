@@ -32,7 +32,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     object_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    ServerFault,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     find_labeled,
     is_going,
@@ -121,6 +126,11 @@ class RemovalPlan:
         return tuple(obj for part in parts for obj in part)
 
     @property
+    def all_callers(self) -> tuple[Object, ...]:
+        """What has the server call the component, also what the operator made by itself."""
+        return (*self.callers, *(obj for obj in self.by_products if group_and_kind(obj) in _CALLERS))
+
+    @property
     def fresh(self) -> tuple[Object, ...]:
         """What goes and is not on its way yet."""
         return tuple(obj for obj in self.going if not is_going(obj))
@@ -174,15 +184,10 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
         unseen=labeled.unseen,
         operator=operator,
     )
-    try_removals(client, plan.fresh)
+    try_removals(client, plan.fresh, patient=bool(plan.all_callers))
     return plan
 
 
-def require_unneeded(names: Collection[str], records: Iterable[ComponentRecord]) -> None:
-    """Refuse to remove a component that others need which stay."""
-    for record in records:
-        needed = [name for name in record.depends_on if name in names]
-        if needed and record.name not in names and record.phase != "removing":
 def _without_those_of_others(
     client: KubeClient, described: Iterable[Object], found: Iterable[Object]
 ) -> Iterable[Object]:
@@ -194,6 +199,11 @@ def _without_those_of_others(
             yield obj
 
 
+def require_unneeded(names: Collection[str], records: Iterable[ComponentRecord]) -> None:
+    """Refuse to remove a component that others need which stay."""
+    for record in records:
+        needed = [name for name in record.depends_on if name in names]
+        if needed and record.name not in names and record.phase != "removing":
             raise MusterError("remove", f"component {needed[0]}", f"component {record.name} depends on it")
 
 
@@ -204,12 +214,12 @@ def remove_component(client: KubeClient, records: ComponentRecords, plan: Remova
     stored = plan.stored
     if record.phase != "removing" or entries != record.entries or stored is None:
         stored = records.save(stored, dataclasses.replace(record, phase="removing", entries=entries))
-    _take_away(client, plan.first, deadline)
+    _take_away_past(client, plan.first, plan.all_callers, deadline)
     _take_away(client, plan.callers, deadline)
     selectors = _selectors(client, plan.rest)
     _release_conversions(client, plan)
     _claim_secrets(client, plan)
-    _take_away(client, plan.rest, deadline)
+    _take_away_past(client, plan.rest, plan.all_callers, deadline)
     for namespace, selector in selectors:
         _wait_for_pods(client, namespace, selector, deadline)
     # As long as the operator ran it may have made them again.
@@ -230,6 +240,17 @@ def _take_away(client: KubeClient, objects: Sequence[Object], deadline: float) -
     there = [obj for obj in objects if find_resource(client, obj["apiVersion"], obj["kind"]) is not None]
     remove_objects(client, [obj for obj in there if not is_going(obj)])
     wait_until_gone(client, there, deadline)
+
+
+def _take_away_past(client: KubeClient, objects: Sequence[Object], callers: Sequence[Object], deadline: float) -> None:
+    """Delete objects; if the component's own webhooks are in the way, since nobody answers them any more, without."""
+    try:
+        _take_away(client, objects, deadline)
+    except (OutcomeUnknown, ServerFault):
+        if not callers:
+            raise
+        _take_away(client, callers, deadline)
+        _take_away(client, objects, deadline)
 
 
 def _entry(obj: Object) -> InventoryEntry:
@@ -294,6 +315,18 @@ def _wait_for_pods(client: KubeClient, namespace: str, selector: str, deadline: 
         client.sleep(_LOOK_SECONDS)
 
 
+def _claim_secrets(client: KubeClient, plan: RemovalPlan) -> None:
+    """Give the operator's own Secrets our label: when its workloads are gone nobody could tell whose they were."""
+    for obj in plan.by_products:
+        if group_and_kind(obj) == ("", "Secret") and not is_going(obj):
+            labels = {label_of(plan.name).key: plan.name}
+            change = {"metadata": {"uid": obj["metadata"]["uid"], "labels": labels}}
+            info = find_resource(client, obj["apiVersion"], obj["kind"])
+            if info is not None:
+                with contextlib.suppress(NotFound, Conflict):
+                    patch(client, object_path(info, obj), change, target=describe_object(obj))
+
+
 def _release_conversions(client: KubeClient, plan: RemovalPlan) -> None:
     """Definitions that stay call the operator no more to convert objects: nobody would answer."""
     for obj in plan.kept:
@@ -307,15 +340,3 @@ def _release_conversions(client: KubeClient, plan: RemovalPlan) -> None:
         ):
             change = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
             patch(client, object_path(info, obj), change, target=describe_object(obj))
-def _claim_secrets(client: KubeClient, plan: RemovalPlan) -> None:
-    """Give the operator's own Secrets our label: when its workloads are gone nobody could tell whose they were."""
-    for obj in plan.by_products:
-        if group_and_kind(obj) == ("", "Secret") and not is_going(obj):
-            labels = {label_of(plan.name).key: plan.name}
-            change = {"metadata": {"uid": obj["metadata"]["uid"], "labels": labels}}
-            info = find_resource(client, obj["apiVersion"], obj["kind"])
-            if info is not None:
-                with contextlib.suppress(NotFound, Conflict):
-                    patch(client, object_path(info, obj), change, target=describe_object(obj))
-
-

@@ -280,6 +280,15 @@ class _Strict:
         return request.kind.plural == "widgets" and hooked and cluster.get("endpointslices", "home", "hook") is None
 
 
+def test_a_dead_webhook_of_its_own_does_not_keep_a_component_from_being_removed(stage):
+    stage.course(BASE)
+    stage.cluster.remove("deployments", "home", "operator")
+    stage.cluster.clock.advance(1.0)
+    stage.cluster.barriers.append(_Strict(stage))
+    assert stage.course(ABSENT, state="absent", remove_definitions=True) == {"base": "removed"}
+    assert stage.cluster.all("widgets") == []
+
+
 @pytest.mark.parametrize(
     "odd",
     [
