@@ -225,6 +225,9 @@ def remove_component(client: KubeClient, records: ComponentRecords, plan: Remova
     # As long as the operator ran it may have made them again.
     again = find_by_products(client, plan.operator)
     _take_away(client, _each_once((*again, *plan.by_products)), deadline)
+    late = [obj for crd in plan.definitions for obj in list_defined(client, crd)]
+    if late:
+        raise _users_refuse(plan.name, late)
     _take_away(client, plan.definitions, deadline)
     _take_away(client, plan.namespaces, deadline)
     records.remove(stored)

@@ -22,7 +22,7 @@ from ansible_collections.muster.kube.tests.support.component_stage import (
     widget_crd,
 )
 from ansible_collections.muster.kube.tests.support.memory_cluster import Request
-from ansible_collections.muster.kube.tests.support.memory_wire import Line
+from ansible_collections.muster.kube.tests.support.memory_wire import Fault, Killed, Line
 from ansible_collections.muster.kube.tests.support.stack_stage import (
     BASE,
     MIDDLE,
@@ -337,3 +337,53 @@ def test_a_hostile_record_is_refused_in_words_or_does_no_harm(stage, fields):
         except MusterError:
             continue
     assert stage.cluster.get("configmaps", "team", "theirs") == team[0]
+
+
+def with_certificates(stage):
+    """An operator in a namespace of others, which writes the Secret that its pods mount."""
+    operator = placed(deployment(), "team")
+    volume = {"name": "certs", "secret": {"secretName": "certs"}}
+    operator["spec"]["template"] = {"spec": {**operator["spec"]["template"]["spec"], "volumes": [volume]}}
+    stage.course({"name": "base", "definition": [operator]})
+    stage.cluster.clock.advance(2.0)
+    stage.cluster.add("secrets", {"metadata": {"name": "certs", "namespace": "team"}})
+
+
+def test_a_secret_of_the_operator_goes_although_a_run_was_killed_when_its_workloads_were_gone(stage):
+    with_certificates(stage)
+    stage.trouble(Fault("kill_after", "DELETE", "/deployments/operator", dry=False))
+    with pytest.raises(Killed):
+        stage.task(ABSENT, state="absent")
+    assert stage.cluster.get("deployments", "team", "operator") is None
+    stage.line.faults.clear()
+    stage.cluster.clock.advance(60.0)
+    assert stage.task(ABSENT, state="absent", line=Line(stage.cluster)).as_result(diff=False)["changed"]
+    assert stage.cluster.all("secrets") == []
+
+
+def test_what_users_make_while_a_component_goes_keeps_its_definitions(stage):
+    stage.course(BASE)
+
+    def make(change):
+        """Somebody makes an object when the operator is gone."""
+        if change.plural == "deployments" and change.gone:
+            stage.cluster.add("widgets", placed(widget("late"), "team"))
+
+    stage.cluster.listeners.append(make)
+    result = stage.task(ABSENT, state="absent", remove_definitions=True).as_result(diff=False)
+    assert "users have 1 objects of its kinds: Widget team/late" in result["msg"]
+    assert stage.cluster.get("widgets", "team", "late") is not None
+    assert stage.cluster.get("customresourcedefinitions", "", "widgets.example.com") is not None
+
+
+@pytest.mark.parametrize("timeout", [0.0, 1e12, float("inf")])
+def test_any_time_to_wait_will_do(stage, timeout):
+    stage.cluster.add("namespaces", {"metadata": {"name": "home"}})
+    objects = [config_map(f"c{number}") for number in range(500)]
+    component = {"name": "base", "definition": objects}
+    assert stage.course(component, wait_timeout=timeout) == {"base": "installed"}
+    stage.line.sent.clear()
+    assert stage.course(component, wait_timeout=timeout) == {"base": "unchanged"}
+    assert stage.line.writes == []
+    stage.course(ABSENT, state="absent", wait_timeout=timeout)
+    assert stage.cluster.all("configmaps") == []
