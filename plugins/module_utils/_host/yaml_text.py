@@ -35,7 +35,8 @@ def load_yaml(text: str | bytes, where: str) -> list[t.Any]:
         raise MissingLibrary("PyYAML", YAML_IMPORT_ERROR)
     try:
         documents = [document for document in yaml.load_all(text, Loader=_loader()) if document is not None]
-        return _JsonForm().of(documents)
+        form = _JsonForm()
+        return [form.of(document) for document in documents]
     except RecursionError as error:
         raise BadInput("read", where, "it is nested too deeply") from error
     except (yaml.YAMLError, ValueError) as error:
