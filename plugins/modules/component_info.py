@@ -269,8 +269,8 @@ components:
       sample: widgets
     phase:
       description: >-
-        How far it is, V(installing), V(installed), V(upgrading), V(removing), V(absent), or V(found) if somebody else
-        has it.
+        How far it is, V(installing), V(installed), V(upgrading), V(removing), V(absent), V(found) if somebody else
+        has it, or V(unknown) if its record cannot be read.
       type: str
       sample: installed
     version:

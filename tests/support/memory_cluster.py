@@ -32,7 +32,14 @@ APPLY = "application/apply-patch+yaml"
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
 _OWN_RIGHTS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/(?P<rest>.+))?")
-_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_SERVER_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -166,6 +173,8 @@ class Barrier:
     until: float
     dry: bool = True
     name: str = ".*"
+    # Whether deletions are judged too.
+    deletions: bool = False
 
     def stops(self, request: Request, now: float) -> bool:
         """Whether it refuses a request; one without dry runs is met only by those who mean it."""
@@ -394,7 +403,8 @@ class MemoryCluster:
 
     def _admit(self, request: Request) -> None:
         """Refuse what quotas and webhooks do not let pass now, in the words of the server."""
-        barrier = next((item for item in self.barriers if item.stops(request, self.clock.now)), None)
+        barriers = self.barriers if request.method != "DELETE" else [item for item in self.barriers if item.deletions]
+        barrier = next((item for item in barriers if item.stops(request, self.clock.now)), None)
         if barrier is None:
             return
         if barrier.cause == "quota":
@@ -430,6 +440,7 @@ class MemoryCluster:
         if method == "PATCH":
             merged = merge(json.loads(_JSON(found)), request.body or {})
             return 200, _JSON(self._replace(request, merged, found))
+        self._admit(request)
         answer = self._delete(kind, found, request.body or {}, dry=request.dry)
         return 200, _JSON(answer)
 
@@ -555,7 +566,19 @@ class MemoryCluster:
             made = self._replace(request, {**merged, "metadata": versioned}, found.object)
         if not request.dry:
             self._applied[made["metadata"]["uid"], manager] = body
+            made = self._note_manager(request.kind, made, manager)
         return 201 if found is None else 200, _JSON(made)
+
+    def _note_manager(self, kind: Kind, made: Object, manager: str) -> Object:
+        """Who has applied an object is told with it."""
+        note = {"manager": manager, "operation": "Apply", "apiVersion": kind.api_version}
+        notes = made["metadata"].get("managedFields") or []
+        if note in notes:
+            return made
+        noted = {**made, "metadata": {**made["metadata"], "managedFields": [*notes, note]}}
+        if key_of(kind.plural, made)[1:] in self._tables[kind.plural]:
+            self._tables[kind.plural][key_of(kind.plural, made)[1:]] = _Stored(noted)
+        return noted
 
     def _replace(self, request: Request, body: Object, found: Object) -> Object:
         """What an object becomes by a PUT or PATCH; uid and version must be those it has."""

@@ -156,6 +156,7 @@ class _Judge:
     """The operator's webhook: while it has no endpoint, nobody can write its objects."""
 
     cause = "webhook"
+    deletions = False
 
     def __init__(self, stage: StackStage) -> None:
         self._stage = stage

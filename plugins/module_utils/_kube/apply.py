@@ -28,7 +28,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
     is_passing,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import ResourceInfo, find_resource, get_object
-from ansible_collections.muster.kube.plugins.module_utils._kube.writes import patch
+from ansible_collections.muster.kube.plugins.module_utils._kube.writes import FIELD_MANAGER, patch
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.object_changes import (
     covers,
@@ -79,11 +79,26 @@ class Label(t.NamedTuple):
         return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
+def is_ours(live: Object, label: Label, uids: collections.abc.Collection[str] = ()) -> bool:
+    """Whether an object is ours: by its label, or because we made this very one and somebody took the label away.
+
+    The uids come from records, into which others may have written anything: of them only those objects count that show
+    that we have applied them, and that nobody has given to another component.
+    """
+    metadata = live["metadata"]
+    if label.is_on(live):
+        return True
+    if metadata["uid"] not in uids or label.key in (metadata.get("labels") or {}):
+        return False
+    notes = metadata.get("managedFields") or ()
+    return any((note.get("manager"), note.get("operation")) == (FIELD_MANAGER, "Apply") for note in notes)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
     """What is known beforehand when objects are compared."""
 
-    # Objects that are ours whatever labels they carry.
+    # Objects that we made, by what is recorded of them.
     uids: frozenset[str] = frozenset()
     # Definitions of kinds and names of namespaces that others will have made by then.
     definitions: tuple[Object, ...] = ()
@@ -268,7 +283,7 @@ class _Comparison:
             return self._try_creation(info, obj)
         if live["metadata"].get("deletionTimestamp"):
             raise MusterError("apply", describe_object(obj), "it is being deleted; run again when it is gone")
-        if self._label is None or self._label.is_on(live) or live["metadata"]["uid"] in self._known.uids:
+        if self._label is None or is_ours(live, self._label, self._known.uids):
             return self._try_change(info, obj, live)
         if group_and_kind(obj) == NAMESPACE:
             return ObjectChange(obj, "unchanged")

@@ -16,11 +16,12 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Object,
     ObjectChange,
     ask_all,
+    is_ours,
     object_path,
     outlast,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient, parallel
-from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Conflict, Forbidden, NotFound, ServerFault
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import (
     ResourceInfo,
     find_resource,
@@ -161,7 +162,9 @@ def list_in(client: KubeClient, namespace: str, api_version: str, kind: str, sel
 def list_defined(client: KubeClient, crd: Object) -> list[Object]:
     """Kind and metadata of all objects of the kind that a CRD defines, without those that belong to another object."""
     spec = (get_object(client, _served_path(client, crd)) or {}).get("spec") or {"versions": ()}
-    versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in spec["versions"]]
+    # In the version that is stored nobody has to convert them: who would may be gone.
+    ordered = sorted(spec["versions"], key=lambda item: not item.get("storage"))
+    versions = [(f"{spec['group']}/{item['name']}", spec["names"]["kind"]) for item in ordered]
     info = _first_served(client, *versions)
     return [] if info is None else _listed(client, None, info, None)
 
@@ -187,22 +190,31 @@ def read_labeled(
     label: Label,
     objects: collections.abc.Iterable[Object],
     uids: collections.abc.Collection[str] = (),
+    *,
+    is_known: collections.abc.Callable[[Object], bool] = lambda _live: False,
 ) -> tuple[Object, ...]:
-    """Those of the given objects that are there with the label, or that are these very objects."""
+    """Those of the given objects that are there and ours, by the label or because these very ones are recorded.
+
+    Of recorded ones is_known tells of those that were made for us by somebody else, as helm does.
+    """
 
     def read(obj: Object) -> Object | None:
         """One object, if it is there and ours."""
         info = find_resource(client, obj["apiVersion"], obj["kind"])
         live = get_object(client, object_path(info, obj)) if info is not None else None
-        ours = live is not None and (label.is_on(live) or live["metadata"]["uid"] in uids)
-        return {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]} if live is not None and ours else None
+        if live is None or not (is_ours(live, label, uids) or (live["metadata"]["uid"] in uids and is_known(live))):
+            return None
+        return {**live, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
 
     found = ask_all(functools.partial(read, obj) for obj in objects)
     return tuple(obj for obj in found if obj is not None)
 
 
-def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object]) -> None:
-    """Have the server pretend to delete the objects; what it refuses is raised."""
+def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object], *, patient: bool = False) -> None:
+    """Have the server pretend to delete the objects; what it refuses is raised.
+
+    With patience a server in trouble refuses nothing: the webhook that it cannot reach may be one that goes.
+    """
 
     def pretend(obj: Object) -> None:
         """One deletion; what is gone meanwhile, or another object by now, is none."""
@@ -210,6 +222,9 @@ def try_removals(client: KubeClient, objects: collections.abc.Iterable[Object]) 
             delete(client, _served_path(client, obj), uid=obj["metadata"]["uid"], dry_run=True)
         except (Conflict, NotFound):
             return
+        except ServerFault:
+            if not patient:
+                raise
 
     ask_all(functools.partial(pretend, obj) for obj in objects)
 

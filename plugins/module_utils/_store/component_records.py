@@ -56,6 +56,21 @@ class ComponentRecords:
         found = self._store.list(self.namespace, COMPONENT_RECORD_LABEL, self._decode)
         return tuple(sorted(found, key=lambda item: item.record.name))
 
+    def survey(self) -> tuple[tuple[StoredComponent, ...], dict[str, BadInput]]:
+        """All records that can be read, by name, and of each component whose record cannot why."""
+        hurt: dict[str, BadInput] = {}
+
+        def keep(raw: Object) -> StoredComponent | None:
+            """A record, if it is one."""
+            try:
+                return self._decode(raw)
+            except BadInput as error:
+                hurt[raw["metadata"]["name"].removeprefix(_map_name(""))] = error
+                return None
+
+        found = self._store.list(self.namespace, COMPONENT_RECORD_LABEL, keep)
+        return tuple(sorted(found, key=lambda item: item.record.name)), hurt
+
     def save(self, stored: StoredComponent | None, record: ComponentRecord) -> StoredComponent:
         """Write a record over the one that was read, or as a new one where there was none."""
         write = uuid.uuid4().hex

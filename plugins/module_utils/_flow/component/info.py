@@ -36,12 +36,14 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import r
 from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
 from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object, list_objects
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
+from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import ComponentRecord
 from ansible_collections.muster.kube.plugins.module_utils._model.component.ladder import STEPS
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.plugins.module_utils._model.values.nearest import unknown_name
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import describe_object, versionless_key
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.dependencies import in_waves
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.ownership import (
+    ServiceName,
     owner_of_object,
     services_called,
 )
@@ -81,11 +83,12 @@ def answer_components(
 
 def _answer(client: KubeClient, question: ComponentQuestion, targets: Sequence[Target]) -> dict[str, t.Any]:
     """The same, with the components as they should be."""
-    records = {item.record.name: item for item in ComponentRecords(client, question.record_namespace).all()}
+    readable, hurt = ComponentRecords(client, question.record_namespace).survey()
+    records = {item.record.name: item for item in readable}
     for name in question.names or ():
-        if name not in records:
-            raise unknown_name("read", "component", name, records)
-    wanted = question.names if question.names is not None or targets else tuple(records)
+        if name not in records and name not in hurt:
+            raise unknown_name("read", "component", name, {*records, *hurt})
+    wanted = question.names if question.names is not None or targets else (*records, *hurt)
     by_name = {target.component.name: target for target in targets}
     there = {*records}
     order = [
@@ -94,16 +97,22 @@ def _answer(client: KubeClient, question: ComponentQuestion, targets: Sequence[T
         for name in wave
     ]
     plans: list[ComponentPlan] = []
-    told = [_told_record(client, records[name], None) for name in wanted or () if name not in by_name]
+    told = [
+        _told_record(client, records[name], None) if name in records else _told_hurt(name, hurt[name])
+        for name in wanted or ()
+        if name not in by_name
+    ]
     for name in order:
         stored = records.get(name)
         try:
+            if name in hurt:
+                raise hurt[name]
             plans.append(plan_component(client, by_name[name], stored, what_is_ahead(plans), prune=True, smokes=False))
         except MusterError as error:
             told.append({**_told_unplanned(client, name, stored), "problem": str(error)})
             continue
         told.append(_told_plan(client, plans[-1]))
-    return {"components": told, "orphans": _orphans(client, records)}
+    return {"components": told, "orphans": _orphans(client, {*records, *hurt})}
 
 
 def _told_plan(client: KubeClient, plan: ComponentPlan) -> dict[str, t.Any]:
@@ -128,9 +137,23 @@ def _told_unplanned(client: KubeClient, name: str, stored: StoredComponent | Non
     return _told(name, "absent", None, None, ()) if stored is None else _told_record(client, stored, None)
 
 
+def _told_hurt(name: str, problem: MusterError) -> dict[str, t.Any]:
+    """A component of which nobody knows more than that it has a record."""
+    return {**_told(name, "unknown", None, f"component {name}", ()), "problem": str(problem)}
+
+
 def _told_record(client: KubeClient, stored: StoredComponent, component: Component | None) -> dict[str, t.Any]:
-    """A component by its record, with its health as it is now."""
+    """A component by its record, with its health as it is now, as far as this account may look."""
     record = stored.record
+    try:
+        return _told_health(client, record, component)
+    except MusterError as error:
+        told = _told(record.name, record.phase, record.version, f"component {record.name}", ())
+        return {**told, "depends_on": list(record.depends_on), "problem": str(error)}
+
+
+def _told_health(client: KubeClient, record: ComponentRecord, component: Component | None) -> dict[str, t.Any]:
+    """The same, where all of it can be seen."""
     described = [entry.as_object() for entry in record.entries]
     lives = read_labeled(client, label_of(record.name), described, record.uids)
     there = {versionless_key(live) for live in lives}
@@ -194,12 +217,20 @@ def _orphans(client: KubeClient, records: Iterable[str]) -> list[dict[str, t.Any
 def _orphaned(client: KubeClient, obj: Object, known: set[str]) -> str | None:
     """Why an object is an orphan; None if it is none."""
     for service in services_called(obj):
-        if get_object(client, resource_path("v1", "services", service.namespace, service.name)) is None:
+        if not _is_there(client, service):
             return f"it calls Service {'/'.join(service)}, which does not exist"
     component = (obj["metadata"].get("labels") or {}).get(COMPONENT_LABEL)
     if obj["kind"] == "CustomResourceDefinition" and component is not None and component not in known:
         return f"component {component}, which made it, has no record"
     return None
+
+
+def _is_there(client: KubeClient, service: ServiceName) -> bool:
+    """Whether a Service exists; of one that this account may not look at nobody says that it does not."""
+    try:
+        return get_object(client, resource_path("v1", "services", service.namespace, service.name)) is not None
+    except Forbidden:
+        return True
 
 
 def _listed(client: KubeClient, api_version: str, kind: str) -> list[Object]:

@@ -23,8 +23,8 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.ladder
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.plan import (
     ComponentPlan,
+    as_it_is_now,
     try_again,
-    without_made_namespaces,
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.helm_work import carry_out
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
@@ -33,6 +33,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     ObjectChange,
     ask_all,
     compare,
+    is_ours,
     object_path,
     write_changes,
 )
@@ -126,7 +127,7 @@ class Installation:
         if plan.uncertain:
             self.plan = plan = try_again(self._client, plan)
         if plan.writes:
-            self.plan = plan = without_made_namespaces(self._client, plan)
+            self.plan = plan = as_it_is_now(self._client, plan)
             self._stored = self._records.save(self._stored, plan.coming_record())
             write_changes(self._client, plan.changes, self._terms.deadline)
             self._release(plan)
@@ -196,7 +197,7 @@ class Installation:
         uid = str(live["metadata"]["uid"])
         release = self.plan.target.release
         is_helms = release is not None and owner_of(live) == HelmOwner(release.source.release, release.source.namespace)
-        return InventoryEntry(key_of_object(obj), uid, is_helms or self._label.is_on(live) or uid in uids)
+        return InventoryEntry(key_of_object(obj), uid, is_helms or is_ours(live, self._label, uids))
 
     def _smoke(self) -> Waiting:
         """Make the objects of the smoke test, wait for them and take them away; what was passed is not tried again."""

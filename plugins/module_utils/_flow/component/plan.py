@@ -27,8 +27,11 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Object,
     ObjectChange,
     SeveralRefusals,
+    ask_all,
     compare,
     in_place,
+    is_ours,
+    object_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
@@ -37,8 +40,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     is_going,
     try_removals,
 )
-from ansible_collections.muster.kube.plugins.module_utils._kube.paths import resource_path
-from ansible_collections.muster.kube.plugins.module_utils._kube.reads import get_object
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource, get_object
 from ansible_collections.muster.kube.plugins.module_utils._model.component.inventory import (
     ComponentRecord,
     InventoryEntry,
@@ -104,7 +106,13 @@ class ComponentPlan:
     leftovers: tuple[Object, ...] = ()
     unseen: tuple[str, ...] = ()
     found: FoundComponent | None = None
+    smoke: tuple[Object, ...] = ()
     smoke_due: bool = False
+
+    @property
+    def objects(self) -> tuple[Object, ...]:
+        """All that it makes, where it will lie."""
+        return (*(change.obj for change in (*self.changes, *self.late)), *self.smoke)
 
     @property
     def record(self) -> ComponentRecord | None:
@@ -166,13 +174,15 @@ def plan_component(
         if found is None:
             raise
         return ComponentPlan(target, "found", found=found)
-    unique_keys([change.obj for change in (*made, *late)], target.component.where)
+    smoke = tuple(in_place(client, obj) for obj in target.smoke)
+    unique_keys([*(change.obj for change in (*made, *late)), *smoke], target.component.where)
     require_upgrade(client, target.component, record, (change.obj for change in made))
     leftovers = _leftovers(found_there, (*made, *late)) if prune else ()
     try_removals(client, leftovers)
     smoke_due = smokes and bool(target.smoke) and (record is None or record.smoke != target.smoke_digest)
+    unseen = found_there.unseen
     plan = ComponentPlan(
-        target, "unchanged", stored, changes, release, late, leftovers, found_there.unseen, smoke_due=smoke_due
+        target, "unchanged", stored, changes, release, late, leftovers, unseen, smoke=smoke, smoke_due=smoke_due
     )
     return dataclasses.replace(plan, action=_action(plan, adopted=bool(found_there.objects)))
 
@@ -207,17 +217,23 @@ def _owner_of_release(wanted: TargetRelease, plan: HelmPlan) -> FoundComponent:
     return FoundComponent(plan.decision.words, version, f"release {wanted.source.full_name}")
 
 
-def without_made_namespaces(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
-    """The plan without namespaces that another component has made since: they are used, and stay its own."""
+def as_it_is_now(client: KubeClient, plan: ComponentPlan) -> ComponentPlan:
+    """The plan at the moment of writing: what somebody has made since is not written over, a namespace is used."""
+    label, uids = plan.target.label, frozenset() if plan.record is None else plan.record.uids
 
     def as_it_is(change: ObjectChange) -> ObjectChange:
-        """A change, or none if somebody was first."""
-        if group_and_kind(change.obj) != NAMESPACE or change.action != "created":
+        """A change, or none if somebody made the namespace first."""
+        info = find_resource(client, change.obj["apiVersion"], change.obj["kind"])
+        if change.action != "created" or info is None:
             return change
-        live = get_object(client, resource_path("v1", "namespaces", None, change.obj["metadata"]["name"]))
-        return change if live is None or plan.target.label.is_on(live) else ObjectChange(change.obj, "unchanged")
+        live = get_object(client, object_path(info, change.obj))
+        if live is None or is_ours(live, label, uids):
+            return change
+        if group_and_kind(change.obj) == NAMESPACE:
+            return ObjectChange(change.obj, "unchanged")
+        raise Foreign({**live, "apiVersion": change.obj["apiVersion"], "kind": change.obj["kind"]}, label)
 
-    return dataclasses.replace(plan, changes=tuple(map(as_it_is, plan.changes)))
+    return dataclasses.replace(plan, changes=tuple(ask_all(functools.partial(as_it_is, item) for item in plan.changes)))
 
 
 def what_is_ahead(plans: Iterable[ComponentPlan]) -> Ahead:

@@ -52,7 +52,7 @@ from ansible_collections.muster.kube.plugins.module_utils._flow.component.remova
 )
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.sources.programs import SourcePrograms
 from ansible_collections.muster.kube.plugins.module_utils._flow.component.target import Target, rendered_targets
-from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE, SeveralRefusals
+from ansible_collections.muster.kube.plugins.module_utils._kube.apply import NAMESPACE, Object, SeveralRefusals
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
 from ansible_collections.muster.kube.plugins.module_utils._kube.errors import Forbidden
 from ansible_collections.muster.kube.plugins.module_utils._model.component.component import Component
@@ -108,7 +108,7 @@ def provision(
     if options.state == "absent":
         return task.remove()
     with rendered_targets(options.components, programs) as targets:
-        _require_separate(targets)
+        _require_separate((target.component.name, (*target.main, *target.late, *target.smoke)) for target in targets)
         return task.install(targets)
 
 
@@ -134,14 +134,10 @@ class _Task:
 
     def install(self, targets: list[Target]) -> ProvisionResult:
         """Make all that differs, after the server was asked about all of it."""
-        by_name = {target.component.name: target for target in targets}
-        needs = {name: target.component.depends_on for name, target in by_name.items()}
-        there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
-        order = [by_name[name] for wave in in_waves(needs, there) for name in wave]
         try:
-            plans = self._plans(self._client, order)
+            plans = self._plans(self._client, self._in_order(targets))
         except MusterError as error:
-            self._tell_rights(order, error)
+            self._tell_rights(targets, error)
             raise
         self._look_ahead(plans)
         if self._options.check_mode:
@@ -150,7 +146,15 @@ class _Task:
         if not any(plan.writes for plan in plans):
             return self._carry_out(self._client, plans)
         with self._office() as client:
-            return self._carry_out(client, self._plans(client, order))
+            # What they need may have gone before the Lease was ours.
+            return self._carry_out(client, self._plans(client, self._in_order(targets)))
+
+    def _in_order(self, targets: collections.abc.Sequence[Target]) -> list[Target]:
+        """The components, each after those it needs."""
+        by_name = {target.component.name: target for target in targets}
+        needs = {name: target.component.depends_on for name, target in by_name.items()}
+        there = () if all(set(wanted) <= set(by_name) for wanted in needs.values()) else self._recorded()
+        return [by_name[name] for wave in in_waves(needs, there) for name in wave]
 
     def _tell_rights(self, targets: collections.abc.Sequence[Target], error: MusterError) -> None:
         """Where the server refuses for want of rights, tell all that are missing instead of the first.
@@ -205,8 +209,9 @@ class _Task:
         return is_left_over(self._client, self._namespace)
 
     def _recorded(self) -> tuple[str, ...]:
-        """The components that are there already."""
-        return tuple(item.record.name for item in ComponentRecords(self._client, self._namespace).all())
+        """The components that are there already, and not half gone."""
+        records = ComponentRecords(self._client, self._namespace).all()
+        return tuple(item.record.name for item in records if item.record.phase != "removing")
 
     def _plans(self, client: KubeClient, order: collections.abc.Iterable[Target]) -> list[ComponentPlan]:
         """What has to be done, each with what those before it will have made."""
@@ -222,7 +227,10 @@ class _Task:
             )
             return done[-1]
 
-        return planned_all(functools.partial(plan, target) for target in order)
+        plans = planned_all(functools.partial(plan, target) for target in order)
+        # Where objects lie that name no namespace, or one that their kind does not have, the server knows.
+        _require_separate((plan.target.component.name, plan.objects) for plan in plans)
+        return plans
 
     def _carry_out(self, client: KubeClient, plans: list[ComponentPlan]) -> ProvisionResult:
         """Begin each component when those it needs are done, and go on with all that have begun by turns."""
@@ -316,12 +324,11 @@ class _Task:
 _ENDED = object()
 
 
-def _require_separate(targets: collections.abc.Iterable[Target]) -> None:
+def _require_separate(owned: collections.abc.Iterable[tuple[str, collections.abc.Iterable[Object]]]) -> None:
     """Refuse an object that two components have: each would make it its own. A namespace belongs to the first."""
     homes: dict[tuple[str, str, str, str], str] = {}
-    for target in targets:
-        name = target.component.name
-        for obj in (*target.main, *target.late, *target.smoke):
+    for name, objects in owned:
+        for obj in objects:
             first = homes.setdefault(versionless_key(obj), name)
             if first != name and group_and_kind(obj) != NAMESPACE:
                 raise BadInput("read", f"component {name}: {describe_object(obj)}", f"component {first} has it too")

@@ -40,8 +40,8 @@ REVISION_MARK = "muster.kube/revision"
 _GZIP = b"\x1f\x8b\x08"
 # zlib's word for a text with the head of gzip.
 _WITH_HEAD = 31
-# A Secret holds a megabyte; nothing honest grows to this.
-_MOST_BYTES = 256 * 1024 * 1024
+# A Secret holds a megabyte; nothing honest grows to this, and everybody may write a Secret that does.
+_MOST_BYTES = 32 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,20 +143,26 @@ def read_release(secret: Object) -> HelmRelease:
         raise NewerVersion("read", where, f"its type is {secret.get('type')} and not {SECRET_TYPE}")
     try:
         body = json.loads(_unpacked(secret))
+    except RecursionError as error:
+        raise BadInput("read", where, "the release in it is damaged: it is nested too deeply") from error
     except (ValueError, binascii.Error, zlib.error) as error:
         raise BadInput("read", where, f"the release in it is damaged: {error}") from error
     if not isinstance(body, dict):
         raise BadInput("read", where, "the release in it is damaged: it is no mapping")
-    info = value_at(body, ("info",)) or {}
-    chart = value_at(body, ("chart", "metadata")) or {}
+    info, chart, values = (value_at(body, path) or {} for path in (("info",), ("chart", "metadata"), ("config",)))
+    hooks = body.get("hooks") or []
+    if not (
+        isinstance(info, dict) and isinstance(chart, dict) and isinstance(values, dict) and isinstance(hooks, list)
+    ):
+        raise BadInput("read", where, "the release in it is damaged: info, chart, config or hooks are of no known form")
     return HelmRelease(
         revision=dataclasses.replace(revision, status=str(info.get("status") or revision.status)),
         chart=str(chart.get("name") or ""),
         chart_version=str(chart.get("version") or ""),
         app_version=str(chart.get("appVersion") or ""),
-        values=body.get("config") or {},
+        values=values,
         manifest=str(body.get("manifest") or ""),
-        hooks=tuple(str(hook.get("manifest") or "") for hook in body.get("hooks") or () if isinstance(hook, dict)),
+        hooks=tuple(str(hook.get("manifest") or "") for hook in hooks if isinstance(hook, dict)),
         description=str(info.get("description") or ""),
         from_install=info.get("first_deployed") == info.get("last_deployed"),
     )

@@ -28,6 +28,10 @@ WEBHOOKS = (
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
 )
+# What pods of Deployments, DaemonSets and StatefulSets add to the name of their workload, and what holders add to that;
+# the letters are those that Kubernetes draws names of, which make no words.
+_DRAWN = "[bcdfghjklmnpqrstvwxz2456789]"
+_POD_SUFFIX = re.compile(rf"(?:(?:-{_DRAWN}{{6,10}})?-{_DRAWN}{{5}}|-[0-9]+)(?:_.*)?$", re.DOTALL)
 _OLM_COMPONENT = re.compile(r"operators\.coreos\.com/(?P<name>.+)")
 
 
@@ -76,9 +80,12 @@ def images_of(obj: Object) -> Iterator[str]:
     template = obj if group_and_kind(obj) == ("", "Pod") else value_at(obj, ("spec", "template")) or {}
     template = value_at(obj, ("spec", "jobTemplate", "spec", "template")) or template
     for field in ("initContainers", "containers"):
-        for container in value_at(template, ("spec", field)) or ():
-            if container.get("image"):
-                yield str(container["image"])
+        found = value_at(template, ("spec", field))
+        # Custom objects have fields of these names that are something else.
+        for container in found if isinstance(found, list) else ():
+            image = value_at(container, ("image",))
+            if isinstance(image, str) and image:
+                yield image
 
 
 def services_called(obj: Object) -> tuple[ServiceName, ...]:
@@ -103,7 +110,8 @@ def calls_only(obj: Object, services: Collection[ServiceName], namespaces: Colle
 def is_held_by(lease: Object, workloads: Collection[str]) -> bool:
     """Whether a Lease is held by a pod of one of these workloads: holders call themselves after their pod."""
     holder = str(value_at(lease, ("spec", "holderIdentity")) or "")
-    return any(re.match(rf"{re.escape(name)}-[a-z0-9]", holder) for name in workloads)
+    pod = _POD_SUFFIX.sub("", holder)
+    return pod != holder and pod in workloads
 
 
 def mounted_secrets(workload: Object) -> Iterator[str]:

@@ -10,6 +10,7 @@ What is to go is recorded first, so that a run that was killed is finished by th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -35,9 +36,16 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.apply import (
     Label,
     Object,
     in_place,
+    is_ours,
     object_path,
 )
 from ansible_collections.muster.kube.plugins.module_utils._kube.client import KubeClient
+from ansible_collections.muster.kube.plugins.module_utils._kube.errors import (
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    ServerFault,
+)
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     find_labeled,
     is_going,
@@ -65,6 +73,7 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.objects 
     describe_object,
     group_and_kind,
     value_at,
+    versionless_key,
 )
 from ansible_collections.muster.kube.plugins.module_utils._policy.component.helm_render import (
     HelmOwner,
@@ -137,6 +146,11 @@ class RemovalPlan:
         return tuple(obj for part in parts for obj in part)
 
     @property
+    def all_callers(self) -> tuple[Object, ...]:
+        """What has the server call the component, also what the operator made by itself."""
+        return (*self.callers, *(obj for obj in self.by_products if group_and_kind(obj) in _CALLERS))
+
+    @property
     def fresh(self) -> tuple[Object, ...]:
         """What goes and is not on its way yet."""
         return tuple(obj for obj in self.going if not is_going(obj))
@@ -155,10 +169,16 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     described = [entry.as_object() for entry in entries if entry.made]
     places = namespaces_of([in_place(client, obj) for obj in described])
     labeled = find_labeled(client, label, described, places)
-    found = _each_once((*labeled.objects, *read_labeled(client, label, described, uids)))
+    owner = _helm_owner(stored)
+    recorded = read_labeled(client, label, described, uids, is_known=lambda live: _is_of(owner, live))
+    found = _each_once((*labeled.objects, *recorded))
     definitions = [obj for obj in found if group_and_kind(obj) == DEFINITION]
     instances = [obj for crd in definitions if not is_going(crd) for obj in list_defined(client, crd)]
-    own = [obj for obj in instances if label.is_on(obj) or obj["metadata"]["uid"] in uids]
+    own = [
+        obj
+        for obj in instances
+        if is_ours(obj, label, uids) or (obj["metadata"]["uid"] in uids and _is_of(owner, obj))
+    ]
     # Those of other components that go are removed now, while there is somebody to clean up after them.
     own += [obj for obj in instances if _goes_too(obj, label, terms.names)]
     known = {obj["metadata"]["uid"] for obj in own}
@@ -179,7 +199,8 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     ]
     # Of a component that somebody else installed nothing is ours to take away by its name.
     leaves = terms.hints.leaves if stored is not None else ()
-    operator = operator_of((*described, *usual), (str(obj["metadata"]["name"]) for obj in going), leaves)
+    actors = (*_without_those_of_others(client, described, found), *usual)
+    operator = operator_of(actors, (str(obj["metadata"]["name"]) for obj in going), leaves)
     plan = RemovalPlan(
         name,
         stored,
@@ -199,7 +220,7 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
         operator=operator,
         release=release,
     )
-    try_removals(client, plan.fresh)
+    try_removals(client, plan.fresh, patient=bool(plan.all_callers))
     return plan
 
 
@@ -214,11 +235,35 @@ def _release_of(client: KubeClient, name: str, stored: StoredComponent | None) -
     return plan
 
 
+def _helm_owner(stored: StoredComponent | None) -> HelmOwner | None:
+    """How helm marks what it made for the component; that the release is ours shows when its removal is planned."""
+    if stored is None or not stored.record.release:
+        return None
+    home, _slash, release = stored.record.release.partition("/")
+    return HelmOwner(release, home)
+
+
+def _is_of(owner: HelmOwner | None, obj: Object) -> bool:
+    """Whether helm made an object for this release."""
+    return owner is not None and owner_of(obj) == owner
+
+
 def _goes_with(release: HelmPlan | None, obj: Object) -> bool:
     """Whether an object goes when helm takes its release away."""
     if release is None or is_kept(obj):
         return False
     return owner_of(obj) == HelmOwner(release.source.release, release.source.namespace)
+
+
+def _without_those_of_others(
+    client: KubeClient, described: Iterable[Object], found: Iterable[Object]
+) -> Iterable[Object]:
+    """What is recorded without what is there and not ours: nobody's Services are taken for the component's."""
+    ours = {versionless_key(obj) for obj in found}
+    for obj in described:
+        info = find_resource(client, obj["apiVersion"], obj["kind"]) if versionless_key(obj) not in ours else None
+        if info is None or get_object(client, object_path(info, obj)) is None:
+            yield obj
 
 
 def require_unneeded(names: Collection[str], records: Iterable[ComponentRecord]) -> None:
@@ -244,19 +289,23 @@ def remove_component(
     if record.phase != "removing" or entries != record.entries or stored is None:
         stored = records.save(stored, dataclasses.replace(record, phase="removing", entries=entries))
     for stage in _stages(plan.first, plan.order):
-        _take_away(client, stage, deadline)
+        _take_away_past(client, stage, plan.all_callers, deadline)
     _take_away(client, plan.callers, deadline)
     selectors = _selectors(client, plan.rest)
     _release_conversions(client, plan)
+    _claim_secrets(client, plan)
     if helm is not None and plan.release is not None:
         held = helm if client.guard is None else helm.held_by(client.guard)
         remove_release(client, held, plan.release, max(1.0, deadline - client.clock()))
-    _take_away(client, plan.rest, deadline)
+    _take_away_past(client, plan.rest, plan.all_callers, deadline)
     for namespace, selector in selectors:
         _wait_for_pods(client, namespace, selector, deadline)
     # As long as the operator ran it may have made them again.
     again = find_by_products(client, plan.operator)
     _take_away(client, _each_once((*again, *plan.by_products)), deadline)
+    late = [obj for crd in plan.definitions for obj in list_defined(client, crd)]
+    if late:
+        raise _users_refuse(plan.name, late)
     _take_away(client, plan.definitions, deadline)
     _take_away(client, plan.namespaces, deadline)
     records.remove(stored)
@@ -272,6 +321,17 @@ def _take_away(client: KubeClient, objects: Sequence[Object], deadline: float) -
     there = [obj for obj in objects if find_resource(client, obj["apiVersion"], obj["kind"]) is not None]
     remove_objects(client, [obj for obj in there if not is_going(obj)])
     wait_until_gone(client, there, deadline)
+
+
+def _take_away_past(client: KubeClient, objects: Sequence[Object], callers: Sequence[Object], deadline: float) -> None:
+    """Delete objects; if the component's own webhooks are in the way, since nobody answers them any more, without."""
+    try:
+        _take_away(client, objects, deadline)
+    except (OutcomeUnknown, ServerFault):
+        if not callers:
+            raise
+        _take_away(client, callers, deadline)
+        _take_away(client, objects, deadline)
 
 
 def _entry(obj: Object) -> InventoryEntry:
@@ -344,6 +404,18 @@ def _wait_for_pods(client: KubeClient, namespace: str, selector: str, deadline: 
         if client.clock() > deadline:
             raise MusterError("wait for the removal of", f"Pod {namespace}/{pods[0]}", "it is still there")
         client.sleep(_LOOK_SECONDS)
+
+
+def _claim_secrets(client: KubeClient, plan: RemovalPlan) -> None:
+    """Give the operator's own Secrets our label: when its workloads are gone nobody could tell whose they were."""
+    for obj in plan.by_products:
+        if group_and_kind(obj) == ("", "Secret") and not is_going(obj):
+            labels = {label_of(plan.name).key: plan.name}
+            change = {"metadata": {"uid": obj["metadata"]["uid"], "labels": labels}}
+            info = find_resource(client, obj["apiVersion"], obj["kind"])
+            if info is not None:
+                with contextlib.suppress(NotFound, Conflict):
+                    patch(client, object_path(info, obj), change, target=describe_object(obj))
 
 
 def _release_conversions(client: KubeClient, plan: RemovalPlan) -> None:

@@ -17,6 +17,7 @@ import re
 import typing as t
 
 from ansible_collections.muster.kube.plugins.module_utils._model.values.fields import canonical_json
+from ansible_collections.muster.kube.plugins.module_utils._model.values.object_changes import without_secrets
 from ansible_collections.muster.kube.plugins.module_utils._model.values.objects import Object, versionless_key
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.+")
@@ -38,9 +39,13 @@ class ComponentSource(t.Protocol):
 
 
 def rendered(objects: collections.abc.Iterable[Object]) -> Rendered:
-    """Objects with their digest, in which their order does not count."""
+    """Objects with their digest, in which neither their order counts nor what Secrets hold.
+
+    Everybody may see the digest, and who guesses a secret value could see by it that he is right.
+    """
     found = tuple(objects)
-    text = canonical_json(sorted(found, key=versionless_key))
+    shown = [without_secrets(obj.get("kind"), obj, {})[0] for obj in sorted(found, key=versionless_key)]
+    text = canonical_json(shown)
     return Rendered(found, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}")
 
 

@@ -19,6 +19,8 @@ from ansible_collections.muster.kube.plugins.module_utils._model.values.errors i
         ("", []),
         ("d: 2026-01-01", [{"d": "2026-01-01"}]),
         ("# nothing\n", []),
+        ("{8080: a, true: b, x: {1: [c]}}", [{"8080": "a", "true": "b", "x": {"1": ["c"]}}]),
+        ("a: &a {b: 1}\nc: *a", [{"a": {"b": 1}, "c": {"b": 1}}]),
     ],
 )
 def test_documents(text, documents):
@@ -28,6 +30,31 @@ def test_documents(text, documents):
 @pytest.mark.parametrize("text", ["a: [", "!!python/object:os.system {}", "1" * 5000])
 def test_what_cannot_be_read_is_named(text):
     with pytest.raises(BadInput, match="Cannot read here: it is not YAML: "):
+        yaml_text.load_yaml(text, "here")
+
+
+MANY = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"a{number}: &a{number} [{','.join([f'*a{number - 1}'] * 10)}]\n" for number in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (MANY, "more than 5000000 values"),
+        ("&a {b: *a}", "nested too deeply"),
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("a: .nan", "nan is no number"),
+        ("a: [-.inf]", "-inf is no number"),
+        ("a: !!binary aGk=", "bytes is nothing that JSON has"),
+        ("a: !!set {b}", "set is nothing that JSON has"),
+        ("{1: a, '1': b}", "a key is there twice"),
+        ("{null: a}", "None is no key"),
+        ("{1.5: a}", "1.5 is no key"),
+    ],
+)
+def test_what_json_cannot_say_is_refused(text, told):
+    with pytest.raises(BadInput, match=told):
         yaml_text.load_yaml(text, "here")
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.muster.kube.plugins.module_utils._kube import labeled
 from ansible_collections.muster.kube.plugins.module_utils._kube.apply import Label
 from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     MANAGED_KINDS,
@@ -16,6 +17,7 @@ from ansible_collections.muster.kube.plugins.module_utils._kube.labeled import (
     try_removals,
     wait_until_gone,
 )
+from ansible_collections.muster.kube.plugins.module_utils._kube.reads import find_resource
 from ansible_collections.muster.kube.plugins.module_utils._model.values.errors import MusterError
 from ansible_collections.muster.kube.tests.support.component_stage import (
     LABELS,
@@ -27,6 +29,7 @@ from ansible_collections.muster.kube.tests.support.component_stage import (
 from ansible_collections.muster.kube.tests.support.memory_cluster import Kind
 from ansible_collections.muster.kube.tests.support.memory_wire import Fault
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LABEL = Label(*next(iter(LABELS.items())))
 
 
@@ -148,3 +151,22 @@ def test_what_does_not_go_is_named(stage, client):
     found = read_labeled(client, LABEL, [config_map("settings")])
     with pytest.raises(MusterError, match="Cannot wait for the removal of ConfigMap home/settings: it is still there"):
         wait_until_gone(client, found, client.clock() + 3)
+
+
+@pytest.mark.parametrize("stored", ["v1", "v2"])
+def test_objects_of_a_kind_are_listed_as_they_are_stored(stage, client, monkeypatch, stored):
+    served = find_resource(client, "example.com/v1", "Widget")
+    versions = [{"name": name, "served": True, "storage": name == stored} for name in ("v1", "v2")]
+    place = ("customresourcedefinitions", "", "widgets.example.com")
+    stage.cluster.change(*place, lambda obj: obj["spec"].update(versions=versions))
+    asked = []
+
+    def find(_client, api_version, _kind):
+        """Every version is served."""
+        asked.append(api_version)
+        return served
+
+    monkeypatch.setattr(labeled, "_served_path", lambda _client, _obj: f"{CRDS}/widgets.example.com")
+    monkeypatch.setattr(labeled, "find_resource", find)
+    assert [obj["metadata"]["name"] for obj in labeled.list_defined(client, stage.cluster.get(*place))] == ["one"]
+    assert asked[0] == f"example.com/{stored}"

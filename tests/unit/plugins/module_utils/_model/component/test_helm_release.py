@@ -120,6 +120,28 @@ def test_a_release_that_grows_without_end_is_refused(monkeypatch):
         read_release(release_secret(release_body(manifest="x" * 100000)))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"info": "text"},
+        {"info": {}, "chart": {"metadata": ["a"]}},
+        {"config": ["a"]},
+        {"hooks": 5},
+        {"hooks": {"a": 1}},
+    ],
+)
+def test_what_has_no_known_form_is_damaged(body):
+    with pytest.raises(BadInput, match="the release in it is damaged"):
+        read_release(release_secret(body))
+
+
+def test_what_is_nested_without_end_is_damaged():
+    secret = release_secret({})
+    secret["data"]["release"] = base64.b64encode(base64.b64encode(b"[" * 200000)).decode()
+    with pytest.raises(BadInput, match="nested too deeply"):
+        read_release(secret)
+
+
 def test_what_is_no_mapping_is_damaged():
     with pytest.raises(BadInput, match="it is no mapping"):
         read_release(release_secret([]))

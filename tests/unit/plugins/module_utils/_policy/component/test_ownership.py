@@ -31,7 +31,16 @@ def test_who_calls_others_too_does_not_call_only_ours():
 
 @pytest.mark.parametrize(
     ("holder", "held"),
-    [("operator-7d4-x2_uid", True), ("operator-0", True), ("operator", False), ("operators-1", False), (None, False)],
+    [
+        ("operator-7d4c9f5b8-x2bzk_uid", True),
+        ("operator-x2bzk", True),
+        ("operator-0", True),
+        ("operator", False),
+        ("operators-1", False),
+        ("operator-extra-7d4c9f5b8-x2bzk_uid", False),
+        ("operator-extra-x2bzk", False),
+        (None, False),
+    ],
 )
 def test_leases_are_held_by_pods_of_a_workload(holder, held):
     assert is_held_by({"spec": {"holderIdentity": holder}}, ["operator"]) is held

@@ -122,7 +122,7 @@ def test_what_the_operator_made_by_itself_goes_after_it(stage):
     stage.cluster.add(
         "apiservices", {"metadata": {"name": "v1.w"}, "spec": {"service": {"name": "hook", "namespace": "team"}}}
     )
-    for name, holder in (("leader", "operator-5c4-x_1"), ("theirs", "operators_2")):
+    for name, holder in (("leader", "operator-5c4d7f6b9-x2k8z_1"), ("theirs", "operators_2")):
         stage.cluster.add(
             "leases", {"metadata": {"name": name, "namespace": "team"}, "spec": {"holderIdentity": holder}}
         )
