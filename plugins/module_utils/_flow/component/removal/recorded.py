@@ -174,23 +174,19 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     found = _each_once((*labeled.objects, *recorded))
     definitions = [obj for obj in found if group_and_kind(obj) == DEFINITION]
     instances = [obj for crd in definitions if not is_going(crd) for obj in list_defined(client, crd)]
-    own = [
-        obj
-        for obj in instances
-        if is_ours(obj, label, uids) or (obj["metadata"]["uid"] in uids and _is_of(owner, obj))
-    ]
+    own = [obj for obj in instances if is_ours(obj, label, uids)]
+    own += [obj for obj in instances if obj["metadata"]["uid"] in uids and _is_of(owner, obj)]
     # Those of other components that go are removed now, while there is somebody to clean up after them.
     own += [obj for obj in instances if _goes_too(obj, label, terms.names)]
     known = {obj["metadata"]["uid"] for obj in own}
     users = [obj for obj in instances if obj["metadata"]["uid"] not in known]
     if users and not terms.with_resources:
         raise _users_refuse(name, users)
-    release = _release_of(client, name, stored)
+    release = _release_of(client, name, owner)
     namespaces = [obj for obj in found if group_and_kind(obj) == NAMESPACE]
     left = [obj for obj in found if release is not None and is_kept(obj) and group_and_kind(obj) != DEFINITION]
-    usual = [
-        obj for obj in found if is_usual(obj) and group_and_kind(obj) not in (DEFINITION, NAMESPACE) and obj not in left
-    ]
+    apart = (DEFINITION, NAMESPACE)
+    usual = [obj for obj in found if is_usual(obj) and group_and_kind(obj) not in apart and obj not in left]
     leaving = [obj for obj in definitions if terms.remove_definitions or _goes_with(release, obj)]
     going = [
         obj
@@ -224,12 +220,11 @@ def plan_removal(client: KubeClient, name: str, stored: StoredComponent | None, 
     return plan
 
 
-def _release_of(client: KubeClient, name: str, stored: StoredComponent | None) -> HelmPlan | None:
+def _release_of(client: KubeClient, name: str, owner: HelmOwner | None) -> HelmPlan | None:
     """What is to be done about the release of a component; one that somebody else has or is at refuses its removal."""
-    if stored is None or not stored.record.release:
+    if owner is None:
         return None
-    home, _slash, release = stored.record.release.partition("/")
-    plan = plan_release_removal(client, HelmSource(component=name, chart="", release=release, namespace=home))
+    plan = plan_release_removal(client, HelmSource(name, chart="", release=owner.name, namespace=owner.namespace))
     if plan.decision.action in ("found", "refused"):
         raise MusterError("remove", f"release {plan.source.full_name}", plan.decision.words)
     return plan
@@ -252,7 +247,7 @@ def _goes_with(release: HelmPlan | None, obj: Object) -> bool:
     """Whether an object goes when helm takes its release away."""
     if release is None or is_kept(obj):
         return False
-    return owner_of(obj) == HelmOwner(release.source.release, release.source.namespace)
+    return _is_of(HelmOwner(release.source.release, release.source.namespace), obj)
 
 
 def _without_those_of_others(
