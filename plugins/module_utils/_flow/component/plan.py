@@ -112,7 +112,7 @@ class ComponentPlan:
     @property
     def objects(self) -> tuple[Object, ...]:
         """All that it makes, where it will lie."""
-        return (*(change.obj for change in (*self.changes, *self.late)), *self.smoke)
+        return (*(change.obj for change in (*self.made, *self.late)), *self.smoke)
 
     @property
     def record(self) -> ComponentRecord | None:

@@ -29,7 +29,6 @@ from ansible_collections.muster.kube.tests.support.stack_stage import (
     StackStage,
     changed,
     hooks,
-    no_program,
     placed,
     service,
 )
@@ -242,7 +241,7 @@ def test_no_digest_tells_who_guesses_a_secret_that_he_is_right(stage):
 
 def ask(stage, **question):
     """The answer of component_info."""
-    return answer_components(stage.line.client, ComponentQuestion(**question), no_program)
+    return answer_components(stage.line.client, ComponentQuestion(**question), stage.programs)
 
 
 def test_a_damaged_record_hides_no_other_component(stage):
