@@ -83,11 +83,18 @@ def collector_environment(folder: pathlib.Path, script: bytes, settings: dict[st
 
 
 def start_collector(
-    shell: str, folder: pathlib.Path, script: bytes, /, *args: str, wrapper: tuple[str, ...] = (), **settings: str
+    shell: str,
+    folder: pathlib.Path,
+    script: bytes,
+    /,
+    *args: str,
+    wrapper: tuple[str, ...] = (),
+    collector: pathlib.Path = COLLECTOR,
+    **settings: str,
 ) -> subprocess.Popen[bytes]:
     """Begin a run; wrapper is a command that starts the collector."""
     return subprocess.Popen(
-        [*wrapper, *shell_command(shell), str(COLLECTOR), *args],
+        [*wrapper, *shell_command(shell), str(collector), *args],
         env=collector_environment(folder, script, settings),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

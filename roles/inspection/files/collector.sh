@@ -1108,6 +1108,8 @@ run_once() {
   keep stderr
   (become_script "$@") </dev/null >"$c_den/stdout.pipe" 2>"$c_den/stderr.pipe" 3>&- &
   c_runner=$!
+  # A signal that came before the line above found nobody to be told; one that comes again is told again.
+  [ -z "$c_terminated" ] || kill -s TERM "$c_runner" 2>/dev/null
   wait_for "$c_runner"
   c_runner=
   c_exit_code=$c_waited

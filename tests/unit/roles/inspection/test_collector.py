@@ -247,6 +247,18 @@ def test_a_script_that_ignores_sigterm_is_killed(some_shell, measured, tmp_path)
     assert (ran.code, ran.item["signal"], ran.payload["terminated"]) == (137, 9, True)
 
 
+def test_a_signal_that_comes_before_the_collector_knows_whom_it_started_is_told(shell, tmp_path):
+    slow = tmp_path / "slow.sh"
+    before, line, after = COLLECTOR.read_text().partition("  c_runner=$!\n")
+    slow.write_text(f"{before}  sleep 2\n{line}{after}")
+    script = f"#!/bin/sh\necho ready >{tmp_path}/ready\nwhile :; do sleep 0.1; done\n"
+    process = start_collector(shell, tmp_path, script.encode(), collector=slow, MUSTER_GRACE="1")
+    wait_for_file(tmp_path / "ready", process)
+    process.send_signal(signal.SIGTERM)
+    ran = finish_collector(process)
+    assert (ran.code, ran.payload["terminated"]) == (143, True)
+
+
 def test_an_image_with_few_programs(shell, tmp_path):
     script = b"#!/bin/sh\ni=0\nwhile [ $i -lt 60000 ]; do i=$((i + 1)); done\nprintf '\\377\\000%s' \"$i\"\n"
     ran = run_collector(shell, tmp_path, script, PATH=small_path(tmp_path), MUSTER_OUTPUT_BYTES="7")
