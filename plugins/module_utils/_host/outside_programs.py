@@ -96,7 +96,7 @@ class InputFile(t.NamedTuple):
     content: str | bytes
 
 
-Argument = str | InputFile
+Argument: t.TypeAlias = "str | InputFile"
 Environment = collections.abc.Mapping[str, Argument]
 # Raises when whoever runs a program has lost the right to.
 Hold = collections.abc.Callable[[], None]
@@ -256,9 +256,9 @@ class _GuardedRun:
             os.close(guarded)
         self._selector = selectors.DefaultSelector()
         for stream, kept in ((self._process.stdout, self._output), (self._process.stderr, self._errors)):
-            assert stream is not None
-            os.set_blocking(stream.fileno(), False)
-            self._selector.register(stream.fileno(), selectors.EVENT_READ, kept)
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                self._selector.register(stream.fileno(), selectors.EVENT_READ, kept)
 
     def __enter__(self) -> _GuardedRun:
         return self
