@@ -17,6 +17,7 @@ import typing as t
 from unittest import mock
 
 from ansible_collections.muster.kube.plugins.module_utils._flow.dispatch import cycle as cycle_module
+from ansible_collections.muster.kube.plugins.module_utils._model.gang import start_size
 from ansible_collections.muster.kube.plugins.module_utils._model.gang.open_set import packing
 from ansible_collections.muster.kube.tests.support.explorer import Course, Explorer, Operation, Verdict
 from ansible_collections.muster.kube.tests.support.explorer_quota import QuotaReplay, Tree
@@ -231,10 +232,12 @@ class PointRun(Explorer):
         pack = packing.pack
 
         def noticed(*arguments: t.Any) -> t.Any:
-            packed = pack(*arguments)
+            packed = pack(*arguments[:4])
             self._reached = self._reached or bool(packed[1])
             return packed
 
+        # The sizes are those of batches that do not name the quota trees they were decided on.
+        stack.enter_context(mock.patch.object(start_size, "_QUOTA", ""))
         stack.enter_context(mock.patch.object(packing, "START_BYTES", self.number))
         stack.enter_context(mock.patch.object(packing, "BATCH_BYTES", self.number))
         stack.enter_context(mock.patch.object(cycle_module, "pack", noticed))
