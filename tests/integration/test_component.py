@@ -308,6 +308,7 @@ def told_of(ray: Course, task: str, name: str = "kuberay") -> Object:
     return next(item for item in ray.played[task]["components"] if item["name"] == name)
 
 
+@pytest.mark.full  # the role of the operator stack installs and removes the same
 def test_an_operator_is_installed_from_its_kustomization_step_by_step(ray):
     made = told_of(ray, "made")
     assert (made["action"], made["version"]) == ("installed", "1.4.2")
